@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package quota is the gate: it knows who calls, and holds every limit exactly.
+//
+// It knows accounts and their keys, tiers, billing periods, minute windows, the daily history and the counts of flagged
+// content. It knows nothing of HTTP, of Caddy and of the judge.
+package quota
+
+import (
+	"errors"
+	"time"
+)
+
+// Errors of the gate and of its [Store]. They are matched with errors.Is; what wraps them names the account or the key
+// id, never a key.
+var (
+	// ErrNotFound says that there is no such account or key.
+	ErrNotFound = errors.New("not found")
+	// ErrExists says that the account or key id is taken.
+	ErrExists = errors.New("already exists")
+	// ErrInvalid says that an argument breaks a rule; the message names the argument and the rule.
+	ErrInvalid = errors.New("invalid")
+	// ErrDeclared says that the account or key is declared in the configuration and can only be changed there.
+	ErrDeclared = errors.New("declared in the configuration")
+	// ErrUnauthorized says that a key is unknown, malformed, revoked or expired. One error for all four, so that a caller
+	// learns nothing about keys that it does not hold.
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrInactive says that the account of a valid key is not served: its status is not one of those that are.
+	ErrInactive = errors.New("account is not active")
+	// ErrUnknownTier says that an account's tier is not configured.
+	ErrUnknownTier = errors.New("tier is not configured")
+)
+
+// Status is the subscription status of an account. The list is open: statuses that are not named here are kept and
+// refused like [Canceled].
+type Status string
+
+// The statuses. Active, Trialing and PastDue accounts are served.
+const (
+	Active   Status = "active"
+	Trialing Status = "trialing"
+	PastDue  Status = "past_due"
+	Canceled Status = "canceled"
+	Paused   Status = "paused"
+)
+
+// Served reports whether requests of an account with this status are served.
+func (s Status) Served() bool {
+	return s == Active || s == Trialing || s == PastDue
+}
+
+// Limits are what a tier allows. 0 means unlimited.
+type Limits struct {
+	RequestsPerMonth  int64 `json:"requests_per_month"`
+	RequestsPerMinute int64 `json:"requests_per_minute"`
+}
+
+// Account is a customer: who is limited and billed. Its JSON form is that of the admin API and of the stored record.
+type Account struct {
+	// ID is 1 to 64 characters of a-z, A-Z, 0-9, '.', '_' and '-', the first of them a letter or a digit.
+	ID string `json:"id"`
+	// Name is for people, at most 200 characters.
+	Name string `json:"name,omitempty"`
+	// Tier names one of the configured tiers.
+	Tier string `json:"tier"`
+	// Status is the subscription status.
+	Status Status `json:"status"`
+	// AnchorDay is the day of the month, 1 to 31, on which the billing period starts, clamped to the month's last day.
+	// 0 means the calendar month.
+	AnchorDay int `json:"anchor_day,omitempty"`
+	// Overrides replace parts of the tier and of the policy for this account.
+	Overrides Overrides `json:"overrides,omitzero"`
+	// Created and Updated are in UTC.
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+	// Declared says that the account stands in the configuration. It is never stored.
+	Declared bool `json:"declared,omitempty"`
+}
+
+// Overrides replace, for one account, what would come from its tier or from the service's policy.
+type Overrides struct {
+	// RequestsPerMonth and RequestsPerMinute replace the tier's limits. Nil means the tier's; 0 means unlimited.
+	RequestsPerMonth  *int64 `json:"requests_per_month,omitempty"`
+	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
+	// Thresholds replace flag thresholds by category name, each greater than 0 and less than 1.
+	Thresholds map[string]float64 `json:"thresholds,omitempty"`
+}
+
+// Key is what is known of an API key. The key itself is known to its holder alone; its SHA-256 is kept.
+type Key struct {
+	// ID is public: it stands in logs and lists. It looks like key_ and 16 base62 characters.
+	ID string `json:"id"`
+	// Account is the id of the account that the key belongs to.
+	Account string `json:"account"`
+	// Name and Environment are for people, at most 200 and 64 characters.
+	Name        string `json:"name,omitempty"`
+	Environment string `json:"environment,omitempty"`
+	// Hash is the SHA-256 of the whole key. It is stored, and left out of every listing.
+	Hash Hash `json:"-"`
+	// Created is in UTC.
+	Created time.Time `json:"created"`
+	// Expires is the instant from which the key is refused; nil means never.
+	Expires *time.Time `json:"expires,omitempty"`
+	// Revoked is the instant at which the key was revoked; nil means that it was not.
+	Revoked *time.Time `json:"revoked,omitempty"`
+	// LastUsed is the UTC day of the last admitted request, "2006-01-02", or empty.
+	LastUsed string `json:"last_used,omitempty"`
+	// Declared says that the key stands in the configuration. It is never stored.
+	Declared bool `json:"declared,omitempty"`
+}
+
+// Hash is the SHA-256 of a key.
+type Hash [32]byte
+
+// Period is a billing period: Start is in it, End is the instant at which the next one starts. Both are in UTC.
+type Period struct {
+	Start, End time.Time
+}

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package storage joins what a place for the service's records must offer. Its sub-packages implement it; storagetest
+// says in tests what that means.
+package storage
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// ErrUnavailable is wrapped by every error that says that the store cannot answer now: it is closed, the disk is full,
+// the server is down. Callers answer 503.
+var ErrUnavailable = errors.New("storage unavailable")
+
+// Store keeps accounts, keys, counters and feedback. It is safe for concurrent use.
+type Store interface {
+	quota.Store
+	feedback.Store
+
+	// Seeded reports whether [Store.MarkSeeded] was ever called on this database. A new database is not seeded.
+	Seeded(ctx context.Context) (bool, error)
+	// MarkSeeded notes, durably, that the first account was made.
+	MarkSeeded(ctx context.Context) error
+
+	// Backup writes a consistent copy of everything acknowledged before the call, while the store is in use.
+	Backup(ctx context.Context, w io.Writer) error
+	// Close makes everything durable and releases the store. Calls after Close return [ErrUnavailable].
+	Close() error
+}
