@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds ./caddy, a Caddy server with the moderation modules of this checkout compiled in, and runs it.
+#
+#   ./xcaddy.sh [build]        build ./caddy and check that every module is in it
+#   ./xcaddy.sh run [flags]    build, then run it with Caddyfile.example on http://localhost:8080; flags go to "caddy run"
+#
+# Only Go is needed. xcaddy is pinned in tools/go.mod, Caddy in go.mod: there is one place for each version. The binary is
+# static (no cgo), has Caddy's release tags and no paths of this machine in it. Modules are downloaded once; a build for
+# which everything is in Go's module cache does not touch the network.
+
+set -eu
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+module=github.com/caddy-moderation/caddy-moderation
+modules="
+	admin.api.moderation
+	http.authentication.providers.moderation_key
+	http.handlers.moderation_api
+	http.handlers.moderation_key_auth
+	http.handlers.moderation_rate_limit
+	http.handlers.moderation_suggestscore
+	http.handlers.moderation_text
+	http.handlers.moderation_usage
+	moderation
+	moderation.storage.badger
+"
+
+say() { printf 'xcaddy.sh: %s\n' "$*" >&2; }
+die() {
+	say "$@"
+	exit 1
+}
+
+# A caller's settings must not change what is built: flags meant for other projects, a workspace above this folder, and
+# xcaddy's own switches. xcaddy drops -trimpath, -ldflags and Caddy's tags when it is given build flags.
+neutral() {
+	export GOFLAGS=-buildvcs=false GOWORK=off CGO_ENABLED=0
+	unset XCADDY_GO_BUILD_FLAGS XCADDY_GO_MOD_FLAGS XCADDY_RACE_DETECTOR XCADDY_DEBUG XCADDY_SKIP_BUILD XCADDY_SETCAP
+
+	# The package path of the modules lies on GitHub, but this checkout is what gets built. Without these two lines the go
+	# command asks the network for other versions of it first.
+	local noproxy
+	noproxy=$(go env GONOPROXY)
+	export GONOPROXY="$module${noproxy:+,$noproxy}"
+	export GOVCS="$module:off${GOVCS:+,$GOVCS}"
+}
+
+# caddy_version prints the version of Caddy that go.mod names.
+caddy_version() {
+	local want out
+	want=$(sed -n 's/^go //p' "$root/go.mod")
+	if ! out=$(cd "$root" && go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2 2>&1); then
+		printf '%s\n' "$out" >&2
+		die "Go $want or newer is needed (https://go.dev/dl/); this is $(GOTOOLCHAIN=local go env GOVERSION)"
+	fi
+	printf '%s\n' "$out"
+}
+
+xcaddy() {
+	# xcaddy makes its temporary folder in the working directory on macOS; .cache is ignored by git.
+	mkdir -p "$root/.cache"
+	cd "$root/.cache" && go tool -modfile="$root/tools/go.mod" xcaddy "$@"
+}
+
+build() {
+	local version log
+	command -v go >/dev/null || die "Go is not installed; get it from https://go.dev/dl/"
+	neutral
+	version=$(caddy_version)
+	say "building ./caddy with Caddy $version; the first build takes minutes"
+	set -- build "$version" --with "$module/caddymod" --replace "$module=$root" --output "$root/caddy"
+
+	# First without the network: seconds when nothing changed. Only what is missing from the module cache needs more.
+	mkdir -p "$root/.cache"
+	log=$root/.cache/xcaddy.log
+	if (export GOPROXY=off && xcaddy "$@") >"$log" 2>&1; then
+		:
+	elif grep -q -e GOPROXY=off -e 'missing go.sum entry' -e 'verifying ' "$log"; then
+		say "downloading modules"
+		(xcaddy "$@") >&2
+	else
+		cat "$log" >&2
+		die "the build failed"
+	fi
+	check
+	say "built $root/caddy"
+}
+
+# check fails when a module is not in the binary.
+check() {
+	local have name missing=
+	have=$("$root/caddy" list-modules)
+	for name in $modules; do
+		grep -q -x -F -e "$name" <<<"$have" || missing="$missing $name"
+	done
+	[ -z "$missing" ] || die "modules missing from ./caddy:$missing"
+}
+
+case ${1:-build} in
+build)
+	[ $# -le 1 ] || die "build takes no arguments"
+	build
+	;;
+run)
+	shift
+	build
+	cd "$root"
+	exec ./caddy run --config Caddyfile.example --adapter caddyfile "$@"
+	;;
+*)
+	die "unknown command '$1'; use: ./xcaddy.sh [build|run]"
+	;;
+esac
