@@ -5,27 +5,89 @@ package quota
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
 	"io"
-	"iter"
+	"maps"
 	"time"
 )
+
+// DefaultTier is the tier of an account that is made without naming one.
+const DefaultTier = "free"
+
+// DefaultTiers returns the tiers of a gate that is configured without any.
+func DefaultTiers() map[string]Limits {
+	return map[string]Limits{
+		"free":     {RequestsPerMonth: 1_000, RequestsPerMinute: 10},
+		"starter":  {RequestsPerMonth: 25_000, RequestsPerMinute: 60},
+		"growth":   {RequestsPerMonth: 150_000, RequestsPerMinute: 120},
+		"business": {RequestsPerMonth: 500_000, RequestsPerMinute: 300},
+	}
+}
 
 // Options configure a [Gate].
 type Options struct {
 	// Store keeps accounts, keys and counters. Required.
 	Store Store
-	// KeyPrefix is what keys begin with, before _sk_. 1 to 20 letters and digits, default "mod".
+	// KeyPrefix is what new keys begin with, before _sk_. 1 to 20 letters and digits, default "mod". Keys that were made
+	// with another prefix stay valid.
 	KeyPrefix string
 	// Tiers are the configured tiers by name. Default: [DefaultTiers].
 	Tiers map[string]Limits
 	// Accounts and Keys are those that the configuration declares. They are never stored; a stored account or key with the
-	// same id or hash is hidden while they are declared.
+	// same id or hash is hidden while they are declared. An account without a status is [Active], one without a tier is on
+	// [DefaultTier].
 	Accounts []Account
 	Keys     []Key
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Rand is the source of keys and ids. Default: crypto/rand.Reader.
+	// Rand is the source of keys and ids, safe for concurrent use. Default: crypto/rand.Reader.
 	Rand io.Reader
+}
+
+// Gate knows who calls, and admits or refuses. It is safe for concurrent use and keeps no counts of its own, so gates may
+// come and go over one [Store], as they do when Caddy reloads its configuration.
+type Gate struct {
+	store    Store
+	prefix   string
+	tiers    map[string]Limits
+	declared declared
+	now      func() time.Time
+	rand     io.Reader
+}
+
+// New returns a gate. An error wraps [ErrInvalid] and names the tier, the account or the key that is wrong.
+func New(o Options) (*Gate, error) {
+	if o.Store == nil {
+		return nil, invalid("a gate needs a store")
+	}
+	g := &Gate{store: o.Store, prefix: o.KeyPrefix, tiers: maps.Clone(o.Tiers), now: o.Now, rand: o.Rand}
+	if g.prefix == "" {
+		g.prefix = "mod"
+	}
+	if len(g.tiers) == 0 {
+		g.tiers = DefaultTiers()
+	}
+	if g.now == nil {
+		g.now = time.Now
+	}
+	if g.rand == nil {
+		g.rand = rand.Reader
+	}
+	if err := ValidatePrefix(g.prefix); err != nil {
+		return nil, err
+	}
+	if err := ValidateTiers(g.tiers); err != nil {
+		return nil, err
+	}
+	return g, g.declare(o.Accounts, o.Keys)
+}
+
+// Tiers returns the configured tiers by name.
+func (g *Gate) Tiers() map[string]Limits {
+	return maps.Clone(g.tiers)
 }
 
 // Identity is who calls: the account and the key that were authenticated, and the limits that hold for them.
@@ -33,6 +95,61 @@ type Identity struct {
 	Account Account
 	Key     Key
 	Limits  Limits
+}
+
+// Authenticate returns who holds the key. It returns [ErrUnauthorized] for a key that is not valid now, [ErrInactive] for
+// an account that is not served and [ErrUnknownTier] for a tier that is not configured. With ErrInactive and ErrUnknownTier
+// the identity's account and key are filled in.
+func (g *Gate) Authenticate(ctx context.Context, key string) (Identity, error) {
+	if !shaped(key) {
+		return Identity{}, ErrUnauthorized
+	}
+	hash := HashKey(key)
+	k, err := g.keyByHash(ctx, hash)
+	if errors.Is(err, ErrNotFound) {
+		return Identity{}, ErrUnauthorized
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	// Lookups compare hashes byte by byte and stop at the first difference; what they found is compared once more, in
+	// constant time, so that a store that answers wrongly cannot open the gate.
+	if subtle.ConstantTimeCompare(k.Hash[:], hash[:]) != 1 || k.refused(g.now()) {
+		return Identity{}, ErrUnauthorized
+	}
+	account, err := g.account(ctx, k.Account)
+	if errors.Is(err, ErrNotFound) {
+		return Identity{}, ErrUnauthorized
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	who := Identity{Account: account, Key: k}
+	if !account.Status.Served() {
+		return who, fmt.Errorf("%w: its status is %s", ErrInactive, account.Status)
+	}
+	who.Limits, err = g.limits(account)
+	return who, err
+}
+
+// refused reports whether a key is not valid at an instant.
+func (k Key) refused(now time.Time) bool {
+	return k.Revoked != nil || k.Expires != nil && !now.Before(*k.Expires)
+}
+
+// limits returns what an account may use: its overrides, else its tier's.
+func (g *Gate) limits(account Account) (Limits, error) {
+	limits, ok := g.tiers[account.Tier]
+	if !ok {
+		return Limits{}, fmt.Errorf("%w: account %s has tier %q", ErrUnknownTier, account.ID, account.Tier)
+	}
+	if o := account.Overrides.RequestsPerMonth; o != nil {
+		limits.RequestsPerMonth = *o
+	}
+	if o := account.Overrides.RequestsPerMinute; o != nil {
+		limits.RequestsPerMinute = *o
+	}
+	return limits, nil
 }
 
 // Decision is the gate's answer to a call that asks to be admitted.
@@ -50,67 +167,45 @@ type Decision struct {
 	charge Charge
 }
 
-// Usage is what an account has used, for the usage operation and the operator.
-type Usage struct {
-	Account     Account
-	Limits      Limits
-	Counts      Counts
-	Now         time.Time
-	MinuteReset time.Time
-	Period      Period
-	// Days are the last 30 days, newest first, zeros included.
-	Days []DayCount
-	// Flagged is how often each category was flagged in the period.
-	Flagged map[string]int64
+// Admit charges n requests, or refuses and charges nothing: n count all or none. A refusal is a Decision, not an error. An
+// admitted call must be settled.
+func (g *Gate) Admit(ctx context.Context, who Identity, n int64) (Decision, error) {
+	if n < 1 {
+		return Decision{}, invalid("a call counts 1 request or more")
+	}
+	now := g.now().UTC()
+	charge := Charge{
+		Account:  who.Account.ID,
+		Key:      who.Key.ID,
+		Requests: n,
+		Now:      now,
+		Period:   PeriodOf(who.Account.AnchorDay, now),
+		Limits:   who.Limits,
+	}
+	counts, refused, err := g.store.Take(ctx, charge)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{
+		Refused:     refused,
+		Limits:      who.Limits,
+		Counts:      counts,
+		Now:         now,
+		MinuteReset: minuteReset(now),
+		Period:      charge.Period,
+	}
+	if refused == NoWindow {
+		d.charge = charge
+	}
+	return d, nil
 }
 
-// DayCount is the number of requests of one UTC day.
-type DayCount struct {
-	// Date is "2006-01-02".
-	Date     string `json:"date"`
-	Requests int64  `json:"requests"`
-}
-
-// NewKey is what is asked for when a key is made.
-type NewKey struct {
-	Account, Name, Environment string
-	// Expires is the instant from which the key is refused; nil means never.
-	Expires *time.Time
-}
-
-// AccountChange is a change of an account. A nil field is left as it is.
-type AccountChange struct {
-	Name      *string    `json:"name,omitempty"`
-	Tier      *string    `json:"tier,omitempty"`
-	Status    *Status    `json:"status,omitempty"`
-	AnchorDay *int       `json:"anchor_day,omitempty"`
-	Overrides *Overrides `json:"overrides,omitempty"`
-}
-
-// Keeper is the face of a [Gate]: written down as an interface to be read in one place.
-type Keeper interface {
-	// Authenticate returns who holds the key. It returns [ErrUnauthorized] for a key that is not valid now, [ErrInactive] for an
-	// account that is not served and [ErrUnknownTier] for a tier that is not configured. With ErrInactive and ErrUnknownTier the
-	// identity's account and key are filled in.
-	Authenticate(ctx context.Context, key string) (Identity, error)
-	// Admit charges n requests, or refuses and charges nothing. A refusal is a Decision, not an error.
-	Admit(ctx context.Context, who Identity, n int64) (Decision, error)
-	// Settle records the outcome of an admitted call; when it returns nil, charge and outcome survive the death of the process.
-	Settle(ctx context.Context, admitted Decision, outcome Outcome) error
-	// Usage returns what an account has used.
-	Usage(ctx context.Context, account string) (Usage, error)
-
-	CreateAccount(ctx context.Context, account Account) (Account, error)
-	Account(ctx context.Context, id string) (Account, error)
-	UpdateAccount(ctx context.Context, id string, change AccountChange) (Account, error)
-	DeleteAccount(ctx context.Context, id string) error
-	Accounts(ctx context.Context) iter.Seq2[Account, error]
-
-	// CreateKey makes a key and returns it. This is the only time that it is seen.
-	CreateKey(ctx context.Context, wanted NewKey) (secret string, key Key, err error)
-	// RevokeKey refuses the key from the next request on.
-	RevokeKey(ctx context.Context, id string) (Key, error)
-	// RotateKey makes a new key with the same account, name and environment; the old one expires after overlap.
-	RotateKey(ctx context.Context, id string, overlap time.Duration) (secret string, key Key, err error)
-	Keys(ctx context.Context, account string) iter.Seq2[Key, error]
+// Settle records the outcome of an admitted call; when it returns nil, charge and outcome survive the death of the process.
+// A refused call has nothing to settle. The outcome is recorded even when ctx is already done, because the caller may have
+// gone away; then Settle returns the context's error without waiting.
+func (g *Gate) Settle(ctx context.Context, admitted Decision, outcome Outcome) error {
+	if admitted.charge.Requests == 0 {
+		return nil
+	}
+	return g.store.Settle(ctx, admitted.charge, outcome)
 }

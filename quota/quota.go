@@ -104,7 +104,8 @@ type Key struct {
 	Expires *time.Time `json:"expires,omitempty"`
 	// Revoked is the instant at which the key was revoked; nil means that it was not.
 	Revoked *time.Time `json:"revoked,omitempty"`
-	// LastUsed is the UTC day of the last admitted request, "2006-01-02", or empty.
+	// LastUsed is the UTC day of the last admitted request, "2006-01-02", or empty. It is kept beside the key and filled in
+	// by [Gate.Keys] and the other operations on keys, not by [Gate.Authenticate].
 	LastUsed string `json:"last_used,omitempty"`
 	// Declared says that the key stands in the configuration. It is never stored.
 	Declared bool `json:"declared,omitempty"`
@@ -112,8 +113,3 @@ type Key struct {
 
 // Hash is the SHA-256 of a key.
 type Hash [32]byte
-
-// Period is a billing period: Start is in it, End is the instant at which the next one starts. Both are in UTC.
-type Period struct {
-	Start, End time.Time
-}

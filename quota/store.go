@@ -11,6 +11,8 @@ import (
 
 // Store keeps what the gate knows. It is implemented by the packages under storage and tested by storage/storagetest.
 //
+// What a method returns may be shared with other callers: maps and pointers in it are read, never written.
+//
 // Methods return errors that wrap [ErrNotFound] and [ErrExists] where they apply, and the store's own "unavailable"
 // error otherwise.
 type Store interface {
@@ -36,7 +38,8 @@ type Directory interface {
 	// CreateKey adds a key. [ErrExists] when its id or hash is taken. Whether the account exists is the gate's concern,
 	// because it may stand in the configuration.
 	CreateKey(ctx context.Context, key Key) error
-	// KeyByHash returns the key with this hash, with its hash filled in. It is called once for each request and must be fast.
+	// KeyByHash returns the key with this hash, with its hash filled in and without LastUsed. It is called once for each
+	// request and must be fast.
 	KeyByHash(ctx context.Context, hash Hash) (Key, error)
 	// Key returns the key with this id.
 	Key(ctx context.Context, id string) (Key, error)
@@ -87,10 +90,11 @@ type Outcome struct {
 type Counters interface {
 	// Take charges the call to the minute, the day and the period if both limits leave room for it, and to nothing otherwise. It
 	// returns the counts after the charge and [NoWindow], or the unchanged counts and the window that refused: the
-	// month if both would. Take does not wait for the charge to be durable.
+	// month if both would. Take does not wait for the charge to be durable. When ctx is done nothing is charged.
 	Take(ctx context.Context, charge Charge) (Counts, Window, error)
 	// Settle records how an admitted call ended. When it returns nil, the charge and the outcome survive the death of
-	// the process. Every admitted call is settled once, before its caller is answered.
+	// the process. Every admitted call is settled once, before its caller is answered. The outcome is recorded even when ctx is
+	// already done; ctx only ends the wait.
 	Settle(ctx context.Context, charge Charge, outcome Outcome) error
 	// Counts returns the counts in the windows that hold now.
 	Counts(ctx context.Context, account string, now time.Time, period Period) (Counts, error)

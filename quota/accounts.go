@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+)
+
+// AccountChange is a change of an account. A nil field is left as it is.
+type AccountChange struct {
+	Name      *string    `json:"name,omitempty"`
+	Tier      *string    `json:"tier,omitempty"`
+	Status    *Status    `json:"status,omitempty"`
+	AnchorDay *int       `json:"anchor_day,omitempty"`
+	Overrides *Overrides `json:"overrides,omitempty"`
+}
+
+// CreateAccount adds an account and returns it as it is stored. Without a status it is [Active], without a tier it is on
+// [DefaultTier]. [ErrExists] when the id is taken, [ErrInvalid] when a field breaks a rule.
+func (g *Gate) CreateAccount(ctx context.Context, account Account) (Account, error) {
+	now := g.now().UTC()
+	account.Created, account.Updated, account.Declared = now, now, false
+	account.Tier = cmp.Or(account.Tier, DefaultTier)
+	account.Status = cmp.Or(account.Status, Active)
+	if err := account.validate(); err != nil {
+		return Account{}, err
+	}
+	if err := g.validateTier(account.Tier); err != nil {
+		return Account{}, err
+	}
+	if _, taken := g.declared.accounts[account.ID]; taken {
+		return Account{}, fmt.Errorf("account %s: %w", account.ID, ErrExists)
+	}
+	if err := g.store.CreateAccount(ctx, account); err != nil {
+		return Account{}, err
+	}
+	return account, nil
+}
+
+// Account returns an account. [ErrNotFound] when there is none.
+func (g *Gate) Account(ctx context.Context, id string) (Account, error) {
+	return g.account(ctx, id)
+}
+
+// UpdateAccount changes an account and returns what is stored then. Only what is changed is checked, so that an account
+// whose tier is no longer configured can still be renamed. A new anchor day takes effect at once: the counts of the period
+// that begins on the new day are those that were made in a period beginning on that day, at first none.
+//
+// It returns [ErrNotFound], [ErrDeclared] and [ErrInvalid].
+func (g *Gate) UpdateAccount(ctx context.Context, id string, change AccountChange) (Account, error) {
+	if err := g.changeable(id); err != nil {
+		return Account{}, err
+	}
+	return g.store.UpdateAccount(ctx, id, func(a *Account) error {
+		if change.Name != nil {
+			a.Name = *change.Name
+		}
+		if change.Status != nil {
+			a.Status = *change.Status
+		}
+		if change.AnchorDay != nil {
+			a.AnchorDay = *change.AnchorDay
+		}
+		if change.Overrides != nil {
+			a.Overrides = *change.Overrides
+		}
+		if change.Tier != nil {
+			if err := g.validateTier(*change.Tier); err != nil {
+				return err
+			}
+			a.Tier = *change.Tier
+		}
+		a.Updated = g.now().UTC()
+		return a.validate()
+	})
+}
+
+// DeleteAccount removes an account, its keys and its counts. Feedback that it gave is kept. It returns [ErrNotFound] and
+// [ErrDeclared].
+func (g *Gate) DeleteAccount(ctx context.Context, id string) error {
+	if err := g.changeable(id); err != nil {
+		return err
+	}
+	return g.store.DeleteAccount(ctx, id)
+}
+
+// Accounts yields the accounts, declared and stored, in the order of their ids.
+func (g *Gate) Accounts(ctx context.Context) iter.Seq2[Account, error] {
+	return func(yield func(Account, error) bool) {
+		rest := g.declared.byID
+		for a, err := range g.store.Accounts(ctx) {
+			if err != nil {
+				yield(Account{}, err)
+				return
+			}
+			for len(rest) > 0 && rest[0].ID <= a.ID {
+				if !yield(rest[0], nil) {
+					return
+				}
+				rest = rest[1:]
+			}
+			if _, hidden := g.declared.accounts[a.ID]; !hidden && !yield(a, nil) {
+				return
+			}
+		}
+		for _, a := range rest {
+			if !yield(a, nil) {
+				return
+			}
+		}
+	}
+}
+
+// changeable returns ErrDeclared for an account that stands in the configuration.
+func (g *Gate) changeable(account string) error {
+	if _, ok := g.declared.accounts[account]; ok {
+		return fmt.Errorf("account %s: %w", account, ErrDeclared)
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	// secretLength characters of base62 are 190 bits, idLength are 95.
+	secretLength = 32
+	idLength     = 16
+	// A key that is declared in the configuration may look otherwise than those that are made here.
+	minKey, maxKey = 16, 128
+)
+
+// NewKey is what is asked for when a key is made.
+type NewKey struct {
+	Account, Name, Environment string
+	// Expires is the instant from which the key is refused; nil means never.
+	Expires *time.Time
+}
+
+// HashKey returns what is kept of a key: its SHA-256.
+func HashKey(key string) Hash {
+	var buf [maxKey]byte
+	if len(key) <= maxKey {
+		// Keys that can be valid are hashed without an allocation.
+		return sha256.Sum256(buf[:copy(buf[:], key)])
+	}
+	return sha256.Sum256([]byte(key))
+}
+
+// ValidateKey returns an error that wraps [ErrInvalid] unless key can be declared as a key. The error does not tell the key.
+func ValidateKey(key string) error {
+	if !shaped(key) {
+		return invalid("a key must be %d to %d visible ASCII characters long", minKey, maxKey)
+	}
+	return nil
+}
+
+// shaped reports whether a text can be a key at all, which spares the store what cannot.
+func shaped(key string) bool {
+	if len(key) < minKey || len(key) > maxKey {
+		return false
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// CreateKey makes a key and returns it. This is the only time that it is seen. It returns [ErrNotFound] when there is no
+// such account and [ErrInvalid] when a field breaks a rule. A declared account can have stored keys.
+func (g *Gate) CreateKey(ctx context.Context, wanted NewKey) (secret string, key Key, err error) {
+	now := g.now().UTC()
+	key = Key{Account: wanted.Account, Name: wanted.Name, Environment: wanted.Environment, Created: now}
+	if wanted.Expires != nil {
+		expires := wanted.Expires.UTC()
+		key.Expires = &expires
+	}
+	if err := key.validate(); err != nil {
+		return "", Key{}, err
+	}
+	if err := validateExpiry(key.Expires, now); err != nil {
+		return "", Key{}, err
+	}
+	if _, err := g.account(ctx, wanted.Account); err != nil {
+		return "", Key{}, err
+	}
+	if secret, err = g.random(secretLength); err != nil {
+		return "", Key{}, err
+	}
+	if key.ID, err = g.random(idLength); err != nil {
+		return "", Key{}, err
+	}
+	secret = g.prefix + "_sk_" + secret
+	key.ID = "key_" + key.ID
+	key.Hash = HashKey(secret)
+	if err := g.store.CreateKey(ctx, key); err != nil {
+		return "", Key{}, err
+	}
+	return secret, key, nil
+}
+
+// Key returns what is known of a key. [ErrNotFound] when there is none with this id.
+func (g *Gate) Key(ctx context.Context, id string) (Key, error) {
+	if k, ok := g.declared.keyIDs[id]; ok {
+		return k, nil
+	}
+	return g.store.Key(ctx, id)
+}
+
+// RevokeKey refuses the key from the next request on. A key that is revoked already keeps the instant at which it was. It
+// returns [ErrNotFound] and [ErrDeclared].
+func (g *Gate) RevokeKey(ctx context.Context, id string) (Key, error) {
+	if err := g.changeableKey(id); err != nil {
+		return Key{}, err
+	}
+	return g.store.UpdateKey(ctx, id, func(k *Key) error {
+		if k.Revoked == nil {
+			now := g.now().UTC()
+			k.Revoked = &now
+		}
+		return nil
+	})
+}
+
+// RotateKey makes a new key with the same account, name, environment and expiry; the old one expires after overlap, or at
+// its own expiry if that is sooner. A key that is revoked or expired cannot be rotated. It returns [ErrNotFound],
+// [ErrDeclared] and [ErrInvalid].
+func (g *Gate) RotateKey(ctx context.Context, id string, overlap time.Duration) (secret string, key Key, err error) {
+	if overlap < 0 {
+		return "", Key{}, invalid("overlap must be 0 or more")
+	}
+	if err := g.changeableKey(id); err != nil {
+		return "", Key{}, err
+	}
+	old, err := g.store.Key(ctx, id)
+	if err != nil {
+		return "", Key{}, err
+	}
+	if old.refused(g.now()) {
+		return "", Key{}, invalid("key %s is revoked or expired; create a new one", id)
+	}
+	secret, key, err = g.CreateKey(ctx, NewKey{Account: old.Account, Name: old.Name, Environment: old.Environment, Expires: old.Expires})
+	if err != nil {
+		return "", Key{}, err
+	}
+	_, err = g.store.UpdateKey(ctx, id, func(k *Key) error {
+		end := g.now().UTC().Add(overlap)
+		if k.Expires == nil || end.Before(*k.Expires) {
+			k.Expires = &end
+		}
+		return nil
+	})
+	if err != nil {
+		// The caller never learns the new key, so it must not stay valid.
+		_, revokeErr := g.RevokeKey(context.WithoutCancel(ctx), key.ID)
+		return "", Key{}, fmt.Errorf("key %s was not rotated: %w", id, joined(err, revokeErr))
+	}
+	return secret, key, nil
+}
+
+// Keys yields the keys of an account, or all keys when account is empty: declared keys in the order of their ids, then
+// stored ones in the order of creation within an account. Revoked and expired keys are among them.
+func (g *Gate) Keys(ctx context.Context, account string) iter.Seq2[Key, error] {
+	return func(yield func(Key, error) bool) {
+		for _, k := range g.declaredKeys(account) {
+			if !yield(k, nil) {
+				return
+			}
+		}
+		for k, err := range g.store.Keys(ctx, account) {
+			if err != nil {
+				yield(Key{}, err)
+				return
+			}
+			if !g.hides(k) && !yield(k, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (g *Gate) declaredKeys(account string) []Key {
+	var keys []Key
+	for _, k := range g.declared.keyIDs {
+		if account == "" || k.Account == account {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.ID, b.ID) })
+	return keys
+}
+
+// hides reports whether a declared key stands in for a stored one.
+func (g *Gate) hides(stored Key) bool {
+	_, byID := g.declared.keyIDs[stored.ID]
+	_, byHash := g.declared.keys[stored.Hash]
+	return byID || byHash
+}
+
+func (g *Gate) changeableKey(id string) error {
+	if _, ok := g.declared.keyIDs[id]; ok {
+		return fmt.Errorf("key %s: %w", id, ErrDeclared)
+	}
+	return nil
+}
+
+// random returns n characters of base62, each equally likely.
+func (g *Gate) random(n int) (string, error) {
+	// Bytes from 248 on are skipped: 248 is the largest multiple of 62 in a byte, and a remainder would favour some characters.
+	const fair = 256 / len(base62) * len(base62)
+	source := bufio.NewReaderSize(g.rand, 64)
+	text := make([]byte, 0, n)
+	for len(text) < n {
+		b, err := source.ReadByte()
+		if err != nil {
+			return "", fmt.Errorf("reading random bytes: %w", err)
+		}
+		if int(b) < fair {
+			text = append(text, base62[int(b)%len(base62)])
+		}
+	}
+	return string(text), nil
+}
+
+func joined(err, other error) error {
+	if other == nil {
+		return err
+	}
+	return fmt.Errorf("%w; the new key could not be revoked: %w", err, other)
+}

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"context"
+	"time"
+)
+
+// usageDays is how many days of history an account is shown.
+const usageDays = 30
+
+// Usage is what an account has used, for the usage operation and the operator.
+type Usage struct {
+	Account     Account
+	Limits      Limits
+	Counts      Counts
+	Now         time.Time
+	MinuteReset time.Time
+	Period      Period
+	// Days are the last 30 days, newest first, zeros included.
+	Days []DayCount
+	// Flagged is how often each category was flagged in the period.
+	Flagged map[string]int64
+}
+
+// DayCount is the number of requests of one UTC day.
+type DayCount struct {
+	// Date is "2006-01-02".
+	Date     string `json:"date"`
+	Requests int64  `json:"requests"`
+}
+
+// Usage returns what an account has used. [ErrNotFound] when there is no such account. With [ErrUnknownTier] everything but
+// the limits is filled in.
+func (g *Gate) Usage(ctx context.Context, account string) (Usage, error) {
+	a, err := g.account(ctx, account)
+	if err != nil {
+		return Usage{}, err
+	}
+	now := g.now().UTC()
+	u := Usage{Account: a, Now: now, MinuteReset: minuteReset(now), Period: PeriodOf(a.AnchorDay, now)}
+	if u.Counts, err = g.store.Counts(ctx, a.ID, now, u.Period); err != nil {
+		return Usage{}, err
+	}
+	if u.Flagged, err = g.store.Flagged(ctx, a.ID, u.Period); err != nil {
+		return Usage{}, err
+	}
+	days, err := g.store.Days(ctx, a.ID, now, usageDays)
+	if err != nil {
+		return Usage{}, err
+	}
+	u.Days = make([]DayCount, len(days))
+	for i, requests := range days {
+		u.Days[i] = DayCount{Date: now.AddDate(0, 0, -i).Format(time.DateOnly), Requests: requests}
+	}
+	u.Limits, err = g.limits(a)
+	return u, err
+}

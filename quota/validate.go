@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The longest texts that are kept, in characters.
+const (
+	maxID          = 64
+	maxName        = 200
+	maxEnvironment = 64
+	maxStatus      = 32
+	maxPrefix      = 20
+	maxOverrides   = 64
+)
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// ValidateID returns an error that wraps [ErrInvalid] unless id can be the id of an account or of a declared key.
+func ValidateID(id string) error {
+	if len(id) == 0 || len(id) > maxID {
+		return invalid("id must be 1 to %d characters long", maxID)
+	}
+	for i := range len(id) {
+		if c := id[i]; !alphanumeric(c) && (i == 0 || !strings.ContainsRune("._-", rune(c))) {
+			return invalid("id may contain a-z, A-Z, 0-9, '.', '_' and '-', and must begin with a letter or a digit")
+		}
+	}
+	return nil
+}
+
+// ValidatePrefix returns an error that wraps [ErrInvalid] unless keys may begin with prefix.
+func ValidatePrefix(prefix string) error {
+	if len(prefix) == 0 || len(prefix) > maxPrefix {
+		return invalid("key prefix must be 1 to %d characters long", maxPrefix)
+	}
+	for i := range len(prefix) {
+		if !alphanumeric(prefix[i]) {
+			return invalid("key prefix may contain only letters a-z, A-Z and digits")
+		}
+	}
+	return nil
+}
+
+// ValidateTiers returns an error that wraps [ErrInvalid] and names the tier unless the tiers can be configured.
+func ValidateTiers(tiers map[string]Limits) error {
+	for _, name := range slices.Sorted(maps.Keys(tiers)) {
+		if !word(name, maxID) {
+			return invalid("tier %q: a name is 1 to %d characters of a-z, 0-9 and '_', the first of them a letter", name, maxID)
+		}
+		if tiers[name].RequestsPerMonth < 0 || tiers[name].RequestsPerMinute < 0 {
+			return invalid("tier %q: limits must be 0 (unlimited) or more", name)
+		}
+	}
+	return nil
+}
+
+// validate checks everything in an account but its tier.
+func (a Account) validate() error {
+	if err := ValidateID(a.ID); err != nil {
+		return err
+	}
+	if err := validateText("name", a.Name, maxName); err != nil {
+		return err
+	}
+	if err := a.Status.validate(); err != nil {
+		return err
+	}
+	if err := validateAnchor(a.AnchorDay); err != nil {
+		return err
+	}
+	return a.Overrides.validate()
+}
+
+func (s Status) validate() error {
+	if !word(string(s), maxStatus) {
+		return invalid("status must be a word of 1 to %d characters of a-z, 0-9 and '_', such as %s, %s, %s, %s or %s",
+			maxStatus, Active, Trialing, PastDue, Canceled, Paused)
+	}
+	return nil
+}
+
+func (o Overrides) validate() error {
+	if o.RequestsPerMonth != nil && *o.RequestsPerMonth < 0 {
+		return invalid("overrides.requests_per_month must be 0 (unlimited) or more")
+	}
+	if o.RequestsPerMinute != nil && *o.RequestsPerMinute < 0 {
+		return invalid("overrides.requests_per_minute must be 0 (unlimited) or more")
+	}
+	if len(o.Thresholds) > maxOverrides {
+		return invalid("overrides.thresholds may name at most %d categories", maxOverrides)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
+		if len(name) == 0 || len(name) > maxID {
+			return invalid("overrides.thresholds: a category name is 1 to %d characters long", maxID)
+		}
+		// The negated form refuses NaN too.
+		if t := o.Thresholds[name]; !(t > 0 && t < 1) {
+			return invalid("overrides.thresholds.%s must be greater than 0 and less than 1", name)
+		}
+	}
+	return nil
+}
+
+func validateAnchor(day int) error {
+	if day < 0 || day > 31 {
+		return invalid("anchor_day must be 1 to 31, or 0 for the calendar month")
+	}
+	return nil
+}
+
+// validate checks what people write into a key; not its id and its hash.
+func (k Key) validate() error {
+	if err := validateText("name", k.Name, maxName); err != nil {
+		return err
+	}
+	return validateText("environment", k.Environment, maxEnvironment)
+}
+
+func validateExpiry(expires *time.Time, now time.Time) error {
+	if expires != nil && !expires.After(now) {
+		return invalid("expires must be in the future")
+	}
+	return nil
+}
+
+func validateText(field, text string, most int) error {
+	if !utf8.ValidString(text) {
+		return invalid("%s must be valid UTF-8", field)
+	}
+	if utf8.RuneCountInString(text) > most {
+		return invalid("%s must be at most %d characters long", field, most)
+	}
+	// Names end up in terminals and in logs.
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return invalid("%s must not contain control characters", field)
+	}
+	return nil
+}
+
+// validateTier checks that a tier is configured. The message lists those that are.
+func (g *Gate) validateTier(tier string) error {
+	if _, ok := g.tiers[tier]; !ok {
+		return invalid("tier %q is not configured; configured are %s", tier, strings.Join(slices.Sorted(maps.Keys(g.tiers)), ", "))
+	}
+	return nil
+}
+
+// word reports whether s is a snake_case word of at most most characters.
+func word(s string, most int) bool {
+	if len(s) == 0 || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z':
+		case i > 0 && (c >= '0' && c <= '9' || c == '_'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
