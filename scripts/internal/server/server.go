@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server runs a Caddy server as a child process, for programs that check or measure it from outside.
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Options say what to start.
+type Options struct {
+	// Command is the program and its arguments.
+	Command []string
+	// Dir is the working directory; empty means that of the caller.
+	Dir string
+	// Env is added to the environment of the caller.
+	Env []string
+	// Listen is the address that the server listens on when it is ready.
+	Listen string
+	// Timeout bounds the wait for Listen; 0 means 20 seconds.
+	Timeout time.Duration
+}
+
+// Process is a running server.
+type Process struct {
+	// StartTime is the time from the start of the process to the first connection that it accepted.
+	StartTime time.Duration
+
+	cmd    *exec.Cmd
+	output output
+	done   chan struct{} // closed when the process has ended
+	err    error         // how it ended; read after done
+}
+
+// Start starts the server and waits until it accepts connections. The error holds what the server wrote when it ended
+// before that.
+func Start(ctx context.Context, o Options) (*Process, error) {
+	if conn, err := net.DialTimeout("tcp", o.Listen, time.Second); err == nil {
+		conn.Close()
+		return nil, fmt.Errorf("something listens on %s already", o.Listen)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 20 * time.Second
+	}
+	p := &Process{cmd: exec.CommandContext(ctx, o.Command[0], o.Command[1:]...), done: make(chan struct{})}
+	p.cmd.Dir = o.Dir
+	p.cmd.Env = append(os.Environ(), o.Env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	begin := time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	for deadline := begin.Add(o.Timeout); ; {
+		conn, err := net.DialTimeout("tcp", o.Listen, time.Second)
+		if err == nil {
+			p.StartTime = time.Since(begin)
+			conn.Close()
+			return p, nil
+		}
+		select {
+		case <-p.done:
+			return nil, fmt.Errorf("the server ended (%w) and wrote:\n%s", errOrDone(p.err), p.Output())
+		case <-time.After(time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			p.Kill()
+			return nil, fmt.Errorf("the server did not listen on %s within %s and wrote:\n%s", o.Listen, o.Timeout, p.Output())
+		}
+	}
+}
+
+// Output is what the server wrote to standard output and error so far.
+func (p *Process) Output() string {
+	return p.output.String()
+}
+
+// WaitOutput waits until the output holds text and returns the output. It gives up after the timeout.
+func (p *Process) WaitOutput(text string, timeout time.Duration) (string, error) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
+		out := p.Output()
+		if strings.Contains(out, text) {
+			return out, nil
+		}
+		if time.Now().After(deadline) {
+			return out, fmt.Errorf("no %q within %s in the server's output:\n%s", text, timeout, out)
+		}
+	}
+}
+
+// PID is the process id.
+func (p *Process) PID() int {
+	return p.cmd.Process.Pid
+}
+
+// Stop asks the server to end, as an operator does, and waits for it. It is an error when the server does not end well
+// within 20 seconds.
+func (p *Process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.done:
+		if p.err != nil {
+			return fmt.Errorf("the server ended with %w and wrote:\n%s", p.err, p.Output())
+		}
+		return nil
+	case <-time.After(20 * time.Second):
+		p.Kill()
+		return fmt.Errorf("the server did not stop within 20 s and wrote:\n%s", p.Output())
+	}
+}
+
+// Kill ends the server at once (SIGKILL) and waits until it is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// FreePorts returns n addresses of the loopback interface on which nothing listens at the moment.
+func FreePorts(n int) ([]string, error) {
+	addresses := make([]string, n)
+	for i := range addresses {
+		// All stay open until the end, so that none is given out twice.
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		addresses[i] = listener.Addr().String()
+	}
+	return addresses, nil
+}
+
+func errOrDone(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+// output collects what a process writes.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}

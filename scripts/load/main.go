@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command load measures the service and checks what it promises under load. All traffic stays on 127.0.0.1, and every
+// run ends by itself.
+//
+//	go run ./scripts/load compare [-rounds 5] [-time 2s] [-connections 32] [-profile DIR]
+//	go run ./scripts/load kill    [-rounds 10] [-connections 32] [-caddy ./caddy]
+//	go run ./scripts/load start   [-rounds 10] [-caddy ./caddy]
+//
+// compare runs one Caddy process that serves two handlers: moderation_text with everything on (key, limits, durable
+// counts, judging), and a baseline that only decodes and encodes the same JSON with encoding/json. Rounds alternate
+// between the two, at 200, 2,000 and 10,000 characters of the texts in engine/train/corpus. The server has one core
+// (GOMAXPROCS=1), the client is another process with one more.
+//
+// kill loads a server, kills it (SIGKILL) at a random moment, starts it again on the same data and compares what was
+// acknowledged with what is stored, for counted requests and for feedback.
+//
+// start measures the time from the start of the process to the first accepted connection, and the memory when idle.
+//
+// The server is this program itself, which has Caddy, the moderation modules and the baseline handler compiled in, or the
+// binary that -caddy names.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-moderation/caddy-moderation/caddymod"
+)
+
+func main() {
+	modes := map[string]func(context.Context, []string) error{"compare": compare, "kill": kill, "start": start}
+	name := ""
+	if len(os.Args) > 1 {
+		name = os.Args[1]
+	}
+	if name == "caddy" { // the server of the other modes
+		os.Args = slices.Concat(os.Args[:1], os.Args[2:])
+		caddycmd.Main()
+		return
+	}
+	mode, ok := modes[name]
+	if !ok {
+		fmt.Fprintln(os.Stderr, "use: load compare|kill|start [flags]; -h after the mode lists its flags")
+		os.Exit(2)
+	}
+	runtime.GOMAXPROCS(1)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := mode(ctx, os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+}
+
+// flags parses the flags of a mode, which takes no other arguments.
+func flags(mode string, args []string, define func(*flag.FlagSet)) error {
+	set := flag.NewFlagSet("load "+mode, flag.ExitOnError)
+	define(set)
+	_ = set.Parse(args) // exits on an error
+	if set.NArg() > 0 {
+		return fmt.Errorf("%s takes no argument %q", mode, set.Arg(0))
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+)
+
+// Aims for a server that was just started.
+const (
+	startAim  = 300 * time.Millisecond
+	memoryAim = 120 << 20
+)
+
+// idle is what one start came to.
+type idle struct {
+	Listening time.Duration
+	Memory    int64 // after two idle seconds
+	Judged    int64 // after one judged text and two more seconds
+}
+
+func start(ctx context.Context, args []string) error {
+	var rounds int
+	var caddy string
+	err := flags("start", args, func(f *flag.FlagSet) {
+		f.IntVar(&rounds, "rounds", 10, "starts")
+		f.StringVar(&caddy, "caddy", "./caddy", "the server to start")
+	})
+	if err != nil {
+		return err
+	}
+	s, err := newSubject(caddy)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	body, err := bodies(1, 2_000)
+	if err != nil {
+		return err
+	}
+	var all []idle
+	for range rounds {
+		if err := s.start(ctx); err != nil {
+			return err
+		}
+		var i idle
+		i.Listening = s.process.StartTime
+		time.Sleep(2 * time.Second)
+		i.Memory = residentMemory(s.process.PID())
+		one := job{Address: s.Address, Connections: 1, Duration: time.Nanosecond, Requests: [][]byte{post(s.Address, "/v1/moderate/text", s.Key, body[0])}}
+		if t, err := one.run(ctx); err != nil || t.Answered != 1 {
+			return errors.Join(err, fmt.Errorf("the first request was answered with %d, want 200", t.Sample))
+		}
+		time.Sleep(2 * time.Second)
+		i.Judged = residentMemory(s.process.PID())
+		if err := s.process.Stop(); err != nil {
+			return err
+		}
+		all = append(all, i)
+	}
+	listening := middle(all, func(i idle) time.Duration { return i.Listening })
+	memory := middle(all, func(i idle) int64 { return i.Memory })
+	judged := middle(all, func(i idle) int64 { return i.Judged })
+	fmt.Printf("start to listening, median of %d: %.0f ms, aim %.0f ms (the first, on an empty directory: %.0f ms)\n", rounds, millis(listening), millis(startAim), millis(all[0].Listening))
+	fmt.Printf("resident memory, median of %d: %d MiB idle, aim %d MiB; %d MiB after a judged text\n", rounds, memory>>20, memoryAim>>20, judged>>20)
+	if listening > startAim || memory > memoryAim {
+		return fmt.Errorf("an aim is missed")
+	}
+	return nil
+}

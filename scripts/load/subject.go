@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
+)
+
+// subject is a server under test: a configuration, a database and a key for an account without limits, in a temporary
+// folder.
+type subject struct {
+	Address string // of the site
+	Admin   string // of the admin endpoint
+	Key     string
+
+	folder  string
+	caddy   []string
+	process *server.Process
+}
+
+// newSubject prepares a server. The program is caddy, or this program itself when caddy is empty.
+func newSubject(caddy string) (*subject, error) {
+	s := &subject{Key: "mod_sk_" + letters(32)}
+	if caddy != "" {
+		path, err := filepath.Abs(caddy)
+		if err != nil {
+			return nil, err
+		}
+		s.caddy = []string{path}
+	} else {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		s.caddy = []string{self, "caddy"}
+	}
+	addresses, err := server.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	s.Address, s.Admin = addresses[0], addresses[1]
+	if s.folder, err = os.MkdirTemp("", "caddy-moderation-load-"); err != nil {
+		return nil, err
+	}
+	baseline := ""
+	if caddy == "" {
+		baseline = "moderation_bench_baseline /baseline"
+	}
+	config := fmt.Sprintf(`{
+	admin %s
+	persist_config off
+	log {
+		level WARN
+	}
+	moderation {
+		storage badger %q
+		demo off
+		tier unlimited 0 0
+		feedback {
+			max_records_per_day 0
+			max_bytes_per_day 0
+		}
+		account load {
+			tier unlimited
+			key {env.LOAD_KEY}
+		}
+	}
+}
+
+http://%s {
+	moderation_api
+	%s
+}
+`, s.Admin, filepath.Join(s.folder, "data"), s.Address, baseline)
+	if err := os.WriteFile(filepath.Join(s.folder, "Caddyfile"), []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// start starts the server and returns when it has answered a request.
+func (s *subject) start(ctx context.Context, env ...string) error {
+	command := append(s.caddy, "run", "--config", filepath.Join(s.folder, "Caddyfile"), "--adapter", "caddyfile")
+	process, err := server.Start(ctx, server.Options{
+		Command: command,
+		Env:     append(env, "LOAD_KEY="+s.Key, "XDG_DATA_HOME="+s.folder, "XDG_CONFIG_HOME="+s.folder),
+		Listen:  s.Address,
+	})
+	if err != nil {
+		return err
+	}
+	s.process = process
+	return nil
+}
+
+// close ends the server, if it runs, and removes its data.
+func (s *subject) close() {
+	if s.process != nil {
+		s.process.Kill()
+	}
+	_ = os.RemoveAll(s.folder)
+}
+
+// requestsMade is the number of requests of the current period as /v1/usage reports it. The call counts itself.
+func (s *subject) requestsMade(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Address+"/v1/usage", nil)
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Authorization", "Bearer "+s.Key)
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("GET /v1/usage: %s", response.Status)
+	}
+	var usage struct {
+		CurrentPeriod struct {
+			RequestsMade int64 `json:"requests_made"`
+		} `json:"current_period"`
+	}
+	err = json.NewDecoder(response.Body).Decode(&usage)
+	return usage.CurrentPeriod.RequestsMade, err
+}
+
+// feedbackStored is the number of stored feedback records, as the operator's command exports them.
+func (s *subject) feedbackStored(ctx context.Context) (int64, error) {
+	command := append(s.caddy, "moderation", "feedback", "export", "--address", s.Admin)
+	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
+	if err != nil {
+		return 0, fmt.Errorf("feedback export: %w", err)
+	}
+	return int64(strings.Count(string(out), "\n")), nil
+}
+
+// letters is a random text of n letters.
+func letters(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	for i := range b {
+		b[i] = 'a' + b[i]%26
+	}
+	return string(b)
+}
