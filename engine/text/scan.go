@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package text
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// class says how a code point takes part in words.
+type class uint8
+
+const (
+	separator class = iota
+	letterClass
+	digitClass
+	markClass      // combining mark: belongs to the letter before it
+	invisible      // has no glyph: skipped wherever it stands
+	ideograph      // letter of a script without spaces: a word by itself
+	emojiClass     // a token by itself
+	regional       // regional indicator: two are a flag, three or more are letters
+	apostrophe     // part of a word between letters
+	symbolOfLetter // $ @ ! | + * and the like, part of a word in some places
+)
+
+// Tokenize splits content into tokens. The result is valid until s is used again.
+func (s *Scratch) Tokenize(content string) []Token {
+	s.tokens, s.buf, s.word = s.tokens[:0], s.buf[:0], s.word[:0]
+	s.words, s.singles, s.quote = 0, 0, openQuote{}
+	s.latin = mostlyLatin(content)
+
+	in := cursor{text: content}
+	for in.at < len(content) {
+		r, size := in.rune()
+		switch kind := classify(r); {
+		case kind == letterClass, kind == digitClass, kind == symbolOfLetter && in.opensWord(r):
+			s.readWord(&in)
+		case kind == ideograph:
+			s.emitRune(&in, r, size, 0)
+		case kind == emojiClass:
+			s.emitRune(&in, r, size, Emoji)
+		case kind == regional:
+			s.readRegional(&in)
+		default:
+			s.punctuation(r, &in)
+			in.skip(r, size)
+		}
+	}
+	s.points = in.point
+	s.joinSingles()
+	s.bind()
+	s.negate()
+	return s.tokens
+}
+
+// cursor is a place in a text, in bytes and in code points.
+type cursor struct {
+	text  string
+	at    int
+	point int
+	last  rune // the last code point that was skipped or read
+}
+
+func (c *cursor) rune() (rune, int) {
+	if b := c.text[c.at]; b < utf8.RuneSelf {
+		return rune(b), 1
+	}
+	return utf8.DecodeRuneInString(c.text[c.at:])
+}
+
+func (c *cursor) skip(r rune, size int) {
+	c.at += size
+	c.point++
+	c.last = r
+}
+
+// peek returns the code point that stands `after` bytes further on, 0 at the end. Invisible ones are not skipped.
+func (c *cursor) peek(after int) rune {
+	if c.at+after >= len(c.text) {
+		return 0
+	}
+	if b := c.text[c.at+after]; b < utf8.RuneSelf {
+		return rune(b)
+	}
+	r, _ := utf8.DecodeRuneInString(c.text[c.at+after:])
+	return r
+}
+
+// opensWord says whether the symbol at the cursor is the first letter of a word: $hit, @ss.
+func (c *cursor) opensWord(r rune) bool {
+	if classify(c.last) == letterClass || classify(c.last) == digitClass {
+		return false
+	}
+	switch r {
+	case '$':
+		return isASCIILetter(c.peek(1))
+	case '@':
+		// @someone is a mention. The few words that people write with an @ in front are short or start like "ass".
+		return (c.peek(1)|32) == 's' && (c.peek(2)|32) == 's'
+	}
+	return false
+}
+
+// continues says whether the symbol at the cursor, which follows the letters read so far, belongs to the word. count
+// is the number of letters and symbols so far.
+func (c *cursor) continues(r rune, count int, opened rune) bool {
+	next := c.peek(utf8.RuneLen(r))
+	switch r {
+	case '$':
+		return !isDigit(next)
+	case '@':
+		return isASCIILetter(next) && count <= 6 && !c.looksLikeAddress()
+	case '!':
+		return isASCIILetter(next) && count <= 4
+	case '|', '+', '€', '¢', '#':
+		return isASCIILetter(next) || next == r && r == '|'
+	case '*':
+		if opened == '*' || opened == '_' {
+			return false // emphasis: *word*
+		}
+		end := 1
+		for end < maxMask && c.peek(end) == '*' {
+			end++
+		}
+		after := c.peek(end)
+		return isASCIILetter(after) || (end >= 2 || c.last == '*') && count <= longestKnown && !isDigit(after)
+	}
+	return false
+}
+
+// maxMask bounds the run of asterisks that can stand for letters.
+const maxMask = 8
+
+// looksLikeAddress says whether the @ at the cursor is that of an e-mail address: a dot follows in the same word.
+func (c *cursor) looksLikeAddress() bool {
+	const reach = 40
+	for i := c.at + 1; i < len(c.text) && i < c.at+reach; i++ {
+		switch b := c.text[i]; {
+		case b == '.':
+			return i+1 < len(c.text) && isASCIILetter(rune(c.text[i+1]))
+		case !isASCIILetter(rune(b)) && !isDigit(rune(b)) && b != '-' && b != '_':
+			return false
+		}
+	}
+	return false
+}
+
+// readWord reads the word that starts at the cursor.
+func (s *Scratch) readWord(in *cursor) {
+	begin, opened := in.point, in.last
+	if end := plainWord(in.text, in.at); end > 0 {
+		s.emitPlain(in, begin, end, opened)
+		return
+	}
+	s.word = s.word[:0]
+	end := begin
+	hidden, stacked := false, 0
+	pending := false // an invisible character stood after the last letter
+scan:
+	for in.at < len(in.text) {
+		r, size := in.rune()
+		switch classify(r) {
+		case letterClass, digitClass, regional:
+			s.word = append(s.word, letter{r: r})
+			if pending {
+				hidden = true
+			}
+			pending, stacked = false, 0
+		case markClass:
+			if len(s.word) == 0 {
+				break scan
+			}
+			if base := s.word[len(s.word)-1].r; keepsMarks(base) {
+				s.word = append(s.word, letter{r: r})
+			} else if stacked++; stacked > 1 {
+				hidden = true
+			}
+		case invisible:
+			// The zero-width joiners are ordinary spelling in Arabic and Indic scripts.
+			pending = len(s.word) > 0 && !keepsMarks(s.word[len(s.word)-1].r)
+			in.at, in.point = in.at+size, in.point+1
+			continue
+		case apostrophe:
+			if len(s.word) == 0 || !isLetter(in.peek(size)) {
+				break scan
+			}
+			s.word = append(s.word, letter{r: '\''})
+			pending = false
+		case symbolOfLetter:
+			if len(s.word) > 0 && !in.continues(r, len(s.word), opened) {
+				break scan
+			}
+			s.word = append(s.word, letter{r: r})
+			pending = false
+		default:
+			break scan
+		}
+		in.skip(r, size)
+		end = in.point
+	}
+	s.emitWord(begin, end, opened, hidden)
+}
+
+// plainWord returns the end of the word at the byte i when that word is made of ASCII letters alone, else 0.
+func plainWord(text string, i int) int {
+	for ; i < len(text); i++ {
+		switch k := asciiClass[text[i]&0x7f]; {
+		case text[i] >= utf8.RuneSelf:
+			return 0
+		case k == letterClass:
+		case k == separator:
+			return i
+		default:
+			return 0
+		}
+	}
+	return i
+}
+
+// readRegional reads a run of regional indicators: flags when their number is even and no more than two, else letters.
+func (s *Scratch) readRegional(in *cursor) {
+	count, at := 0, in.at
+	for at < len(in.text) && count < 3 {
+		r, size := utf8.DecodeRuneInString(in.text[at:])
+		if classify(r) != regional {
+			break
+		}
+		count, at = count+1, at+size
+	}
+	if count >= 3 {
+		s.readWord(in)
+		return
+	}
+	begin, from := in.point, len(s.buf)
+	for ; count > 0; count-- {
+		r, size := in.rune()
+		s.buf = utf8.AppendRune(s.buf, r)
+		in.skip(r, size)
+	}
+	s.add(Token{Begin: begin, End: in.point, Flags: Emoji, rawAt: int32(from), rawEnd: int32(len(s.buf)),
+		foldAt: int32(from), foldEnd: int32(len(s.buf))})
+}
+
+// emitRune makes a token of the one code point at the cursor.
+func (s *Scratch) emitRune(in *cursor, r rune, size int, flags Flags) {
+	from := len(s.buf)
+	s.buf = utf8.AppendRune(s.buf, r)
+	t := Token{Begin: in.point, End: in.point + 1, Flags: flags, rawAt: int32(from), rawEnd: int32(len(s.buf)),
+		foldAt: int32(from), foldEnd: int32(len(s.buf))}
+	in.skip(r, size)
+	s.add(t)
+}
+
+func (s *Scratch) add(t Token) {
+	if t.Flags&Emoji == 0 {
+		s.words++
+	}
+	s.joinSingles()
+	s.tokens = append(s.tokens, t)
+}
+
+// bind points the forms of the tokens into the buffer, once it no longer moves.
+func (s *Scratch) bind() {
+	for i := range s.tokens {
+		t := &s.tokens[i]
+		t.Raw = s.buf[t.rawAt:t.rawEnd:t.rawEnd]
+		t.Folded = s.buf[t.foldAt:t.foldEnd:t.foldEnd]
+	}
+}
+
+// mostlyLatin says whether most letters of the text are Latin. It is asked of texts with bytes beyond ASCII only.
+func mostlyLatin(content string) bool {
+	latin, other := 0, 0
+	for i := 0; i < len(content); i++ {
+		switch b := content[i]; {
+		case b < utf8.RuneSelf && asciiClass[b] == letterClass:
+			latin++
+		case b >= 0xCD && b <= 0xD4: // the first bytes of Greek and Cyrillic letters
+			other++
+		}
+	}
+	return latin > 2*other
+}
+
+func isASCIILetter(r rune) bool { return r|32 >= 'a' && r|32 <= 'z' }
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
+
+func isLetter(r rune) bool {
+	return isASCIILetter(r) || r >= utf8.RuneSelf && classify(r) == letterClass
+}
+
+// keepsMarks says whether combining marks are ordinary spelling after the letter r: everywhere but in Latin, Greek and
+// Cyrillic.
+func keepsMarks(r rune) bool {
+	return r >= 0x0590 && r < 0x1D00 || r >= 0x2E80 && r < 0xA640 || r >= 0xA800 && r < 0xAB30
+}
+
+// asciiClass holds the class of each ASCII code point.
+var asciiClass = func() (t [128]class) {
+	for b := range t {
+		switch {
+		case isASCIILetter(rune(b)):
+			t[b] = letterClass
+		case isDigit(rune(b)):
+			t[b] = digitClass
+		}
+	}
+	t['\''] = apostrophe
+	for _, b := range "$@!|+*#" {
+		t[b] = symbolOfLetter
+	}
+	for b := range 32 {
+		if b != '\t' && b != '\n' && b != '\v' && b != '\f' && b != '\r' {
+			t[b] = invisible
+		}
+	}
+	t[127] = invisible
+	return t
+}()
+
+func classify(r rune) class {
+	if r < utf8.RuneSelf {
+		return asciiClass[r&0x7f]
+	}
+	switch {
+	case r == '’' || r == 'ʼ' || r == '＇':
+		return apostrophe
+	case r == '€' || r == '¢':
+		return symbolOfLetter
+	case r < 0x300:
+		if r == 0xAD {
+			return invisible
+		}
+		if r >= 0xC0 && r != '×' && r != '÷' || r == 'ª' || r == 'º' {
+			return letterClass
+		}
+		if r < 0xA0 {
+			return invisible
+		}
+		return separator
+	case isInvisible(r):
+		return invisible
+	case r >= 0x1F1E6 && r <= 0x1F1FF:
+		return regional
+	case r >= 0x1F110 && r <= 0x1F189: // boxed and circled capitals
+		return letterClass
+	case r >= 0x1F000 && r < 0x1FB00, r >= 0x2600 && r < 0x27C0, r == 0x203C, r >= 0x2B00 && r < 0x2B60:
+		return emojiClass
+	case r >= 0x1D400 && r < 0x1D7CC, r >= 0xFF21 && r <= 0xFF3A, r >= 0xFF41 && r <= 0xFF5A: // mathematical and full-width letters
+		return letterClass
+	case r >= 0x24B6 && r <= 0x24E9, r >= 0x249C && r <= 0x24B5: // circled and parenthesised letters
+		return letterClass
+	case isIdeograph(r):
+		return ideograph
+	case unicode.IsLetter(r):
+		return letterClass
+	case unicode.IsMark(r):
+		return markClass
+	case unicode.IsDigit(r):
+		return digitClass
+	}
+	return separator
+}
+
+// isIdeograph says whether r is a letter of a script that is written without spaces.
+func isIdeograph(r rune) bool {
+	switch {
+	case r >= 0x0E00 && r <= 0x0EFF, r >= 0x1000 && r <= 0x109F, r >= 0x1780 && r <= 0x17FF:
+		return unicode.IsLetter(r)
+	case r >= 0x3041 && r <= 0x30FF, r >= 0x3400 && r <= 0x4DBF, r >= 0x4E00 && r <= 0x9FFF,
+		r >= 0xF900 && r <= 0xFAFF, r >= 0x20000 && r <= 0x3FFFF, r == '々', r == '〆':
+		return unicode.IsLetter(r)
+	}
+	return false
+}
+
+// isInvisible says whether r has no glyph of its own: zero-width, bidirectional control, variation selector, tag.
+func isInvisible(r rune) bool {
+	switch {
+	case r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x206F,
+		r >= 0xFE00 && r <= 0xFE0F, r >= 0xE0000 && r <= 0xE0FFF, r >= 0xFFF9 && r <= 0xFFFB:
+		return true
+	case r == 0x034F, r == 0x061C, r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r >= 0x180B && r <= 0x180F,
+		r == 0x3164, r == 0xFEFF, r == 0xFFA0, r == 0x2800:
+		return true
+	case r >= 0x1F3FB && r <= 0x1F3FF, r == 0x20E3: // skin tones, key caps
+		return true
+	}
+	return false
+}

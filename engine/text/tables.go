@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// foldRune returns what the code point of a word may read as, in lower case.
+func foldRune(r rune) (rune, kind) {
+	switch {
+	case isASCIILetter(r):
+		return r | 0x20, plain
+	case isDigit(r):
+		return r, digit
+	case r == '\'' || r == '’' || r == 'ʼ' || r == '＇':
+		return 0, silent
+	case r == '*' || r == '#':
+		return '*', mask
+	case r < utf8.RuneSelf || r == '€' || r == '¢':
+		return r, symbol
+	case r >= 0x1F1E6 && r <= 0x1F1FF:
+		return 'a' + r - 0x1F1E6, compat
+	case r >= 0x1F150 && r <= 0x1F169:
+		return 'a' + r - 0x1F150, compat
+	case r >= 0x1F170 && r <= 0x1F189:
+		return 'a' + r - 0x1F170, compat
+	case r >= 0x3040 && r < 0xA4D0 || r >= 0xAC00 && r < 0xF900:
+		return r, foreign // Han, kana and Hangul have no forms that matter
+	}
+	// The letters that disguises are made of most, before the slower tables.
+	switch {
+	case r >= 0x1D400 && r < 0x1D6A4:
+		return 'a' + (r-0x1D400)%26, compat // thirteen mathematical alphabets of 26 capitals and 26 small letters
+	case r >= 0xFF21 && r <= 0xFF3A:
+		return 'a' + r - 0xFF21, compat
+	case r >= 0xFF41 && r <= 0xFF5A:
+		return 'a' + r - 0xFF41, compat
+	}
+	lower := unicode.ToLower(r)
+	if to, ok := alikes.look[lower]; ok {
+		return to, look
+	}
+	if to, ok := alikes.faux[lower]; ok {
+		return to, faux
+	}
+	if to, ok := alikes.latin[lower]; ok {
+		return to, accent
+	}
+	var encoded [utf8.UTFMax]byte
+	n := utf8.EncodeRune(encoded[:], r)
+	if d := norm.NFKD.Properties(encoded[:n]).Decomposition(); len(d) > 0 {
+		base, size := utf8.DecodeRune(d)
+		if isASCIILetter(base) {
+			if size == len(d) {
+				return base | 0x20, compat
+			}
+			return base | 0x20, accent
+		}
+		if isDigit(base) && size == len(d) {
+			return base, digit
+		}
+		if to, ok := alikes.look[unicode.ToLower(base)]; ok && size == len(d) {
+			return to, look // mathematical Greek
+		}
+	}
+	return lower, foreign
+}
+
+// alikes are the letters that read as an ASCII letter, by the letter in lower case.
+var alikes = struct{ look, faux, latin map[rune]rune }{
+	// Letters of other scripts that look the same in most fonts.
+	look: pairs("аa", "еe", "ѐe", "ёe", "оo", "рp", "сc", "уy", "хx", "ѕs", "іi", "їi", "јj", "ԁd", "һh", "ԛq", "ԝw", "ѵv",
+		"ӏl", "вb", "кk", "мm", "нh", "тt", "ьb", "ғf", "ҡk", "қk", "ңh", "үy", "ҳx", "ҽe", "ӧo", "ӓa", "ӱy", "ԍg", "ⲟo",
+		"αa", "βb", "εe", "ηn", "ιi", "κk", "νv", "οo", "ρp", "τt", "υu", "χx", "ωw", "γy", "ϲc", "ϳj", "ζz", "άa", "έe", "ήn", "ίi", "όo", "ύu",
+		"օo", "սu", "ոn", "հh", "ցg", "զq", "յj", "ѡw", "ꭰd", "ꭱr", "ꭲt", "ꭵi", "ꭺa", "ꭻj", "ꭼe", "ꮃw", "ꮇm", "ꮋh", "ᏽy",
+		"ꮐg", "ꮓz", "ꮟb", "ꮢr", "ꮤw", "ꮥs", "ꮩv", "ꮪs", "ꮮl", "ꮯc", "ꮲp", "ꮶk", "ꮷd", "ᏼb",
+		"ꓮa", "ꓐb", "ꓚc", "ꓓd", "ꓰe", "ꓝf", "ꓖg", "ꓧh", "ꓲi", "ꓙj", "ꓗk", "ꓡl", "ꓟm", "ꓠn", "ꓳo", "ꓑp", "ꓣr", "ꓢs", "ꓔt", "ꓴu", "ꓦv", "ꓪw", "ꓫx", "ꓬy", "ꓜz"),
+	// Letters of other scripts that people make look so.
+	faux: pairs("яr", "иn", "йn", "шw", "щw", "дa", "цu", "чy", "єe", "эe", "зe", "пn", "гr", "лn", "фo", "бb", "ъb", "ыb", "юo",
+		"σo", "ςs", "μu", "δd", "θo", "λa", "πn", "ξe", "φo", "ψy", "սu", "տs", "բf", "ցg", "կk", "ճa", "ռn"),
+	// Latin letters that do not decompose.
+	latin: pairs("øo", "đd", "ħh", "łl", "ıi", "ŧt", "ææ", "œœ", "ßß", "ƒf", "ƙk", "ɓb", "ɗd", "ɠg", "ƞn", "ɛe", "ɨi", "ɑa", "ɡg", "ȷj",
+		"ɩi", "ɪi", "ʀr", "ʏy", "ʟl", "ʜh", "ɢg", "ɴn", "ʙb", "ᴀa", "ᴄc", "ᴅd", "ᴇe", "ᴊj", "ᴋk", "ᴍm", "ᴏo", "ᴘp", "ᴛt", "ᴜu", "ᴠv", "ᴡw",
+		"ᴢz", "ꜰf", "ꜱs", "ɾr", "ɹr", "ʇt", "ʌv", "ʍm", "ɯm", "ɐa", "ǝe", "ɔo", "ɟf", "ɥh", "ʎy", "ʞk", "ɦh", "ɱm", "ɲn", "ɳn", "ŋn", "ʂs", "ʋv", "ʐz",
+		"ƈc", "ƒf", "ƥp", "ƭt", "ʈt", "ɖd", "ƴy", "ȼc", "ɍr", "ɏy", "ɇe", "ɉj", "ᶃg", "ɫl", "ɭl", "ƚl", "ƀb", "ðd", "þp", "ʄf", "ᵽp", "ꝑp", "ꝺd"),
+}
+
+// pairs builds a table of strings that hold a letter and what it reads as.
+func pairs(list ...string) map[rune]rune {
+	table := make(map[rune]rune, len(list))
+	for _, p := range list {
+		from, size := utf8.DecodeRuneInString(p)
+		to, _ := utf8.DecodeRuneInString(p[size:])
+		table[from] = to
+	}
+	return table
+}
+
+// known are words that people disguise. They decide how a disguise is read (s*ut is slut, fuuuck is fuck); they do not
+// judge: most of a verdict comes from other words. In the order in which a mask is completed.
+var known = strings.Fields(`
+fuck shit bitch cunt nigger nigga faggot fag dick cock pussy whore slut asshole ass retard rape kill die fucking fucked
+fucker fuckers fucks fuckin fuk fuckoff motherfucker motherfucking motherfuckers bullshit shitty shits shithole shithead
+bitches bitching bitchy cunts niggers niggas niggaz negro faggots fags faggy dicks dickhead dickheads cocks cocksucker
+cocksuckers pussies whores sluts slutty assholes asses arse arsehole retards retarded raped rapist raping rapes killed
+killing kills killer dies died dead death damn goddamn hell crap bastard bastards wanker wankers twat twats prick pricks
+tits titties boobs penis vagina porn porno sex sexy sexual cum cumming jizz suck sucks sucker blowjob handjob anal anus
+dildo horny nude nudes naked masturbate orgasm kike kikes spic spics chink chinks gook gooks wetback wetbacks coon coons
+paki pakis raghead ragheads towelhead tranny trannies dyke dykes homo homos queer queers gay gays jew jews muslim muslims
+nazi nazis hitler terrorist terrorists idiot idiots idiotic moron morons moronic stupid dumb dumbass loser losers pathetic
+scum trash garbage vermin cockroach cockroaches subhuman parasite parasites ugly fat pig pigs fatass jackass dumbfuck
+suicide suicidal kys kms cutting overdose hang murder murdered murderer shoot shooting shot stab stabbed stabbing bomb bombs
+gun guns knife blood beat punch hurt burn lynch gas hate hates hated hater love stop please yes so no now help me you really
+very what why yeah omg lol
+`)
+
+// longestKnown is the length of the longest known word.
+const longestKnown = 13
+
+var (
+	knownSet = func() map[string]struct{} {
+		set := make(map[string]struct{}, len(known))
+		for _, w := range known {
+			set[w] = struct{}{}
+		}
+		return set
+	}()
+	knownByInitial = func() (table [26][]string) {
+		for _, w := range known {
+			table[w[0]-'a'] = append(table[w[0]-'a'], w)
+		}
+		return table
+	}()
+)
+
+func isKnown(word []byte) bool {
+	if len(word) > longestKnown {
+		return false
+	}
+	_, ok := knownSet[string(word)]
+	return ok
+}
+
+// unmask returns the known word that fits a pattern, in which each * stands for a letter, or "".
+func unmask(pattern []byte) string {
+	if len(pattern) < 3 || len(pattern) > longestKnown+maxMask || pattern[0] < 'a' || pattern[0] > 'z' {
+		return ""
+	}
+	words := knownByInitial[pattern[0]-'a']
+	for _, w := range words {
+		if len(w) == len(pattern) && fits(pattern, w) {
+			return w
+		}
+	}
+	// The number of asterisks is often wrong: f**ing. What stands around them must then say enough.
+	first, last := strings.IndexByte(string(pattern), '*'), strings.LastIndexByte(string(pattern), '*')
+	prefix, suffix := string(pattern[:first]), string(pattern[last+1:])
+	if len(prefix)+len(suffix) < 3 {
+		return ""
+	}
+	for _, w := range words {
+		if len(w) > len(prefix)+len(suffix) && strings.HasPrefix(w, prefix) && strings.HasSuffix(w, suffix) {
+			return w
+		}
+	}
+	return ""
+}
+
+func fits(pattern []byte, word string) bool {
+	for i, c := range pattern {
+		if c != '*' && c != word[i] {
+			return false
+		}
+	}
+	return true
+}
