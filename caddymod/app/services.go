@@ -11,7 +11,7 @@ import (
 )
 
 // Services are what the app owns and the handlers use. They exist once the app has started; a handler gets them from
-// App.Services, which waits for that up to a bound.
+// [App.Services], which waits for that up to a bound.
 type Services struct {
 	// Engine judges text.
 	Engine *engine.Engine

@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// ProblemWriter answers with a problem in the shape that the clients of a route parse. [problem.Write] is the default.
+type ProblemWriter func(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem)
+
+// Handler handles a call that was let in.
+type Handler func(w http.ResponseWriter, r *http.Request, call *Call) error
+
+// Door lets requests in to one handler.
+type Door struct {
+	// App owns the gate. Required.
+	App *app.App
+	// Operation is what the handler does, for the metrics. Default: [metrics.Other].
+	Operation metrics.Operation
+	// Sources says where the key may stand beside the Authorization header.
+	Sources Sources
+	// Open lets requests in without a key.
+	Open bool
+	// Free charges requests to no limit, and puts no RateLimit fields into the answer.
+	Free bool
+	// Problem writes refusals. Default: [problem.Write].
+	Problem ProblemWriter
+}
+
+// Serve lets the request in and handles it, or answers why not. What another door before this one has done for the
+// request is not done again. Every answer carries X-Request-Id, Cache-Control: no-store and X-Content-Type-Options: nosniff.
+//
+// A charged request is settled when its final status is written: as a success below 400, else with its day and month
+// counts given back, as also when handle returns an error or panics.
+func (d *Door) Serve(w http.ResponseWriter, r *http.Request, handle Handler) (err error) {
+	call := callOf(r.Context())
+	if call == nil {
+		call = begin(r, d.App)
+	}
+	if d.Operation != "" {
+		call.operation = d.Operation
+	}
+	if call.write = d.Problem; call.write == nil {
+		call.write = problem.Write
+	}
+	if call.owned {
+		return d.enter(w, r, call, handle)
+	}
+	// This door is the outermost one: it watches the answer.
+	call.owned = true
+	call.answer = answer{call: call, ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	problem.SetHeaders(w.Header(), call.ID)
+	returned := false
+	defer func() { call.end(returned, err) }()
+	err = d.enter(&call.answer, r, call, handle)
+	returned = true
+	return err
+}
+
+// enter authenticates and admits the request, as far as this door asks for it, and handles it.
+func (d *Door) enter(w http.ResponseWriter, r *http.Request, call *Call, handle Handler) error {
+	if call.Services == nil {
+		services, err := d.App.Services(r.Context())
+		if err != nil {
+			w.Header().Set("Retry-After", "1")
+			return call.refuse(w, r, problem.New(problem.Starting, ""))
+		}
+		call.Services = services
+	}
+	if !d.Open && !call.authenticated {
+		if p := d.authenticate(w, r, call); p != nil {
+			return call.refuse(w, r, p)
+		}
+	}
+	if !d.Free && !call.admitted {
+		if p := call.admit(w, r); p != nil {
+			return call.refuse(w, r, p)
+		}
+	}
+	return handle(w, r, call)
+}
+
+// authenticate finds out who calls. The challenge is that of RFC 6750, section 3.
+func (d *Door) authenticate(w http.ResponseWriter, r *http.Request, call *Call) *problem.Problem {
+	key, err := Credentials(r, d.Sources)
+	if errors.Is(err, ErrNoCredentials) {
+		challenge(w, "")
+		return problem.New(problem.MissingKey, "Send the key in the header Authorization: Bearer <API key>.")
+	}
+	if err != nil {
+		challenge(w, "invalid_request")
+		return problem.New(problem.MalformedCredentials, sentence(err))
+	}
+	who, err := call.Services.Gate.Authenticate(r.Context(), key)
+	switch {
+	case err == nil:
+		call.Who, call.authenticated = who, true
+		return nil
+	case errors.Is(err, quota.ErrUnauthorized):
+		challenge(w, "invalid_token")
+		return problem.New(problem.InvalidKey, "The API key is unknown, revoked or expired.")
+	case errors.Is(err, quota.ErrInactive):
+		call.Who = who
+		return problem.New(problem.AccountInactive, "The account's subscription status is not one that is served.")
+	case errors.Is(err, quota.ErrUnknownTier):
+		call.Who = who
+		call.app.Logger().Error("an account is on a tier that is not configured",
+			zap.String("account", who.Account.ID), zap.String("tier", who.Account.Tier))
+		return problem.New(problem.TierNotConfigured, "The account is on a tier that this server does not have. Its operator can put it on another one.")
+	}
+	return call.unavailable(w, "authenticating a request", err)
+}
+
+// admit charges the request to its account's limits.
+func (c *Call) admit(w http.ResponseWriter, r *http.Request) *problem.Problem {
+	decision, err := c.Services.Gate.Admit(r.Context(), c.Who, 1)
+	if err != nil {
+		return c.unavailable(w, "admitting a request", err)
+	}
+	c.decision = decision
+	setLimits(w.Header(), &c.fields, &c.decision)
+	switch decision.Refused {
+	case quota.NoWindow:
+		c.admitted = true
+		return nil
+	case quota.MinuteWindow:
+		wait := strconv.FormatInt(max(1, secondsUntil(decision.Now, decision.MinuteReset)), 10)
+		w.Header().Set("Retry-After", wait)
+		p := problem.New(problem.RateLimitExceeded, "The account may make "+strconv.FormatInt(decision.Limits.RequestsPerMinute, 10)+
+			" requests a minute. Try again in "+wait+" s.")
+		p.Violated = []string{string(quota.MinuteWindow)}
+		return p
+	}
+	p := problem.New(problem.MonthlyQuotaExhausted, "The account may make "+strconv.FormatInt(decision.Limits.RequestsPerMonth, 10)+
+		" requests a billing period. The next one starts at "+decision.Period.End.UTC().Format("2006-01-02T15:04:05Z")+".")
+	p.Violated = []string{string(quota.MonthWindow)}
+	return p
+}
+
+// SetUsage makes the answer's RateLimit fields tell the numbers of a usage report that was made for the call.
+func (c *Call) SetUsage(w http.ResponseWriter, usage *quota.Usage) {
+	c.decision.Limits, c.decision.Counts = usage.Limits, usage.Counts
+	c.decision.Now, c.decision.MinuteReset, c.decision.Period = usage.Now, usage.MinuteReset, usage.Period
+	setLimits(w.Header(), &c.fields, &c.decision)
+}
+
+// Problem answers the call with a problem, in the shape of its route.
+func (c *Call) Problem(w http.ResponseWriter, r *http.Request, p *problem.Problem) error {
+	c.write(w, r, c.ID, p)
+	return nil
+}
+
+// Unavailable answers 503 because the store failed; doing says for the log what was tried.
+func (c *Call) Unavailable(w http.ResponseWriter, r *http.Request, doing string, err error) error {
+	return c.Problem(w, r, c.unavailable(w, doing, err))
+}
+
+func (c *Call) unavailable(w http.ResponseWriter, doing string, err error) *problem.Problem {
+	c.app.Metrics().StoreUp(false)
+	c.app.Logger().Error(doing, zap.String("moderation_id", c.ID), zap.Error(err))
+	w.Header().Set("Retry-After", "1")
+	return problem.New(problem.StorageUnavailable, "The store cannot answer now. Try again.")
+}
+
+// refuse answers a request that is not let in.
+func (c *Call) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) error {
+	c.app.Metrics().Refused(string(p.Code))
+	c.app.Emit(app.RefusedEvent, func() map[string]any {
+		return map[string]any{
+			"id": c.ID, "operation": string(c.operation), "reason": string(p.Code),
+			"account": c.Who.Account.ID, "key": c.Who.Key.ID,
+		}
+	})
+	return c.Problem(w, r, p)
+}
+
+// end settles what the handler has not, and counts the request. returned is false when the handler panicked.
+func (c *Call) end(returned bool, err error) {
+	status := c.answer.status
+	switch {
+	case !returned, err != nil:
+		if status == 0 {
+			status = http.StatusInternalServerError
+			if failure := (caddyhttp.HandlerError{}); errors.As(err, &failure) && failure.StatusCode != 0 {
+				status = failure.StatusCode
+			}
+		}
+		if err := c.answer.settle(true); err != nil {
+			c.app.Logger().Error("settling a request that failed", zap.String("moderation_id", c.ID), zap.Error(err))
+		}
+	case status == 0:
+		// The handler wrote nothing: net/http answers 200 when it returns, or the connection was taken over.
+		if err := c.answer.settle(false); err != nil {
+			c.answer.fail(err)
+		}
+		if status = c.answer.status; status == 0 {
+			status = http.StatusOK
+		}
+	default:
+		status = c.answer.status
+	}
+	c.app.Metrics().Request(c.operation, status, c.app.Now().Sub(c.began))
+	if c.verdict == nil || status >= http.StatusBadRequest {
+		return
+	}
+	c.app.Metrics().Verdict(c.verdict)
+	if c.verdict.Flagged {
+		c.app.Emit(app.FlaggedEvent, func() map[string]any {
+			return map[string]any{
+				"id": c.ID, "account": c.Who.Account.ID, "key": c.Who.Key.ID,
+				"recommendation": string(c.verdict.Recommendation), "confidence": c.verdict.Confidence, "categories": c.flagged(),
+			}
+		})
+	}
+}
+
+// challenge sets the header WWW-Authenticate; reason is an error code of RFC 6750 or empty.
+func challenge(w http.ResponseWriter, reason string) {
+	value := `Bearer realm="moderation"`
+	if reason != "" {
+		value += `, error="` + reason + `"`
+	}
+	w.Header().Set("WWW-Authenticate", value)
+}
+
+// sentence makes a sentence of an error of this package.
+func sentence(err error) string {
+	text := err.Error()
+	return string(text[0]&^0x20) + text[1:] + "."
+}

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+)
+
+func init() {
+	caddy.RegisterModule(new(Provider))
+}
+
+// Provider authenticates requests by API keys of the moderation service, for Caddy's authentication handler. The user's id
+// is the account; {http.auth.user.key} (the key's public id) and {http.auth.user.tier} say more.
+//
+// It sets the challenge and leaves the body of a refusal to Caddy, which sends none. The middleware moderation_key_auth
+// says what is wrong.
+type Provider struct {
+	// Query also accepts the key as the query parameter "key". Default false.
+	Query bool `json:"query,omitempty"`
+	// GoogleHeader also accepts the key in the header X-Goog-Api-Key. Default false.
+	GoogleHeader bool `json:"google_header,omitempty"`
+
+	door Door
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Provider) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.authentication.providers.moderation_key",
+		New: func() caddy.Module { return new(Provider) },
+	}
+}
+
+// Provision finds the app.
+func (p *Provider) Provision(ctx caddy.Context) error {
+	owner, err := app.Get(ctx)
+	p.door = Door{App: owner, Sources: Sources{Query: p.Query, GoogleHeader: p.GoogleHeader}}
+	return err
+}
+
+// Authenticate reports who calls. An error says that it cannot be known now.
+func (p *Provider) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
+	services, err := p.door.App.Services(r.Context())
+	if err != nil {
+		return caddyauth.User{}, false, err
+	}
+	call := callOf(r.Context())
+	if call == nil {
+		call = begin(r, p.door.App)
+	}
+	call.Services = services
+	if refusal := p.door.authenticate(w, r, call); refusal != nil {
+		p.door.App.Metrics().Refused(string(refusal.Code))
+		if refusal.Code.Status() >= http.StatusInternalServerError {
+			return caddyauth.User{}, false, refusal
+		}
+		return caddyauth.User{}, false, nil
+	}
+	return caddyauth.User{
+		ID:       call.Who.Account.ID,
+		Metadata: map[string]string{"key": call.Who.Key.ID, "tier": call.Who.Account.Tier},
+	}, true, nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner       = (*Provider)(nil)
+	_ caddyauth.Authenticator = (*Provider)(nil)
+)

@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// Account is an account that stands in the configuration.
+type Account struct {
+	// ID is 1 to 64 characters of a-z, A-Z, 0-9, '.', '_' and '-', the first of them a letter or a digit.
+	ID string `json:"id"`
+	// Name is for people, at most 200 characters.
+	Name string `json:"name,omitempty"`
+	// Tier names one of the configured tiers. Default: "free" if it is configured, else it must be given.
+	Tier string `json:"tier,omitempty"`
+	// Status is the subscription status: active, trialing and past_due are served, all others are refused. Default
+	// "active".
+	Status quota.Status `json:"status,omitempty"`
+	// AnchorDay is the day of the month, 1 to 31, on which the billing period starts. Default 0: the calendar month.
+	AnchorDay int `json:"anchor_day,omitempty"`
+	// Thresholds replace the service's thresholds for this account, by category.
+	Thresholds map[string]float64 `json:"thresholds,omitempty"`
+	// RequestsPerMonth replaces the tier's limit. 0 means unlimited. Default: the tier's.
+	RequestsPerMonth *int64 `json:"requests_per_month,omitempty"`
+	// RequestsPerMinute replaces the tier's limit. 0 means unlimited. Default: the tier's.
+	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
+	// Keys are the account's keys. More can be made while the server runs.
+	Keys []Key `json:"keys,omitempty"`
+}
+
+// Key is an API key of an account that stands in the configuration.
+type Key struct {
+	// Key is a placeholder that yields the key, such as {env.ACME_KEY} or {file./run/secrets/acme}, or "sha256:" and the
+	// 64 hexadecimal digits of the key's SHA-256. The key itself is refused here, because the configuration can be read
+	// through Caddy's admin endpoint. A placeholder is replaced when the configuration is loaded, and only in memory.
+	Key string `json:"key"`
+	// Name is for people, at most 200 characters.
+	Name string `json:"name,omitempty"`
+	// Environment is for people, at most 64 characters, for example "production".
+	Environment string `json:"environment,omitempty"`
+	// Expires is the date ("2027-01-31", midnight UTC) or instant (RFC 3339) from which the key is refused. Default: never.
+	Expires string `json:"expires,omitempty"`
+}
+
+// declared are the accounts and keys of the configuration, as the gate takes them.
+type declared struct {
+	accounts []quota.Account
+	keys     []quota.Key
+}
+
+// hashPrefix marks a key that is given by its hash.
+const hashPrefix = "sha256:"
+
+// Validate checks what can be checked without the store.
+func (a *App) Validate() error {
+	if a.StartTimeout < 0 {
+		return fmt.Errorf("start_timeout is %s; it must not be negative", time.Duration(a.StartTimeout))
+	}
+	if bound := a.feedbackBound(); bound.Records < 0 || bound.Bytes < 0 {
+		return fmt.Errorf("feedback: a bound is negative; 0 means no limit")
+	}
+	// A gate checks what the configuration declares without touching its store.
+	_, err := a.newGate(struct{ quota.Store }{})
+	return err
+}
+
+// defaultTier is the tier of accounts that name none: "free" where it is configured, else the first by name.
+func (a *App) defaultTier() string {
+	if _, ok := a.Tiers[quota.DefaultTier]; ok {
+		return quota.DefaultTier
+	}
+	return slices.Min(slices.Collect(maps.Keys(a.Tiers)))
+}
+
+// feedbackBound is the configured bound of feedback, with its defaults.
+func (a *App) feedbackBound() feedback.Bound {
+	bound := feedback.Bound{Records: 10_000, Bytes: 64 << 20}
+	if records := a.Feedback.MaxRecordsPerDay; records != nil {
+		bound.Records = *records
+	}
+	if bytes := a.Feedback.MaxBytesPerDay; bytes != nil {
+		bound.Bytes = *bytes
+	}
+	return bound
+}
+
+// policy is the configured policy; what is not configured is the engine's default.
+func (a *App) policy() (engine.Policy, error) {
+	var policy engine.Policy
+	if err := byCategory(policy.Thresholds[:], a.Thresholds, "threshold"); err != nil {
+		return policy, err
+	}
+	if err := byCategory(policy.RejectLevels[:], a.RejectLevels, "reject_level"); err != nil {
+		return policy, err
+	}
+	return policy, nil
+}
+
+// byCategory puts values by category name where the engine has them.
+func byCategory(dst []float64, values map[string]float64, option string) error {
+	for name, value := range values {
+		category, ok := category(name)
+		if !ok {
+			return fmt.Errorf("%s: unknown category %q; the categories are %s", option, name, strings.Join(categories(), ", "))
+		}
+		if !(value > 0 && value <= 1) || option == "threshold" && value == 1 {
+			return fmt.Errorf("%s %s: %v is out of range; it must be greater than 0 and less than 1", option, name, value)
+		}
+		dst[category] = value
+	}
+	return nil
+}
+
+// categories are the names of the categories.
+func categories() []string {
+	names := make([]string, engine.NumCategories)
+	for i := range names {
+		names[i] = engine.Category(i).String()
+	}
+	return names
+}
+
+// category returns the category with a name.
+func category(name string) (engine.Category, bool) {
+	i := slices.Index(categories(), name)
+	return engine.Category(max(i, 0)), i >= 0
+}
+
+// resolve turns the declared accounts into what the gate takes. Placeholders of keys are replaced here, in memory alone.
+func (a *App) resolve() (declared, error) {
+	var all declared
+	replacer := caddy.NewReplacer()
+	seen := map[string]bool{}
+	hashes := map[quota.Hash]bool{}
+	now := a.now().UTC()
+	for _, account := range a.Accounts {
+		if seen[account.ID] {
+			return all, fmt.Errorf("account %q is declared twice", account.ID)
+		}
+		seen[account.ID] = true
+		tier := cmp.Or(account.Tier, quota.DefaultTier)
+		if _, ok := a.Tiers[tier]; !ok {
+			return all, fmt.Errorf("account %q: tier %q is not configured; the tiers are %s", account.ID, tier, a.tierNames())
+		}
+		for name := range account.Thresholds {
+			if _, ok := category(name); !ok {
+				return all, fmt.Errorf("account %q: threshold: unknown category %q; the categories are %s",
+					account.ID, name, strings.Join(categories(), ", "))
+			}
+		}
+		all.accounts = append(all.accounts, quota.Account{
+			ID: account.ID, Name: account.Name, Tier: tier, Status: cmp.Or(account.Status, quota.Active), AnchorDay: account.AnchorDay,
+			Overrides: quota.Overrides{
+				RequestsPerMonth: account.RequestsPerMonth, RequestsPerMinute: account.RequestsPerMinute,
+				Thresholds: account.Thresholds,
+			},
+			Created: now, Updated: now, Declared: true,
+		})
+		for i, key := range account.Keys {
+			resolved, err := key.resolve(replacer)
+			if err != nil {
+				return all, fmt.Errorf("account %q: key %d: %w", account.ID, i+1, err)
+			}
+			if hashes[resolved.Hash] {
+				return all, fmt.Errorf("account %q: key %d is declared twice", account.ID, i+1)
+			}
+			hashes[resolved.Hash] = true
+			resolved.Account, resolved.Created = account.ID, now
+			all.keys = append(all.keys, resolved)
+		}
+	}
+	return all, nil
+}
+
+// tierNames lists the configured tiers for an error.
+func (a *App) tierNames() string {
+	return strings.Join(slices.Sorted(maps.Keys(a.Tiers)), ", ")
+}
+
+// resolve finds the hash of the key. No error of it carries the key.
+func (k Key) resolve(replacer *caddy.Replacer) (quota.Key, error) {
+	key := quota.Key{Name: k.Name, Environment: k.Environment, Declared: true}
+	expires, err := parseExpiry(k.Expires)
+	if err != nil {
+		return key, err
+	}
+	key.Expires = expires
+	if err := k.check(); err != nil {
+		return key, err
+	}
+	if digits, ok := strings.CutPrefix(k.Key, hashPrefix); ok {
+		_, err := hex.Decode(key.Hash[:], []byte(digits))
+		if err != nil {
+			return key, errKeyForm
+		}
+	} else {
+		secret, err := replacer.ReplaceOrErr(k.Key, true, true)
+		if err != nil {
+			return key, fmt.Errorf("%s yields nothing", k.Key)
+		}
+		secret = strings.TrimSpace(secret) // files end with a newline
+		if err := quota.ValidateKey(secret); err != nil {
+			return key, fmt.Errorf("%s yields what cannot be a key: %w", k.Key, err)
+		}
+		key.Hash = quota.HashKey(secret)
+	}
+	// The id of a declared key must be the same at each start and on each node, and tell nothing of the key: it is made of
+	// the hash of its hash.
+	id := sha256.Sum256(key.Hash[:])
+	key.ID = "key_" + hex.EncodeToString(id[:8])
+	return key, nil
+}
+
+// errKeyForm says what a key in the configuration may be.
+var errKeyForm = fmt.Errorf("a key must be a placeholder such as {env.NAME} or {file.PATH}, or %s and 64 hexadecimal digits; "+
+	"the key itself must not stand in the configuration", hashPrefix)
+
+// check says whether the key is given in one of the two allowed ways.
+func (k Key) check() error {
+	if digits, ok := strings.CutPrefix(k.Key, hashPrefix); ok {
+		if decoded, err := hex.DecodeString(digits); err != nil || len(decoded) != sha256.Size {
+			return errKeyForm
+		}
+		return nil
+	}
+	if strings.HasPrefix(k.Key, "{") && strings.HasSuffix(k.Key, "}") && len(k.Key) > 2 && strings.Count(k.Key, "{") == 1 {
+		return nil
+	}
+	return errKeyForm
+}
+
+// parseExpiry reads a date or an instant; empty means never.
+func parseExpiry(text string) (*time.Time, error) {
+	if text == "" {
+		return nil, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if instant, err := time.Parse(layout, text); err == nil {
+			instant = instant.UTC()
+			return &instant, nil
+		}
+	}
+	return nil, fmt.Errorf("expires is %q; it must be a date like 2027-01-31 or an instant like 2027-01-31T12:00:00Z", text)
+}
+
+// Interface guard
+var _ caddy.Validator = (*App)(nil)

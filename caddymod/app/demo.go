@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// demoAccount is the id of the account that the first start makes.
+const demoAccount = "demo"
+
+// TextEndpoint is implemented by handlers that moderate text, so that the first start can print an address that works.
+type TextEndpoint interface {
+	// TextPath is the path of the address, or empty when any path is answered.
+	TextPath() string
+}
+
+// firstStart makes the account "demo" with a key in an empty database and prints the key, the only time it is seen.
+func (a *App) firstStart(services *Services) error {
+	if a.Demo != nil && !*a.Demo || len(a.Accounts) > 0 {
+		return nil
+	}
+	ctx := context.Background()
+	seeded, err := services.Store.Seeded(ctx)
+	if err != nil || seeded {
+		return err
+	}
+	_, err = services.Gate.CreateAccount(ctx, quota.Account{
+		ID: demoAccount, Name: "Made at the first start", Tier: a.defaultTier(), Status: quota.Active,
+	})
+	// The account is there already when an earlier start ended between here and MarkSeeded.
+	if err != nil && !errors.Is(err, quota.ErrExists) {
+		return err
+	}
+	secret, _, err := services.Gate.CreateKey(ctx, quota.NewKey{Account: demoAccount, Name: "first start"})
+	if err != nil {
+		return err
+	}
+	limits := a.Tiers[a.defaultTier()]
+	// The key goes to the terminal of whoever started Caddy and not through the logger, which may keep it for years.
+	_, err = fmt.Fprintf(a.notice, `
+The moderation service made the account %q (tier %s: %s) and its API key. It is shown only now:
+
+    %s
+
+Try it:
+
+    curl %s \
+      -H 'Authorization: Bearer %s' \
+      -H 'Content-Type: application/json' \
+      -d '{"content": "You are a wonderful person."}'
+
+`, demoAccount, a.defaultTier(), limitsText(limits), secret, a.textURL(), secret)
+	if err != nil {
+		return fmt.Errorf("showing the key: %w", err)
+	}
+	return services.Store.MarkSeeded(ctx)
+}
+
+// limitsText describes a tier's limits.
+func limitsText(limits quota.Limits) string {
+	count := func(n int64, window string) string {
+		if n == 0 {
+			return "unlimited requests a " + window
+		}
+		return strconv.FormatInt(n, 10) + " requests a " + window
+	}
+	return count(limits.RequestsPerMonth, "month") + ", " + count(limits.RequestsPerMinute, "minute")
+}
+
+// textURL is an address of this configuration at which text is moderated.
+func (a *App) textURL() string {
+	const fallback = "http://localhost:8080/v1/moderate/text"
+	loaded, err := a.ctx.AppIfConfigured("http")
+	if err != nil {
+		return fallback
+	}
+	servers := loaded.(*caddyhttp.App).Servers
+	names := make([]string, 0, len(servers))
+	for name := range servers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		server := servers[name]
+		if host, path, ok := findText(server.Routes, ""); ok && len(server.Listen) > 0 {
+			return address(server, host) + path
+		}
+	}
+	return fallback
+}
+
+// findText looks for a handler that moderates text, and for the host that its routes are for.
+func findText(routes caddyhttp.RouteList, host string) (string, string, bool) {
+	for _, route := range routes {
+		routeHost := host
+		for _, set := range route.MatcherSets {
+			for _, matcher := range set {
+				if hosts, ok := matcher.(*caddyhttp.MatchHost); ok && len(*hosts) > 0 && !strings.ContainsAny((*hosts)[0], "*{") {
+					routeHost = (*hosts)[0]
+				}
+			}
+		}
+		for _, handler := range route.Handlers {
+			switch h := handler.(type) {
+			case TextEndpoint:
+				path := h.TextPath()
+				if path == "" {
+					path = routePath(route)
+				}
+				return routeHost, path, true
+			case *caddyhttp.Subroute:
+				if host, path, ok := findText(h.Routes, routeHost); ok {
+					return host, path, true
+				}
+			}
+		}
+	}
+	return "", "", false
+}
+
+// routePath is a path that the route matches, the interface's where that cannot be told.
+func routePath(route caddyhttp.Route) string {
+	for _, set := range route.MatcherSets {
+		for _, matcher := range set {
+			if paths, ok := matcher.(*caddyhttp.MatchPath); ok && len(*paths) > 0 && !strings.ContainsAny((*paths)[0], "*{") {
+				return (*paths)[0]
+			}
+			if paths, ok := matcher.(caddyhttp.MatchPath); ok && len(paths) > 0 && !strings.ContainsAny(paths[0], "*{") {
+				return paths[0]
+			}
+		}
+	}
+	return "/v1/moderate/text"
+}
+
+// address is scheme, host and port of a server, as a client on this machine writes them.
+func address(server *caddyhttp.Server, host string) string {
+	listen, err := caddy.ParseNetworkAddress(server.Listen[0])
+	if host == "" {
+		host = "localhost"
+		if err == nil && listen.Host != "" && !isUnspecified(listen.Host) {
+			host = listen.Host
+		}
+	}
+	scheme, defaultPort := "http", uint(80)
+	if len(server.TLSConnPolicies) > 0 {
+		scheme, defaultPort = "https", 443
+	}
+	if err != nil || listen.StartPort == defaultPort || listen.IsUnixNetwork() {
+		return scheme + "://" + host
+	}
+	return scheme + "://" + net.JoinHostPort(host, strconv.FormatUint(uint64(listen.StartPort), 10))
+}
+
+// isUnspecified reports whether host means every address of the machine.
+func isUnspecified(host string) bool {
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.IsUnspecified()
+}

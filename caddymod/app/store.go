@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+// Storage is what a guest module of the namespace moderation.storage offers: a place for the service's records.
+type Storage interface {
+	// Identity names the place in a way that is equal for two configurations exactly when they mean the same place: they
+	// then share one open store, also across reloads. Options that only tune the store are no part of it.
+	Identity() (string, error)
+	// Open opens the store. It is called when a configuration starts and no running one has the place open, never
+	// while a configuration is only checked. An error that wraps [ErrLocked] is tried again for about a second. The
+	// store lives on when the configuration that opened it is replaced.
+	Open(ctx context.Context, logger *zap.Logger) (storage.Store, error)
+}
+
+// ErrLocked is wrapped by an error of [Storage].Open that says that somebody else has the place open.
+var ErrLocked = errors.New("the storage is in use")
+
+// stores are the open stores of the process, by the identity of their place. It is Caddy's way to let the
+// configurations before and after a reload share what can be opened only once.
+var stores = caddy.NewUsagePool()
+
+// sharedStore closes the store when the last configuration lets go of it.
+type sharedStore struct{ storage.Store }
+
+// Destruct closes the store.
+func (s sharedStore) Destruct() error { return s.Close() }
+
+// claim is one configuration's hold on a shared store. The zero claim holds nothing.
+type claim struct {
+	identity string
+	taken    bool
+}
+
+// take joins the open store of this identity, or opens it.
+func (c *claim) take(identity string, open func() (caddy.Destructor, error)) (storage.Store, error) {
+	value, _, err := stores.LoadOrNew(identity, open)
+	if err != nil {
+		return nil, err // the pool has already dropped the entry
+	}
+	c.identity, c.taken = identity, true
+	return value.(sharedStore).Store, nil
+}
+
+// drop gives the store back if it was taken: giving back what is not held would close it under the configuration
+// that holds it.
+func (c *claim) drop() error {
+	if !c.taken {
+		return nil
+	}
+	c.taken = false
+	_, err := stores.Delete(c.identity)
+	return err
+}
+
+// loadStorage loads the guest module, Badger in Caddy's data directory by default.
+func (a *App) loadStorage(ctx caddy.Context) error {
+	if a.StorageRaw == nil {
+		a.StorageRaw = caddyconfig.JSONModuleObject(&Badger{}, "module", "badger", nil)
+	}
+	module, err := ctx.LoadModule(a, "StorageRaw")
+	if err != nil {
+		return fmt.Errorf("loading the storage: %w", err)
+	}
+	guest, ok := module.(Storage)
+	if !ok {
+		return fmt.Errorf("the module %T is not a storage for moderation", module)
+	}
+	a.storage = guest
+	return nil
+}
+
+// Locks outlive their holder for a moment when a configuration is replaced by one that is loaded outside of a reload, as
+// tests and other programs do.
+const (
+	lockAttempts = 10
+	lockPause    = 100 * time.Millisecond
+)
+
+// openStore takes the configuration's store.
+func (a *App) openStore() (storage.Store, error) {
+	identity, err := a.storage.Identity()
+	if err != nil {
+		return nil, fmt.Errorf("finding the storage: %w", err)
+	}
+	return a.claim.take(identity, func() (caddy.Destructor, error) {
+		logger := processLogger("moderation.storage")
+		for attempt := 1; ; attempt++ {
+			store, err := a.storage.Open(a.ctx, logger)
+			if err == nil {
+				return sharedStore{store}, nil
+			}
+			if !errors.Is(err, ErrLocked) || attempt == lockAttempts {
+				return nil, fmt.Errorf("opening the storage: %w", err)
+			}
+			time.Sleep(lockPause)
+		}
+	})
+}

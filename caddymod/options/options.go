@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package options reads Caddyfile blocks strictly: what is unknown, given twice, missing or too much is an error that
+// names the file, the line, what is wrong and what is allowed. A mistyped option that is ignored would switch off
+// something that its author relies on.
+package options
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/dustin/go-humanize"
+)
+
+// Option is an option of a block. Read is called with the dispenser on the option's name and reads its arguments and
+// its block, all of them.
+type Option struct {
+	Read func(d *caddyfile.Dispenser) error
+	// Repeat allows the option to be given more than once.
+	Repeat bool
+}
+
+// Block reads the block that follows, if there is one, and the end of the line. what names what the block belongs to in
+// errors.
+func Block(d *caddyfile.Dispenser, what string, allowed map[string]Option) error {
+	if d.NextArg() {
+		return d.Errf("%s: unexpected argument '%s'", what, d.Val())
+	}
+	seen := map[string]bool{}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		name := d.Val()
+		option, ok := allowed[name]
+		if !ok && len(allowed) == 0 {
+			return d.Errf("%s takes no options, but has '%s'", what, name)
+		}
+		if !ok {
+			return d.Errf("%s: unknown option '%s'; the options are %s", what, name, List(slices.Sorted(maps.Keys(allowed))))
+		}
+		if seen[name] && !option.Repeat {
+			return d.Errf("%s: option '%s' is given twice", what, name)
+		}
+		seen[name] = true
+		if err := option.Read(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Args returns exactly the arguments that syntax asks for, which names them for errors, such as "<category> <value>". The
+// option must have no block.
+func Args(d *caddyfile.Dispenser, syntax string) ([]string, error) {
+	name := d.Val()
+	args, err := ArgsBeforeBlock(d, syntax)
+	if err != nil {
+		return nil, err
+	}
+	if d.NextBlock(d.Nesting()) {
+		return nil, d.Errf("'%s' takes no block", name)
+	}
+	return args, nil
+}
+
+// ArgsBeforeBlock is [Args] for an option that may have a block.
+func ArgsBeforeBlock(d *caddyfile.Dispenser, syntax string) ([]string, error) {
+	name := d.Val()
+	want := len(strings.Fields(syntax))
+	if got := d.CountRemainingArgs(); got != want {
+		if want == 0 {
+			return nil, d.Errf("'%s' takes no argument, but has %d", name, got)
+		}
+		return nil, d.Errf("'%s' needs %s, but has %d: %s %s", name, count(want), got, name, syntax)
+	}
+	return d.RemainingArgs(), nil
+}
+
+// count writes a number of arguments.
+func count(n int) string {
+	if n == 1 {
+		return "1 argument"
+	}
+	return strconv.Itoa(n) + " arguments"
+}
+
+// Text is an option with one argument.
+func Text(dst *string, syntax string) Option {
+	return Option{Read: func(d *caddyfile.Dispenser) error {
+		args, err := Args(d, syntax)
+		if err != nil {
+			return err
+		}
+		if args[0] == "" {
+			return d.Errf("%s is empty", syntax)
+		}
+		*dst = args[0]
+		return nil
+	}}
+}
+
+// Flag is an option without an argument, which switches something on.
+func Flag(dst *bool) Option {
+	return Option{Read: func(d *caddyfile.Dispenser) error {
+		_, err := Args(d, "")
+		*dst = true
+		return err
+	}}
+}
+
+// Switch is an option that is "on" or "off".
+func Switch(dst **bool) Option {
+	return Option{Read: func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		args, err := Args(d, "on|off")
+		if err != nil {
+			return err
+		}
+		on := args[0] == "on"
+		if !on && args[0] != "off" {
+			return d.Errf("%s is '%s'; it must be on or off", name, args[0])
+		}
+		*dst = &on
+		return nil
+	}}
+}
+
+// Whole is an option with a whole number of 0 or more.
+func Whole(dst **int64, syntax string) Option {
+	return Option{Read: func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		args, err := Args(d, syntax)
+		if err != nil {
+			return err
+		}
+		n, err := ParseWhole(d, name, args[0])
+		*dst = &n
+		return err
+	}}
+}
+
+// Size is an option with a number of bytes, such as 64MiB.
+func Size(dst **int64) Option {
+	return Option{Read: func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		args, err := Args(d, "<size>")
+		if err != nil {
+			return err
+		}
+		size, err := humanize.ParseBytes(args[0])
+		if err != nil || size > math.MaxInt64 {
+			return d.Errf("%s is '%s'; it must be a size such as 64MiB, or 0 for no limit", name, args[0])
+		}
+		n := int64(size)
+		*dst = &n
+		return nil
+	}}
+}
+
+// ParseWhole reads a whole number of 0 or more; name says what it is in the error.
+func ParseWhole(d *caddyfile.Dispenser, name, text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, d.Errf("%s is '%s'; it must be a whole number of 0 or more", name, text)
+	}
+	return n, nil
+}
+
+// List writes names as a list for an error.
+func List(names []string) string { return strings.Join(names, ", ") }

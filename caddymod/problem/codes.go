@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package problem
+
+import "net/http"
+
+// Code is the stable, snake_case name of an error. Programs decide by it; everything else in a problem is for people.
+type Code string
+
+// The codes. [Code.Status] and [Code.Title] say what each stands for; docs/api.md lists them for users.
+const (
+	// MalformedJSON says that the body is not one well-formed JSON object.
+	MalformedJSON Code = "malformed_json"
+	// InvalidRequest says that the body breaks rules; the problem's errors name the members.
+	InvalidRequest Code = "invalid_request"
+	// IncompleteBody says that the body ended, or could not be decoded, before it was whole.
+	IncompleteBody Code = "incomplete_body"
+	// MalformedCredentials says that the key is sent in a way that is not understood, or that two keys are sent.
+	MalformedCredentials Code = "malformed_credentials"
+	// MissingKey says that no key was sent.
+	MissingKey Code = "missing_key"
+	// InvalidKey says that the key is unknown, revoked or expired: one code for all three.
+	InvalidKey Code = "invalid_key"
+	// MonthlyQuotaExhausted says that the billing period's requests are used up.
+	MonthlyQuotaExhausted Code = "monthly_quota_exhausted"
+	// AccountInactive says that the key is valid and its account is not served.
+	AccountInactive Code = "account_inactive"
+	// MethodNotAllowed says that the address does not answer this method; Allow names those that it does.
+	MethodNotAllowed Code = "method_not_allowed"
+	// RequestTimeout says that the body did not arrive in time.
+	RequestTimeout Code = "request_timeout"
+	// BodyTooLarge says that the body is larger than the operation takes.
+	BodyTooLarge Code = "body_too_large"
+	// UnsupportedMediaType says that Content-Type is not application/json in UTF-8.
+	UnsupportedMediaType Code = "unsupported_media_type"
+	// UnsupportedEncoding says that Content-Encoding is neither identity nor gzip.
+	UnsupportedEncoding Code = "unsupported_encoding"
+	// RateLimitExceeded says that the minute's requests are used up; Retry-After says when to come back.
+	RateLimitExceeded Code = "rate_limit_exceeded"
+	// FeedbackBoundReached says that the account stored as much feedback today as it may.
+	FeedbackBoundReached Code = "feedback_bound_reached"
+	// InternalError says that the service failed in a way that nobody foresaw. The log has the request's id.
+	InternalError Code = "internal_error"
+	// StorageUnavailable says that the store cannot answer now. Nothing was counted or kept.
+	StorageUnavailable Code = "storage_unavailable"
+	// ClassifierUnavailable says that no judgement could be made now.
+	ClassifierUnavailable Code = "classifier_unavailable"
+	// Starting says that the service has not finished starting.
+	Starting Code = "starting"
+	// TierNotConfigured says that the account's tier stands no longer in the server's configuration.
+	TierNotConfigured Code = "tier_not_configured"
+)
+
+// quotaType is the type that the IANA registry of problem types has for a used-up quota.
+const quotaType = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+// kinds is the one table of all codes.
+var kinds = map[Code]struct {
+	status int
+	title  string
+	uri    string // empty: urn:caddy-moderation:problem:<code>
+}{
+	MalformedJSON:         {status: http.StatusBadRequest, title: "The body is not a well-formed JSON object"},
+	InvalidRequest:        {status: http.StatusBadRequest, title: "The request breaks a rule"},
+	IncompleteBody:        {status: http.StatusBadRequest, title: "The body is incomplete"},
+	MalformedCredentials:  {status: http.StatusBadRequest, title: "The credentials cannot be understood"},
+	MissingKey:            {status: http.StatusUnauthorized, title: "An API key is required"},
+	InvalidKey:            {status: http.StatusUnauthorized, title: "The API key is not valid"},
+	MonthlyQuotaExhausted: {status: http.StatusPaymentRequired, title: "The monthly quota is used up", uri: quotaType},
+	AccountInactive:       {status: http.StatusForbidden, title: "The account is not active"},
+	MethodNotAllowed:      {status: http.StatusMethodNotAllowed, title: "The method is not allowed here"},
+	RequestTimeout:        {status: http.StatusRequestTimeout, title: "The body did not arrive in time"},
+	BodyTooLarge:          {status: http.StatusRequestEntityTooLarge, title: "The body is too large"},
+	UnsupportedMediaType:  {status: http.StatusUnsupportedMediaType, title: "The media type is not supported"},
+	UnsupportedEncoding:   {status: http.StatusUnsupportedMediaType, title: "The content encoding is not supported"},
+	RateLimitExceeded:     {status: http.StatusTooManyRequests, title: "The rate limit is used up", uri: quotaType},
+	FeedbackBoundReached:  {status: http.StatusTooManyRequests, title: "The day's feedback is used up", uri: quotaType},
+	InternalError:         {status: http.StatusInternalServerError, title: "The service failed"},
+	StorageUnavailable:    {status: http.StatusServiceUnavailable, title: "The storage is unavailable"},
+	ClassifierUnavailable: {status: http.StatusServiceUnavailable, title: "The classifier is unavailable"},
+	Starting:              {status: http.StatusServiceUnavailable, title: "The service is starting"},
+	TierNotConfigured:     {status: http.StatusServiceUnavailable, title: "The account's tier is not configured"},
+}
+
+// Codes returns every code there is, in no order.
+func Codes() []Code {
+	all := make([]Code, 0, len(kinds))
+	for code := range kinds {
+		all = append(all, code)
+	}
+	return all
+}
+
+// Status is the HTTP status of the code; 500 for a code that is not in the table.
+func (c Code) Status() int {
+	if kind, ok := kinds[c]; ok {
+		return kind.status
+	}
+	return http.StatusInternalServerError
+}
+
+// Title is the code's constant, human-readable summary.
+func (c Code) Title() string {
+	return kinds[c].title
+}
+
+// Type is the URI that identifies the kind of problem. It is a name and not an address to visit, but for those in the
+// IANA registry.
+func (c Code) Type() string {
+	if uri := kinds[c].uri; uri != "" {
+		return uri
+	}
+	return "urn:caddy-moderation:problem:" + string(c)
+}

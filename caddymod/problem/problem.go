@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package problem describes what can go wrong with a request and writes it as RFC 9457 problem details.
+//
+// It is the only writer of such bodies. Routes whose clients expect another shape write the same [Problem] in that one.
+package problem
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Problem is an error answer, whatever shape it is written in. It never carries a key or the content.
+type Problem struct {
+	// Code says what happened, and with it the status and the title.
+	Code Code
+	// Detail says in a sentence what is wrong with this request, and what would be right. Empty means the title.
+	Detail string
+	// Errors name the members of the request that break rules.
+	Errors []FieldError
+	// Violated names the windows or bounds that are used up, for the quota codes.
+	Violated []string
+}
+
+// FieldError is one broken rule.
+type FieldError struct {
+	// Pointer is the JSON Pointer (RFC 6901) of the member in the request's body. It is empty for the body itself.
+	Pointer string `json:"pointer"`
+	// Detail says what is wrong with the member and what is allowed.
+	Detail string `json:"detail"`
+}
+
+// Error makes a Problem an error.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Code.Title()
+	}
+	return p.Detail
+}
+
+// New returns a problem with a detail.
+func New(code Code, detail string) *Problem {
+	return &Problem{Code: code, Detail: detail}
+}
+
+// body is the wire form, in the order of RFC 9457.
+type body struct {
+	Type     string       `json:"type"`
+	Title    string       `json:"title"`
+	Status   int          `json:"status"`
+	Detail   string       `json:"detail"`
+	Instance string       `json:"instance"`
+	Code     Code         `json:"code"`
+	Errors   []FieldError `json:"errors,omitempty"`
+	Violated []string     `json:"violated-policies,omitempty"`
+}
+
+// Append appends the problem's JSON to dst; id is the id of the request.
+func (p *Problem) Append(dst []byte, id string) []byte {
+	encoded, err := json.Marshal(body{
+		Type: p.Code.Type(), Title: p.Code.Title(), Status: p.Code.Status(), Detail: p.Error(),
+		Instance: id, Code: p.Code, Errors: p.Errors, Violated: p.Violated,
+	}, jsontext.AllowInvalidUTF8(true)) // a detail may name a header that the client sent
+	if err != nil {
+		return append(dst, `{"status":500}`...)
+	}
+	return append(dst, encoded...)
+}
+
+// Write answers with the problem as application/problem+json; id is the id of the request. Headers that belong to the
+// code (Allow, Retry-After, WWW-Authenticate) are the caller's to set before.
+func Write(w http.ResponseWriter, r *http.Request, id string, p *Problem) {
+	encoded := p.Append(nil, id)
+	header := w.Header()
+	SetHeaders(header, id)
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Content-Length", strconv.Itoa(len(encoded)))
+	w.WriteHeader(p.Code.Status())
+	if r.Method != http.MethodHead {
+		// An error means that the client left: there is nobody to tell.
+		_, _ = w.Write(encoded)
+	}
+}
+
+// SetHeaders sets the fields that every answer of the service carries: the request's id, and that nothing may be
+// cached or guessed from the body.
+func SetHeaders(header http.Header, id string) {
+	header["X-Request-Id"] = []string{id}
+	header["Cache-Control"] = noStore
+	header["X-Content-Type-Options"] = noSniff
+}
+
+// Shared values of headers; nobody appends to the values of these fields.
+var (
+	noStore = []string{"no-store"}
+	noSniff = []string{"nosniff"}
+)
+
+// Interface guard
+var _ error = (*Problem)(nil)
