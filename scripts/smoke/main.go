@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command smoke starts the built server as the README tells a newcomer to, runs the README's commands against it and
+// compares what they print with what the README shows. Then it restarts the server, kills it and starts it again, and
+// checks that nothing was forgotten. It is run in the root of the repository:
+//
+//	./xcaddy.sh build && go run ./scripts/smoke
+//
+// It needs bash and curl, listens on free ports of 127.0.0.1 in place of those in the README, and keeps its data in a
+// temporary folder.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+)
+
+func main() {
+	caddy := flag.String("caddy", "./caddy", "the server to check")
+	update := flag.Bool("update", false, "write what the commands print into the README, instead of comparing")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := check(ctx, *caddy, *update); err != nil {
+		fmt.Fprintln(os.Stderr, "smoke:", err)
+		os.Exit(1)
+	}
+}
+
+func check(ctx context.Context, caddy string, update bool) error {
+	for _, tool := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%s is needed to run the README's commands: %w", tool, err)
+		}
+	}
+	place, err := newPlace(caddy)
+	if err != nil {
+		return err
+	}
+	defer place.close()
+	steps := []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"Caddyfile.example is formatted and valid, its commented-out deployment is valid", place.validate},
+		{"the first start shows a demo key, as the README says", place.firstStart},
+		{"the README's commands print what it shows", func(ctx context.Context) error { return place.runReadme(ctx, update) }},
+		{"a restart shows no key and keeps the counts", place.restart},
+		{"kill -9 loses nothing that was acknowledged", place.kill},
+	}
+	for _, step := range steps {
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		fmt.Println("ok:", step.what)
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
+)
+
+// The addresses that the README and Caddyfile.example name, and that are replaced by free ones.
+const (
+	siteAddress  = "localhost:8080"
+	adminAddress = "localhost:2019"
+)
+
+var keyPattern = regexp.MustCompile(`mod_sk_[0-9A-Za-z]{32}`)
+
+// place is a folder like a fresh checkout after the build: the binary and Caddyfile.example, no data.
+type place struct {
+	folder      string
+	site, admin string // localhost:<port>
+	process     *server.Process
+	key         string // of the account demo
+}
+
+func newPlace(caddy string) (*place, error) {
+	binary, err := filepath.Abs(caddy)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(binary); err != nil {
+		return nil, fmt.Errorf("build the server first with ./xcaddy.sh: %w", err)
+	}
+	addresses, err := server.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	p := &place{site: onLocalhost(addresses[0]), admin: onLocalhost(addresses[1])}
+	if p.folder, err = os.MkdirTemp("", "caddy-moderation-smoke-"); err != nil {
+		return nil, err
+	}
+	config, err := os.ReadFile("Caddyfile.example")
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		os.Symlink(binary, filepath.Join(p.folder, "caddy")),
+		os.WriteFile(filepath.Join(p.folder, "Caddyfile.example"), []byte(p.here(string(config))), 0o600),
+		os.WriteFile(filepath.Join(p.folder, "Caddyfile.real"), []byte(realDeployment(string(config))), 0o600),
+	)
+	return p, err
+}
+
+func onLocalhost(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return net.JoinHostPort("localhost", port)
+}
+
+func (p *place) close() {
+	if p.process != nil {
+		p.process.Kill()
+	}
+	_ = os.RemoveAll(p.folder)
+}
+
+// here puts this place's addresses where the README's stand; there puts them back.
+func (p *place) here(text string) string {
+	return strings.NewReplacer(siteAddress, p.site, adminAddress, p.admin).Replace(text)
+}
+
+func (p *place) there(text string) string {
+	return strings.NewReplacer(p.site, siteAddress, p.admin, adminAddress).Replace(text)
+}
+
+// realDeployment switches on the lines of the example that are switched off, and leaves out those that are on.
+func realDeployment(example string) string {
+	_, rest, _ := strings.Cut(example, "\n# A real deployment\n")
+	var b strings.Builder
+	for line := range strings.Lines(rest) {
+		if off, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(off, " ") && off != "\n" {
+			b.WriteString(off)
+		}
+	}
+	return b.String()
+}
+
+// environ is what the server and the commands have in their environment beside what smoke has.
+func (p *place) environ() []string {
+	return []string{
+		"CADDY_ADMIN=" + p.admin,
+		"XDG_DATA_HOME=" + filepath.Join(p.folder, "home"), "XDG_CONFIG_HOME=" + filepath.Join(p.folder, "home"),
+		"LC_ALL=C", "NO_PROXY=localhost", "no_proxy=localhost", "CURL_HOME=" + p.folder,
+	}
+}
+
+// command runs ./caddy with the arguments and returns what it writes to standard output.
+func (p *place) command(ctx context.Context, env []string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "./caddy", args...)
+	cmd.Dir = p.folder
+	cmd.Env = append(append(os.Environ(), p.environ()...), env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("./caddy %s: %w\n%s%s", strings.Join(args, " "), err, out.String(), errs.String())
+	}
+	return out.String(), nil
+}
+
+// validate checks the example as it is and the deployment in its comments.
+func (p *place) validate(ctx context.Context) error {
+	if _, err := p.command(ctx, nil, "fmt", "--diff", "Caddyfile.example"); err != nil {
+		return err
+	}
+	if _, err := p.command(ctx, nil, "validate", "--config", "Caddyfile.example", "--adapter", "caddyfile"); err != nil {
+		return err
+	}
+	// Validation opens the access logs; they go into this folder.
+	deployment := filepath.Join(p.folder, "Caddyfile.real")
+	text, err := os.ReadFile(deployment)
+	if err != nil {
+		return err
+	}
+	moved := strings.ReplaceAll(string(text), "/var/log/caddy/", p.folder+"/")
+	if err := os.WriteFile(deployment, []byte(moved), 0o600); err != nil {
+		return err
+	}
+	env := []string{"ACME_MODERATION_KEY=mod_sk_" + strings.Repeat("a", 32)}
+	_, err = p.command(ctx, env, "validate", "--config", "Caddyfile.real", "--adapter", "caddyfile")
+	return err
+}
+
+// start starts the server as "./xcaddy.sh run" does.
+func (p *place) start(ctx context.Context) error {
+	process, err := server.Start(ctx, server.Options{
+		Command: []string{"./caddy", "run", "--config", "Caddyfile.example", "--adapter", "caddyfile"},
+		Dir:     p.folder,
+		Env:     p.environ(),
+		Listen:  p.site,
+	})
+	p.process = process
+	return err
+}
+
+// firstStart starts the server on an empty directory, takes the key that it prints and runs the command that it prints.
+func (p *place) firstStart(ctx context.Context) error {
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	out, err := p.process.WaitOutput("wonderful", 10*time.Second)
+	if err != nil {
+		return err
+	}
+	p.key = keyPattern.FindString(out)
+	if p.key == "" {
+		return fmt.Errorf("no key in the output:\n%s", out)
+	}
+	readme, err := readReadme()
+	if err != nil {
+		return err
+	}
+	shown, ok := readme.after("<!-- smoke: first start -->")
+	if !ok {
+		return errors.New("the README does not show the first start")
+	}
+	if !strings.Contains(canonical(p.there(out)), canonical(shown)) {
+		return fmt.Errorf("the README shows:\n%s\nthe server printed:\n%s", shown, p.there(out))
+	}
+	_, printed, _ := strings.Cut(out, "curl ")
+	printed, _, _ = strings.Cut("curl -sS "+printed, "}'")
+	answer, err := p.runOnce(ctx, printed+"}'")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(answer, `"status":"completed"`) || !strings.Contains(answer, `"recommendation":"approve"`) {
+		return fmt.Errorf("the printed command was answered with: %s", answer)
+	}
+	return nil
+}
+
+// requestsMade is the count of the current period, as the operator sees it. Asking does not count.
+func (p *place) requestsMade(ctx context.Context, account string) (int64, error) {
+	out, err := p.command(ctx, nil, "moderation", "usage", "--account", account, "--json")
+	if err != nil {
+		return 0, err
+	}
+	var usage struct {
+		CurrentPeriod struct {
+			RequestsMade *int64 `json:"requests_made"`
+		} `json:"current_period"`
+	}
+	if err := json.Unmarshal([]byte(out), &usage); err != nil || usage.CurrentPeriod.RequestsMade == nil {
+		return 0, fmt.Errorf("usage of %s: %w: %s", account, err, out)
+	}
+	return *usage.CurrentPeriod.RequestsMade, nil
+}
+
+// restart stops the server as an operator does and starts it again.
+func (p *place) restart(ctx context.Context) error {
+	before, err := p.requestsMade(ctx, "demo")
+	if err != nil {
+		return err
+	}
+	if before == 0 {
+		return errors.New("the account demo has made no request")
+	}
+	if err := p.process.Stop(); err != nil {
+		return err
+	}
+	if out := p.process.Output(); strings.Count(out, p.key) != strings.Count(strings.SplitN(out, "wonderful", 2)[0], p.key) {
+		return errors.New("the key is in the output beside the notice of the first start")
+	}
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	after, err := p.requestsMade(ctx, "demo")
+	if err != nil {
+		return err
+	}
+	if after != before {
+		return fmt.Errorf("%d requests before the restart, %d after it", before, after)
+	}
+	if keyPattern.MatchString(p.process.Output()) {
+		return errors.New("the second start shows a key")
+	}
+	return nil
+}
+
+// kill counts requests, kills the server right after the last answer and looks what it remembers.
+func (p *place) kill(ctx context.Context) error {
+	if _, err := p.command(ctx, nil, "moderation", "account", "create", "smoke", "--tier", "business"); err != nil {
+		return err
+	}
+	out, err := p.command(ctx, nil, "moderation", "key", "create", "--account", "smoke")
+	if err != nil {
+		return err
+	}
+	key := strings.TrimSpace(out)
+	if keyPattern.FindString(key) != key {
+		return errors.New("key create printed something else than a key on standard output")
+	}
+	const requests = 100
+	for range requests {
+		if err := p.moderate(ctx, key); err != nil {
+			return err
+		}
+	}
+	p.process.Kill()
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	made, err := p.requestsMade(ctx, "smoke")
+	if err != nil {
+		return err
+	}
+	if made != requests {
+		return fmt.Errorf("%d requests were acknowledged, %d are stored", requests, made)
+	}
+	return p.process.Stop()
+}
+
+// moderate sends one text and wants the answer 200.
+func (p *place) moderate(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body := strings.NewReader(`{"content": "See you at the market on Saturday."}`)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.site+"/v1/moderate/text", body)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	var answer bytes.Buffer
+	if _, err := answer.ReadFrom(response.Body); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", response.Status, answer.String())
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// readmeFile is the document whose blocks marked "console" are run: lines that begin with "$ " are commands, a command
+// that ends with a backslash goes on in the next line, and what follows is what the command prints. A line "..." stands
+// for any number of lines.
+const readmeFile = "README.md"
+
+// readme is the document in lines.
+type readme []string
+
+func readReadme() (readme, error) {
+	text, err := os.ReadFile(readmeFile)
+	return strings.Split(string(text), "\n"), err
+}
+
+// after returns the content of the first block after a line.
+func (r readme) after(line string) (string, bool) {
+	at := slices.Index(r, line)
+	if at < 0 {
+		return "", false
+	}
+	begin := slices.IndexFunc(r[at:], func(l string) bool { return strings.HasPrefix(l, "```") })
+	if begin < 0 {
+		return "", false
+	}
+	begin += at + 1
+	length := slices.Index(r[begin:], "```")
+	if length < 0 {
+		return "", false
+	}
+	return strings.Join(r[begin:begin+length], "\n"), true
+}
+
+// example is a command of the document with what it shows as its output.
+type example struct {
+	Line    int // of the command, from 1
+	Command string
+	Output  []string
+	begin   int // of the output, as an index of lines
+}
+
+// examples finds the commands in order.
+func (r readme) examples() ([]example, error) {
+	var found []example
+	inside := false
+	for i := 0; i < len(r); i++ {
+		switch line := r[i]; {
+		case !inside:
+			inside = line == "```console"
+		case line == "```":
+			inside = false
+		case strings.HasPrefix(line, "$ "):
+			e := example{Line: i + 1, Command: strings.TrimPrefix(line, "$ ")}
+			for strings.HasSuffix(e.Command, "\\") && i+1 < len(r) {
+				i++
+				e.Command += "\n" + r[i]
+			}
+			e.begin = i + 1
+			found = append(found, e)
+		case len(found) == 0:
+			return nil, fmt.Errorf("%s:%d: output without a command", readmeFile, i+1)
+		default:
+			last := &found[len(found)-1]
+			if last.begin+len(last.Output) != i {
+				return nil, fmt.Errorf("%s:%d: output without a command", readmeFile, i+1)
+			}
+			last.Output = append(last.Output, line)
+		}
+	}
+	if inside {
+		return nil, fmt.Errorf("%s: the last block has no end", readmeFile)
+	}
+	if len(found) == 0 {
+		return nil, errors.New("the README has no commands to run")
+	}
+	return found, nil
+}
+
+// runReadme runs every command in one shell, in which KEY is the key of the first start.
+func (p *place) runReadme(ctx context.Context, update bool) error {
+	document, err := readReadme()
+	if err != nil {
+		return err
+	}
+	examples, err := document.examples()
+	if err != nil {
+		return err
+	}
+	sh, err := p.newShell(ctx)
+	if err != nil {
+		return err
+	}
+	defer sh.close()
+	var wrong []error
+	printed := make([]string, len(examples))
+	for i, e := range examples {
+		out, err := sh.run(p.here(e.Command))
+		if err != nil {
+			return fmt.Errorf("%s:%d: %s: %w", readmeFile, e.Line, e.Command, err)
+		}
+		printed[i] = p.there(out)
+		if !matches(e.Output, printed[i]) {
+			wrong = append(wrong, fmt.Errorf("%s:%d: %s\n-- shown:\n%s\n-- printed:\n%s", readmeFile, e.Line, e.Command, strings.Join(e.Output, "\n"), pretty(printed[i])))
+		}
+	}
+	if !update {
+		return errors.Join(wrong...)
+	}
+	for i, e := range slices.Backward(examples) { // from the end, so that the places of the others stay
+		if !matches(e.Output, printed[i]) {
+			lines := strings.Split(strings.TrimRight(pretty(printed[i]), "\n"), "\n")
+			if printed[i] == "" {
+				lines = nil
+			}
+			document = slices.Replace(document, e.begin, e.begin+len(e.Output), lines...)
+		}
+	}
+	return os.WriteFile(readmeFile, []byte(strings.Join(document, "\n")), 0o644)
+}
+
+// matches compares what the README shows with what a command printed.
+func matches(shown []string, printed string) bool {
+	return match(lines(strings.Join(shown, "\n")), lines(printed))
+}
+
+// match compares line by line; "..." in want stands for any number of lines.
+func match(want, have []string) bool {
+	for i, line := range want {
+		if line == "..." {
+			for skip := range len(have) - min(i, len(have)) + 1 {
+				if match(want[i+1:], have[min(i, len(have))+skip:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if i >= len(have) || line != have[i] {
+			return false
+		}
+	}
+	return len(want) == len(have)
+}
+
+// lines are the lines of a text without what differs between two runs.
+func lines(text string) []string {
+	return strings.Split(canonical(pretty(text)), "\n")
+}
+
+// pretty indents JSON, also after a head as "curl -i" prints it, and leaves everything else as it is.
+func pretty(text string) string {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	head, body := "", text
+	if strings.HasPrefix(text, "HTTP/") {
+		if h, b, ok := strings.Cut(text, "\n\n"); ok {
+			head, body = h+"\n\n", b
+		}
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, []byte(strings.TrimSpace(body)), "", "  ") == nil {
+		return head + b.String()
+	}
+	return text
+}
+
+// differing are the parts that are allowed to differ between two runs: random ids and keys, instants, days, and the
+// decimals of probabilities.
+var differing = []struct {
+	pattern *regexp.Regexp
+	put     string
+}{
+	{keyPattern, "KEY"},
+	{regexp.MustCompile(`mod_sk_\.\.\.`), "KEY"},
+	{regexp.MustCompile(`\bmod_[0-9A-Za-z]{20,}`), "MOD_ID"},
+	{regexp.MustCompile(`\bkey_[0-9A-Za-z]{16}`), "KEY_ID"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?( ?(Z|UTC))?`), "INSTANT"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "DAY"},
+	{regexp.MustCompile(`(?m)^Date: .*$`), "Date: INSTANT"},
+	{regexp.MustCompile(`\b\d(\.\d+)?e-\d+`), "0.N"},
+	{regexp.MustCompile(`\b0\.\d+`), "0.N"},
+	// What is left of a minute depends on whether one ended between two commands, and so does what was used of it.
+	{regexp.MustCompile(`\bt=\d+`), "t=N"},
+	{regexp.MustCompile(`"minute";r=\d+`), `"minute";r=N`},
+	{regexp.MustCompile(`w=\d+`), "w=N"},
+	{regexp.MustCompile(`(?mi)^(X-RateLimit-(Remaining|Reset)|Content-Length): \d+`), "$1: N"},
+	{regexp.MustCompile(`"requests_this_minute": \d+`), `"requests_this_minute": N`},
+}
+
+// canonical replaces what may differ and the space around lines.
+func canonical(text string) string {
+	for _, d := range differing {
+		text = d.pattern.ReplaceAllString(text, d.put)
+	}
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range all {
+		all[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return strings.Join(all, "\n")
+}
