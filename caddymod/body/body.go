@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package body reads request bodies whole, bounded in size and in time, gzip or not, and says exactly why one could not be
+// read.
+package body
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// Errors of [Read] and [CheckJSON]. They are matched with errors.Is, and none of them carries content.
+var (
+	// ErrTooLarge says that the body, decoded or not, is larger than the limit.
+	ErrTooLarge = errors.New("the body is too large")
+	// ErrTimeout says that the body did not arrive in time.
+	ErrTimeout = errors.New("the body did not arrive in time")
+	// ErrIncomplete says that the body ended too early, or that its gzip stream is broken.
+	ErrIncomplete = errors.New("the body is incomplete")
+	// ErrUnsupportedEncoding says that Content-Encoding is neither identity nor gzip.
+	ErrUnsupportedEncoding = errors.New("the Content-Encoding must be gzip or absent")
+	// ErrUnsupportedType says that Content-Type is something else than application/json in UTF-8.
+	ErrUnsupportedType = errors.New("the Content-Type must be application/json")
+	// ErrMissingType says that there is no Content-Type. It is an [ErrUnsupportedType], too.
+	ErrMissingType = fmt.Errorf("%w; none was sent", ErrUnsupportedType)
+)
+
+// CheckJSON returns nil for a request whose Content-Type is application/json, in UTF-8 where it names a charset,
+// [ErrMissingType] for one without a type and [ErrUnsupportedType] for any other.
+func CheckJSON(r *http.Request) error {
+	values := r.Header.Values("Content-Type")
+	switch {
+	case len(values) == 0 || len(values) == 1 && values[0] == "":
+		return ErrMissingType
+	case len(values) == 1 && values[0] == "application/json":
+		return nil
+	case len(values) > 1:
+		return ErrUnsupportedType
+	}
+	media, params, err := mime.ParseMediaType(values[0])
+	if err != nil || media != "application/json" {
+		return ErrUnsupportedType
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return ErrUnsupportedType
+	}
+	return nil
+}
+
+// Read reads the whole body of r. The limit, in bytes, holds for the body as it is sent and as it is decoded; what
+// announces more is refused before a byte of it is read. The timeout is the time that the whole body may take; it
+// replaces a read timeout of the server, and does nothing on a connection without deadlines. The caller releases the buffer.
+func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) (*Buffer, error) {
+	compressed, err := compressed(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	if r.ContentLength > limit {
+		return nil, tooLarge(w, r, limit)
+	}
+	control := http.NewResponseController(w)
+	// A connection without deadlines is one of a test or of a wrapper; its bodies are bounded by the request's context.
+	bounded := timeout > 0 && control.SetReadDeadline(time.Now().Add(timeout)) == nil
+	buffer := buffers.Get().(*Buffer)
+	buffer.reserve(r.ContentLength)
+	if compressed {
+		err = buffer.fillGzip(r.Body, limit)
+	} else {
+		err = buffer.fill(r.Body, limit)
+	}
+	if err == nil {
+		if bounded {
+			// The deadline would also end the watch for a client that leaves, and with it the request's context.
+			_ = control.SetReadDeadline(time.Time{})
+		}
+		return buffer, nil
+	}
+	buffer.Release()
+	var tooMuch *http.MaxBytesError
+	switch {
+	case errors.Is(err, ErrTooLarge), errors.As(err, &tooMuch):
+		return nil, tooLarge(w, r, limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, ErrTimeout
+	}
+	return nil, ErrIncomplete
+}
+
+// tooLarge makes the error. The rest of the body is not waited for: on HTTP/1 that means to close the connection.
+func tooLarge(w http.ResponseWriter, r *http.Request, limit int64) error {
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+	return fmt.Errorf("%w; it may have %d bytes", ErrTooLarge, limit)
+}
+
+// compressed reports whether the body is a gzip stream.
+func compressed(header http.Header) (bool, error) {
+	encodings := header.Values("Content-Encoding")
+	if len(encodings) == 0 {
+		return false, nil
+	}
+	switch strings.ToLower(strings.TrimSpace(strings.Join(encodings, ","))) {
+	case "", "identity":
+		return false, nil
+	case "gzip", "x-gzip":
+		return true, nil
+	}
+	return false, ErrUnsupportedEncoding
+}
+
+// Buffer holds a body.
+type Buffer struct {
+	data []byte
+}
+
+// Bytes returns the body. It is valid until [Buffer.Release].
+func (b *Buffer) Bytes() []byte { return b.data }
+
+// Release gives the buffer back. The bytes must not be used any more.
+func (b *Buffer) Release() {
+	if cap(b.data) > keep {
+		return
+	}
+	b.data = b.data[:0]
+	buffers.Put(b)
+}
+
+// keep is the capacity of the largest buffer that is used again. Larger bodies are rare and would only hold memory.
+const keep = 64 << 10
+
+var buffers = sync.Pool{New: func() any { return new(Buffer) }}
+
+// reserve makes room for an announced body. Announcing costs nothing, so that it buys only so much memory; the rest comes
+// with the bytes themselves.
+func (b *Buffer) reserve(announced int64) {
+	// One byte more lets the last Read see the end of the body without growing the buffer.
+	b.data = slices.Grow(b.data[:0], int(min(max(announced, 511)+1, keep)))
+}
+
+// fill appends src to the buffer.
+func (b *Buffer) fill(src io.Reader, limit int64) error {
+	for {
+		if len(b.data) == cap(b.data) {
+			b.data = slices.Grow(b.data, len(b.data)+1)
+		}
+		// One byte over the limit is read, and no more, to see whether there is one.
+		room := b.data[len(b.data):min(int64(cap(b.data)), limit+1)]
+		n, err := src.Read(room)
+		b.data = b.data[:len(b.data)+n]
+		switch {
+		case int64(len(b.data)) > limit:
+			return ErrTooLarge
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// inflaters holds readers for gzip streams, which are expensive to make.
+var inflaters = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+// fillGzip appends what the gzip stream src holds to the buffer.
+func (b *Buffer) fillGzip(src io.Reader, limit int64) error {
+	inflater := inflaters.Get().(*gzip.Reader)
+	defer inflaters.Put(inflater)
+	sent := &counted{src: src, left: limit}
+	if err := inflater.Reset(sent); err != nil {
+		return incomplete(err)
+	}
+	return incomplete(b.fill(inflater, limit))
+}
+
+// incomplete makes the bare end of a stream in the wrong place an error that is not mistaken for its end.
+func incomplete(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// counted returns ErrTooLarge when more is read than what is left: a stream of empty gzip members inflates to nothing and
+// would else be read for ever.
+type counted struct {
+	src  io.Reader
+	left int64
+}
+
+// Read reads from the source.
+func (c *counted) Read(p []byte) (int, error) {
+	if c.left < 0 {
+		return 0, ErrTooLarge
+	}
+	n, err := c.src.Read(p[:min(int64(len(p)), c.left+1)])
+	c.left -= int64(n)
+	if c.left < 0 {
+		return n, ErrTooLarge
+	}
+	return n, err
+}
+
+// Interface guard
+var _ io.Reader = (*counted)(nil)

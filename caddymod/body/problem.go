@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package body
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+)
+
+// Problem returns the answer to a request whose body could not be read, and sets the fields that go with it: Accept-Post
+// and Accept-Encoding say what would be taken instead (RFC 9110, section 15.5.16). err is one of [Read] or [CheckJSON].
+func Problem(header http.Header, err error) *problem.Problem {
+	code := problem.IncompleteBody
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		code = problem.BodyTooLarge
+	case errors.Is(err, ErrTimeout):
+		code = problem.RequestTimeout
+	case errors.Is(err, ErrUnsupportedType):
+		code = problem.UnsupportedMediaType
+		header.Set("Accept-Post", "application/json")
+	case errors.Is(err, ErrUnsupportedEncoding):
+		code = problem.UnsupportedEncoding
+		header.Set("Accept-Encoding", "gzip, identity")
+	}
+	return problem.New(code, sentence(err))
+}
+
+// sentence makes a sentence of an error of this package.
+func sentence(err error) string {
+	text := err.Error()
+	return string(text[0]&^0x20) + text[1:] + "."
+}
