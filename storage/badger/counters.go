@@ -1,0 +1,481 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package badger
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+const (
+	// shards is how many locks the table of tallies has.
+	shards = 32
+	// sweepInterval is how often old windows and idle tallies are dropped from memory.
+	sweepInterval = 10 * time.Second
+	// idleSweeps is how many sweeps a tally outlives that nobody asks for.
+	idleSweeps = 12
+	// maxDays is how much of the daily history can be asked for.
+	maxDays = 40
+)
+
+// counters holds the tallies of active accounts and the writer that commits them.
+//
+// Locks are taken in the order: committing, a tally's, mu or a shard's.
+type counters struct {
+	store  *Store
+	seed   maphash.Seed
+	shards [shards]shard
+	sweeps atomic.Int64
+
+	// committing is held while a batch is on its way to the database.
+	committing sync.Mutex
+	wake       chan struct{}
+	ended      chan error
+
+	mu      sync.Mutex
+	open    *batch
+	stopped bool
+}
+
+type shard struct {
+	mu      sync.RWMutex
+	tallies map[string]*tally
+}
+
+// batch is what one commit writes. Everybody who changes a tally while the batch is open waits for the same channel.
+type batch struct {
+	tallies []*tally
+	done    chan struct{}
+	err     error // set before done is closed
+}
+
+func newBatch() *batch { return &batch{done: make(chan struct{})} }
+
+// wait returns when the batch is committed or has failed.
+func (b *batch) wait(ctx context.Context) error {
+	select {
+	case <-b.done:
+		return b.err
+	default:
+	}
+	select {
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *counters) start(s *Store) {
+	c.store = s
+	c.seed = maphash.MakeSeed()
+	for i := range c.shards {
+		c.shards[i].tallies = make(map[string]*tally)
+	}
+	c.open = newBatch()
+	c.wake = make(chan struct{}, 1)
+	c.ended = make(chan error)
+	go c.write()
+}
+
+func (c *counters) shard(account string) *shard {
+	return &c.shards[maphash.String(c.seed, account)%shards]
+}
+
+// find returns the tally of an account if there is one. It may be gone by the time that it is locked.
+func (c *counters) find(account string) (*tally, bool) {
+	sh := c.shard(account)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	t, ok := sh.tallies[account]
+	return t, ok
+}
+
+// lock returns the tally of an account, locked.
+func (c *counters) lock(account string) *tally {
+	for {
+		t, ok := c.find(account)
+		if !ok {
+			sh := c.shard(account)
+			sh.mu.Lock()
+			if t, ok = sh.tallies[account]; !ok {
+				t = &tally{account: account}
+				sh.tallies[account] = t
+			}
+			sh.mu.Unlock()
+		}
+		t.mu.Lock()
+		if !t.gone {
+			t.used = c.sweeps.Load()
+			return t
+		}
+		t.mu.Unlock()
+	}
+}
+
+// remove takes a locked tally out of the table. Those who wait for its lock will look again.
+func (c *counters) remove(t *tally) {
+	t.gone = true
+	sh := c.shard(t.account)
+	sh.mu.Lock()
+	delete(sh.tallies, t.account)
+	sh.mu.Unlock()
+}
+
+// changed puts a locked tally on the writer's list.
+func (c *counters) changed(t *tally) error {
+	if t.dirty {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return errClosed
+	}
+	t.dirty = true
+	c.open.tallies = append(c.open.tallies, t)
+	return nil
+}
+
+// pending returns the batch after which what is in a locked tally now is committed; nil when it is.
+//
+// The open batch will do for a dirty tally even if the writer is about to take the tally over for the batch before: if
+// that one fails, the tally joins the open batch before it is committed.
+func (c *counters) pending(t *tally) (*batch, error) {
+	if !t.dirty {
+		return t.batch, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return nil, errClosed
+	}
+	c.poke()
+	return c.open, nil
+}
+
+func (c *counters) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Take implements [quota.Counters].
+func (s *Store) Take(ctx context.Context, charge quota.Charge) (quota.Counts, quota.Window, error) {
+	if err := s.ready(ctx); err != nil {
+		return quota.Counts{}, quota.NoWindow, err
+	}
+	t := s.counters.lock(charge.Account)
+	defer t.mu.Unlock()
+	minute, day, period, err := s.windows(t, charge.Now, charge.Period)
+	if err != nil {
+		return quota.Counts{}, quota.NoWindow, err
+	}
+	counts := quota.Counts{Minute: minute.count, Day: day.count, Period: period.count}
+	n, limits := charge.Requests, charge.Limits
+	if limits.RequestsPerMonth > 0 && n > limits.RequestsPerMonth-period.count {
+		return counts, quota.MonthWindow, nil
+	}
+	if limits.RequestsPerMinute > 0 && n > limits.RequestsPerMinute-minute.count {
+		return counts, quota.MinuteWindow, nil
+	}
+	if err := s.counters.changed(t); err != nil {
+		return quota.Counts{}, quota.NoWindow, err
+	}
+	for _, w := range [...]*window{minute, day, &period.window} {
+		w.count += n
+		w.dirty = true
+	}
+	t.use(charge.Key, day.at)
+	return quota.Counts{Minute: minute.count, Day: day.count, Period: period.count}, quota.NoWindow, nil
+}
+
+// windows returns the windows that hold at an instant. The pointers hold until the tally is unlocked.
+func (s *Store) windows(t *tally, now time.Time, p quota.Period) (*window, *window, *period, error) {
+	minute, err := t.minute(s, minuteOf(now))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	day, err := t.day(s, dayOf(now))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	period, err := t.period(s, p.Start)
+	return minute, day, period, err
+}
+
+// Settle implements [quota.Counters].
+func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.Outcome) error {
+	b, err := s.settle(charge, outcome)
+	if err != nil || b == nil {
+		return err
+	}
+	return b.wait(ctx)
+}
+
+// settle changes the tally and returns the batch to wait for, if any.
+func (s *Store) settle(charge quota.Charge, outcome quota.Outcome) (*batch, error) {
+	t := s.counters.lock(charge.Account)
+	defer t.mu.Unlock()
+	if outcome.Refund || len(outcome.Flagged) > 0 {
+		_, day, period, err := s.windows(t, charge.Now, charge.Period)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.counters.changed(t); err != nil {
+			return nil, err
+		}
+		if outcome.Refund {
+			day.count = max(day.count-charge.Requests, 0)
+			period.count = max(period.count-charge.Requests, 0)
+			day.dirty = true
+		}
+		if len(outcome.Flagged) > 0 && period.flagged == nil {
+			period.flagged = make(map[string]int64)
+		}
+		for _, category := range outcome.Flagged {
+			period.flagged[category]++
+		}
+		period.dirty = true
+	}
+	return s.counters.pending(t)
+}
+
+// Counts implements [quota.Counters].
+func (s *Store) Counts(ctx context.Context, account string, now time.Time, p quota.Period) (quota.Counts, error) {
+	if err := s.ready(ctx); err != nil {
+		return quota.Counts{}, err
+	}
+	t := s.counters.lock(account)
+	defer t.mu.Unlock()
+	minute, day, period, err := s.windows(t, now, p)
+	if err != nil {
+		return quota.Counts{}, err
+	}
+	return quota.Counts{Minute: minute.count, Day: day.count, Period: period.count}, nil
+}
+
+// Days implements [quota.Counters].
+func (s *Store) Days(ctx context.Context, account string, now time.Time, n int) ([]int64, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	n = min(max(n, 0), maxDays)
+	counts := make([]int64, n)
+	today := dayOf(now)
+	// The tally is locked meanwhile, so that no day is committed and dropped from memory between the two looks.
+	t := s.counters.lock(account)
+	defer t.mu.Unlock()
+	err := s.view(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix = ownedPrefix('d', account)
+		it := txn.NewIterator(o)
+		defer it.Close()
+		for it.Seek(appendWindow(nil, 'd', account, today-int64(n)+1)); it.Valid(); it.Next() {
+			ago := today - sortable(it.Item().Key()[len(o.Prefix):])
+			if ago < 0 || ago >= int64(n) {
+				continue
+			}
+			err := it.Item().Value(func(v []byte) error {
+				_, err := decodeCounts(v, &counts[ago])
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range t.days {
+		if ago := today - w.at; ago >= 0 && ago < int64(n) {
+			counts[ago] = w.count
+		}
+	}
+	return counts, nil
+}
+
+// Flagged implements [quota.Counters].
+func (s *Store) Flagged(ctx context.Context, account string, p quota.Period) (map[string]int64, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	t := s.counters.lock(account)
+	defer t.mu.Unlock()
+	period, err := t.period(s, p.Start)
+	if err != nil {
+		return nil, err
+	}
+	flagged := make(map[string]int64, len(period.flagged))
+	for category, count := range period.flagged {
+		flagged[category] = count
+	}
+	return flagged, nil
+}
+
+// write is the writer: it commits when somebody waits, and every second what nobody waits for.
+func (c *counters) write() {
+	flush, sweep := time.NewTicker(syncInterval), time.NewTicker(sweepInterval)
+	defer flush.Stop()
+	defer sweep.Stop()
+	var scratch scratch
+	for {
+		select {
+		case _, open := <-c.wake:
+			// Whoever can run now joins the batch: the commit costs the same for one caller and for many.
+			runtime.Gosched()
+			err := c.commit(&scratch)
+			if !open {
+				c.ended <- err
+				return
+			}
+		case <-flush.C:
+			// Who waits for nothing needs no answer; the next batch tries again.
+			_ = c.commit(&scratch)
+		case <-sweep.C:
+			c.sweep()
+		}
+	}
+}
+
+// stop commits what is left and ends the writer. Later changes are refused.
+func (c *counters) stop() error {
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	// Nobody pokes any more: that is done with mu held.
+	close(c.wake)
+	return <-c.ended
+}
+
+// scratch is memory that is used again by the next commit.
+type scratch struct {
+	entries []*badger.Entry
+	buf     []byte
+}
+
+// commit writes the open batch and opens the next.
+func (c *counters) commit(scratch *scratch) error {
+	c.committing.Lock()
+	defer c.committing.Unlock()
+	c.mu.Lock()
+	b := c.open
+	c.open = newBatch()
+	c.mu.Unlock()
+	if len(b.tallies) == 0 {
+		// What its waiters wait for went with the batch before.
+		close(b.done)
+		return nil
+	}
+	now := time.Now()
+	entries, buf := scratch.entries[:0], scratch.buf[:0]
+	for _, t := range b.tallies {
+		t.mu.Lock()
+		if !t.gone {
+			entries, buf = t.entries(now, entries, buf)
+			t.batch = b
+		}
+		t.mu.Unlock()
+	}
+	if b.err = c.store.writeEntries(entries); b.err != nil {
+		c.failed(b)
+	} else {
+		c.store.syncer.dirty.Store(true)
+	}
+	scratch.keep(entries, buf)
+	close(b.done)
+	return b.err
+}
+
+// keep takes memory back, unless a burst made it large.
+func (s *scratch) keep(entries []*badger.Entry, buf []byte) {
+	clear(entries)
+	if cap(buf) > 1<<20 {
+		entries, buf = nil, nil
+	}
+	s.entries, s.buf = entries, buf
+}
+
+// failed puts the tallies of a batch back on the list.
+func (c *counters) failed(b *batch) {
+	c.store.logger.Error("counts could not be written; they are kept in memory and tried again", zap.Error(b.err))
+	for _, t := range b.tallies {
+		t.mu.Lock()
+		if !t.gone {
+			t.redirty()
+			c.mu.Lock()
+			if !t.dirty {
+				t.dirty = true
+				c.open.tallies = append(c.open.tallies, t)
+			}
+			c.mu.Unlock()
+		}
+		t.mu.Unlock()
+	}
+}
+
+// writeEntries writes records in as few transactions as they fit in.
+func (s *Store) writeEntries(entries []*badger.Entry) error {
+	if err := s.space.check(); err != nil {
+		return err
+	}
+	txn := s.db.NewTransaction(true)
+	defer func() { txn.Discard() }()
+	for _, e := range entries {
+		err := txn.SetEntry(e)
+		if errors.Is(err, badger.ErrTxnTooBig) {
+			if err = txn.Commit(); err != nil {
+				return unavailable(err)
+			}
+			txn = s.db.NewTransaction(true)
+			err = txn.SetEntry(e)
+		}
+		if err != nil {
+			return unavailable(err)
+		}
+	}
+	if err := txn.Commit(); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// sweep drops from memory what is committed and no longer needed.
+func (c *counters) sweep() {
+	c.committing.Lock()
+	defer c.committing.Unlock()
+	now := c.sweeps.Add(1)
+	for i := range c.shards {
+		sh := &c.shards[i]
+		sh.mu.RLock()
+		tallies := make([]*tally, 0, len(sh.tallies))
+		for _, t := range sh.tallies {
+			tallies = append(tallies, t)
+		}
+		sh.mu.RUnlock()
+		for _, t := range tallies {
+			t.mu.Lock()
+			if !t.dirty && !t.gone {
+				t.trim()
+				if now-t.used > idleSweeps {
+					c.remove(t)
+				}
+			}
+			t.mu.Unlock()
+		}
+	}
+}

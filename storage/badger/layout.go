@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package badger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// schema is the version of the layout below. A database with a higher one is not opened.
+//
+//	meta/schema                         version, 4 bytes
+//	meta/seeded                         nothing
+//	a/ account                          account, JSON
+//	k/ hash                             key, JSON
+//	i/ key id                           hash
+//	u/ account 0 creation time key id   hash
+//	l/ key id                           day on which the key was last used
+//	m/ account 0 minute                 requests; expires
+//	d/ account 0 day                    requests; expires
+//	p/ account 0 start of the period    requests and flagged categories; expires
+//	b/ account 0 day                    feedback records and their bytes; expires
+//	f/ time id                          feedback record, JSON
+//
+// Numbers in keys are big-endian, so that keys sort like what they name. Ids contain no zero byte. A value that is not
+// fixed for ever begins with a byte that says how the rest is encoded.
+const schema = 1
+
+// encoding is the first byte of values.
+const encoding = 1
+
+// How long records are kept that expire by themselves. Each begins anew when the record is written.
+const (
+	minuteTTL = 10 * time.Minute
+	dayTTL    = 41 * 24 * time.Hour
+	periodTTL = 400 * 24 * time.Hour
+)
+
+var (
+	schemaKey = []byte("meta/schema")
+	seededKey = []byte("meta/seeded")
+)
+
+var errDamaged = errors.New("a record is damaged")
+
+func encodeSchema(version uint32) []byte { return binary.BigEndian.AppendUint32(nil, version) }
+
+func decodeSchema(v []byte) (uint32, error) {
+	if len(v) != 4 {
+		return 0, errDamaged
+	}
+	return binary.BigEndian.Uint32(v), nil
+}
+
+func accountKey(id string) []byte { return append([]byte("a/"), id...) }
+
+func hashKey(hash quota.Hash) []byte { return append([]byte("k/"), hash[:]...) }
+
+func keyIDKey(id string) []byte { return append([]byte("i/"), id...) }
+
+func lastUsedKey(id string) []byte { return append([]byte("l/"), id...) }
+
+// ownedPrefix begins the keys of one table that belong to an account.
+func ownedPrefix(table byte, account string) []byte {
+	return appendOwned(nil, table, account)
+}
+
+func appendOwned(b []byte, table byte, account string) []byte {
+	b = append(b, table, '/')
+	b = append(b, account...)
+	return append(b, 0)
+}
+
+func appendWindow(b []byte, table byte, account string, at int64) []byte {
+	return appendSortable(appendOwned(b, table, account), at)
+}
+
+func keyOfAccount(k quota.Key) []byte {
+	return append(appendTime(ownedPrefix('u', k.Account), k.Created), k.ID...)
+}
+
+func feedbackKey(r feedback.Record) []byte {
+	return append(appendTime([]byte("f/"), r.Time), r.ID...)
+}
+
+// appendSortable appends a number so that negative ones sort before positive ones.
+func appendSortable(b []byte, n int64) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(n)^1<<63)
+}
+
+func sortable(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ 1<<63) }
+
+func appendTime(b []byte, t time.Time) []byte {
+	return binary.BigEndian.AppendUint32(appendSortable(b, t.Unix()), uint32(t.Nanosecond()))
+}
+
+// encodeJSON returns v as JSON behind the encoding byte. Characters are written as they are: JSON that came from a caller
+// must come back unchanged.
+func encodeJSON(v any) ([]byte, error) {
+	b := bytes.NewBuffer([]byte{encoding})
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func decodeJSON(b []byte, v any) error {
+	if len(b) == 0 || b[0] != encoding {
+		return errDamaged
+	}
+	if err := json.Unmarshal(b[1:], v); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return nil
+}
+
+// appendCounts encodes numbers.
+func appendCounts(b []byte, counts ...int64) []byte {
+	b = append(b, encoding)
+	for _, n := range counts {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
+// decodeCounts reads as many numbers as into has room for and returns what follows them.
+func decodeCounts(b []byte, into ...*int64) (rest []byte, err error) {
+	if len(b) == 0 || b[0] != encoding {
+		return nil, errDamaged
+	}
+	b = b[1:]
+	for _, n := range into {
+		var size int
+		if *n, size = binary.Varint(b); size <= 0 {
+			return nil, errDamaged
+		}
+		b = b[size:]
+	}
+	return b, nil
+}
+
+// appendPeriod encodes the requests of a period and its flagged categories.
+func appendPeriod(b []byte, requests int64, flagged map[string]int64) []byte {
+	b = appendCounts(b, requests)
+	for _, category := range slices.Sorted(maps.Keys(flagged)) {
+		b = binary.AppendUvarint(b, uint64(len(category)))
+		b = append(b, category...)
+		b = binary.AppendVarint(b, flagged[category])
+	}
+	return b
+}
+
+func decodePeriod(b []byte) (requests int64, flagged map[string]int64, err error) {
+	if b, err = decodeCounts(b, &requests); err != nil {
+		return 0, nil, err
+	}
+	for len(b) > 0 {
+		length, size := binary.Uvarint(b)
+		if size <= 0 || length > uint64(len(b)-size) {
+			return 0, nil, errDamaged
+		}
+		category := string(b[size : size+int(length)])
+		b = b[size+int(length):]
+		count, size := binary.Varint(b)
+		if size <= 0 {
+			return 0, nil, errDamaged
+		}
+		b = b[size:]
+		if flagged == nil {
+			flagged = make(map[string]int64)
+		}
+		flagged[category] = count
+	}
+	return requests, flagged, nil
+}

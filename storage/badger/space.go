@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package badger
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+// spaceInterval is how long an answer of the file system is believed. Filling [Options.MinFree] takes longer.
+const spaceInterval = 5 * time.Millisecond
+
+// space watches over the free space of the file system that holds a directory.
+type space struct {
+	dir     string
+	least   uint64
+	checked atomic.Int64 // when there was room, in Unix nanoseconds
+}
+
+// check returns an error that wraps storage.ErrUnavailable when there is not enough room to write. A file system that does not
+// tell is taken to have room.
+func (s *space) check() error {
+	now := time.Now().UnixNano()
+	if age := now - s.checked.Load(); age >= 0 && age < int64(spaceInterval) {
+		return nil
+	}
+	if free, known := freeSpace(s.dir); known && free < s.least {
+		return fmt.Errorf("%w: the disk is full: %d MiB are free in %s, less than the %d MiB that the database keeps free",
+			storage.ErrUnavailable, free>>20, s.dir, s.least>>20)
+	}
+	s.checked.Store(now)
+	return nil
+}

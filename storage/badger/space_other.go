@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux && !darwin && !freebsd
+
+package badger
+
+// freeSpace does not know: the store writes until the system refuses.
+func freeSpace(string) (free uint64, known bool) { return 0, false }
