@@ -8,8 +8,8 @@
 #   ./xcaddy.sh run [flags]    build, then run it with Caddyfile.example on http://localhost:8080; flags go to "caddy run"
 #
 # Only Go is needed. xcaddy is pinned in tools/go.mod, Caddy in go.mod: there is one place for each version. The binary is
-# static (no cgo), has Caddy's release tags and no paths of this machine in it. Modules are downloaded once; a build for
-# which everything is in Go's module cache does not touch the network.
+# static (no cgo) and has Caddy's release tags. Modules are downloaded once; a build for which everything is in Go's module
+# cache does not touch the network.
 
 set -eu
 
