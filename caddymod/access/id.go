@@ -5,6 +5,8 @@ package access
 
 import (
 	"io"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 )
 
 const (
@@ -12,6 +14,9 @@ const (
 	idLength = 24
 	base62   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
+
+// NewID returns an id for a request that no door sees.
+func NewID(a *app.App) string { return newID(a.Random()) }
 
 // newID returns a request id: "mod_" and 24 random letters and digits, each equally likely. Without randomness, which the
 // operating system never refuses, the id is of zeros: an answer matters more than its name.

@@ -74,7 +74,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"reject_level":  probabilities(&a.RejectLevels, true),
 		"feedback":      {Read: a.Feedback.read},
 		"demo":          options.Switch(&a.Demo),
-		"start_timeout": {Read: a.readStartTimeout},
+		"start_timeout": options.Duration(&a.StartTimeout),
 		"account":       {Read: a.readAccount, Repeat: true},
 	})
 }
@@ -182,19 +182,6 @@ func (f *FeedbackBounds) read(d *caddyfile.Dispenser) error {
 		"max_records_per_day": options.Whole(&f.MaxRecordsPerDay, "<number>"),
 		"max_bytes_per_day":   options.Size(&f.MaxBytesPerDay),
 	})
-}
-
-func (a *App) readStartTimeout(d *caddyfile.Dispenser) error {
-	args, err := options.Args(d, "<duration>")
-	if err != nil {
-		return err
-	}
-	timeout, err := caddy.ParseDuration(args[0])
-	if err != nil || timeout <= 0 {
-		return d.Errf("start_timeout is '%s'; it must be a duration such as 10s", args[0])
-	}
-	a.StartTimeout = caddy.Duration(timeout)
-	return nil
 }
 
 func (a *App) readAccount(d *caddyfile.Dispenser) error {

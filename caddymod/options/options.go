@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/dustin/go-humanize"
 )
@@ -124,6 +125,23 @@ func Switch(dst **bool) Option {
 			return d.Errf("%s is '%s'; it must be on or off", name, args[0])
 		}
 		*dst = &on
+		return nil
+	}}
+}
+
+// Duration is an option with a duration greater than 0, such as 30s or 1d.
+func Duration(dst *caddy.Duration) Option {
+	return Option{Read: func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		args, err := Args(d, "<duration>")
+		if err != nil {
+			return err
+		}
+		duration, err := caddy.ParseDuration(args[0])
+		if err != nil || duration <= 0 {
+			return d.Errf("%s is '%s'; it must be a duration greater than 0, such as 30s", name, args[0])
+		}
+		*dst = caddy.Duration(duration)
 		return nil
 	}}
 }

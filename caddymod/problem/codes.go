@@ -26,6 +26,8 @@ const (
 	MonthlyQuotaExhausted Code = "monthly_quota_exhausted"
 	// AccountInactive says that the key is valid and its account is not served.
 	AccountInactive Code = "account_inactive"
+	// NotFound says that the service has nothing at this address.
+	NotFound Code = "not_found"
 	// MethodNotAllowed says that the address does not answer this method; Allow names those that it does.
 	MethodNotAllowed Code = "method_not_allowed"
 	// RequestTimeout says that the body did not arrive in time.
@@ -69,6 +71,7 @@ var kinds = map[Code]struct {
 	InvalidKey:            {status: http.StatusUnauthorized, title: "The API key is not valid"},
 	MonthlyQuotaExhausted: {status: http.StatusPaymentRequired, title: "The monthly quota is used up", uri: quotaType},
 	AccountInactive:       {status: http.StatusForbidden, title: "The account is not active"},
+	NotFound:              {status: http.StatusNotFound, title: "There is nothing at this address"},
 	MethodNotAllowed:      {status: http.StatusMethodNotAllowed, title: "The method is not allowed here"},
 	RequestTimeout:        {status: http.StatusRequestTimeout, title: "The body did not arrive in time"},
 	BodyTooLarge:          {status: http.StatusRequestEntityTooLarge, title: "The body is too large"},

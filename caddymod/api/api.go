@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api serves the service's own routes: text moderation and usage statistics alone, and, as moderation_api, all
+// routes of the service at once.
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/docs/openapi"
+)
+
+func init() {
+	caddy.RegisterModule(new(API))
+}
+
+// API is a handler for all routes of the service at once, below its base path:
+//
+//	POST /v1/moderate/text
+//	GET  /v1/usage
+//	POST /v1alpha1/comments:suggestscore
+//	POST /api/<scoring path>/v1alpha1/comments:suggestscore   when a scoring path is configured
+//	GET  /openapi.json                                        without a key
+//
+// Paths are compared exactly, after decoding and without a trailing slash. Requests for other paths go to the next
+// handler; below /v1/ and /v1alpha1/ they are answered 404 when no handler answers.
+type API struct {
+	// BasePath is what all paths begin with, for example "/moderation". Default: nothing.
+	BasePath string `json:"base_path,omitempty"`
+	// ScoringPath is a path segment of letters, digits, '.', '_', '~' and '-': the score-feedback operation is also served
+	// below /api/<scoring path>, for clients that are written for such an address. Default: it is not.
+	ScoringPath string `json:"scoring_path,omitempty"`
+	// BodyTimeout is how long the body of a text moderation request may take to arrive, before 408 is answered. Default 30s.
+	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
+
+	text    Text
+	usage   Usage
+	suggest commentanalyzer.SuggestScore
+	app     *app.App
+
+	textPath, usagePath, suggestPath, scoringPath, openapiPath string
+}
+
+// CaddyModule returns the Caddy module information.
+func (*API) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.moderation_api",
+		New: func() caddy.Module { return new(API) },
+	}
+}
+
+// Provision sets up the handlers of the routes.
+func (a *API) Provision(ctx caddy.Context) error {
+	owner, err := app.Get(ctx)
+	if err != nil {
+		return err
+	}
+	a.app = owner
+	a.text.BodyTimeout = a.BodyTimeout
+	if err := a.text.Provision(ctx); err != nil {
+		return err
+	}
+	if err := a.usage.Provision(ctx); err != nil {
+		return err
+	}
+	if err := a.suggest.Provision(ctx); err != nil {
+		return err
+	}
+	base := strings.TrimSuffix(a.BasePath, "/")
+	a.textPath = base + "/v1/moderate/text"
+	a.usagePath = base + "/v1/usage"
+	a.suggestPath = base + "/v1alpha1/comments:suggestscore"
+	a.openapiPath = base + "/openapi.json"
+	if a.ScoringPath != "" {
+		a.scoringPath = base + "/api/" + a.ScoringPath + "/v1alpha1/comments:suggestscore"
+	}
+	return nil
+}
+
+// Validate checks the paths.
+func (a *API) Validate() error {
+	if err := checkBasePath(a.BasePath); err != nil {
+		return err
+	}
+	if err := checkScoringPath(a.ScoringPath); err != nil {
+		return err
+	}
+	return a.text.Validate()
+}
+
+// checkBasePath says whether path can be a base path; empty is none.
+func checkBasePath(path string) error {
+	if path == "" {
+		return nil
+	}
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "*{}?#%") || strings.Contains(path, "//") {
+		return fmt.Errorf("the base path is %q; it must begin with a slash and be a plain path such as /moderation", path)
+	}
+	return nil
+}
+
+// checkScoringPath says whether segment can be the scoring path; empty is none.
+func checkScoringPath(segment string) error {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._~-", r)
+	}
+	if strings.IndexFunc(segment, func(r rune) bool { return !plain(r) }) >= 0 || segment == "." || segment == ".." {
+		return fmt.Errorf("scoring_path is %q; it must be one path segment of letters, digits, '.', '_', '~' and '-'", segment)
+	}
+	return nil
+}
+
+// TextPath is the path at which text is moderated.
+func (a *API) TextPath() string { return a.textPath }
+
+// ServeHTTP answers the service's paths and leaves all others to the next handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	switch path := r.URL.Path; path {
+	case a.textPath:
+		return a.text.ServeHTTP(w, r, next)
+	case a.usagePath:
+		return a.usage.ServeHTTP(w, r, next)
+	case a.suggestPath:
+		return a.suggest.ServeHTTP(w, r, next)
+	case a.openapiPath:
+		return a.serveOpenAPI(w, r)
+	default:
+		if a.scoringPath != "" && path == a.scoringPath {
+			return a.suggest.ServeHTTP(w, r, next)
+		}
+		if a.looksOurs(path) {
+			return a.orNotFound(w, r, next)
+		}
+		return next.ServeHTTP(w, r)
+	}
+}
+
+// looksOurs reports whether a path is one that a caller of this service may have mistyped.
+func (a *API) looksOurs(path string) bool {
+	base := a.textPath[:len(a.textPath)-len("/v1/moderate/text")]
+	rest, ok := strings.CutPrefix(path, base)
+	return ok && (strings.HasPrefix(rest, "/v1/") || strings.HasPrefix(rest, "/v1alpha1/") ||
+		a.scoringPath != "" && strings.HasPrefix(rest, "/api/"+a.ScoringPath+"/"))
+}
+
+// orNotFound lets the next handlers answer, and answers 404 when none does: Caddy would answer an empty 200, which a caller
+// takes for success.
+func (a *API) orNotFound(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	watched := &watched{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	if err := next.ServeHTTP(watched, r); err != nil || watched.answered {
+		return err
+	}
+	problem.Write(w, r, access.NewID(a.app), problem.New(problem.NotFound, "There is nothing at this address."))
+	return nil
+}
+
+// watched notes whether anybody answers.
+type watched struct {
+	caddyhttp.ResponseWriterWrapper
+	answered bool
+}
+
+// WriteHeader notes an answer.
+func (w *watched) WriteHeader(status int) {
+	w.answered = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes an answer.
+func (w *watched) Write(p []byte) (int, error) {
+	w.answered = true
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap notes an answer: who asks for the connection means to use it.
+func (w *watched) Unwrap() http.ResponseWriter {
+	w.answered = true
+	return w.ResponseWriter
+}
+
+// serveOpenAPI answers with the description of the service. It needs no key, because it holds nothing secret.
+func (a *API) serveOpenAPI(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		problem.Write(w, r, access.NewID(a.app), problem.New(problem.MethodNotAllowed, "Use GET."))
+		return nil
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(openapi.Document)))
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-cache")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodGet {
+		// An error means that the client left: there is nobody to tell.
+		_, _ = w.Write(openapi.Document)
+	}
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*API)(nil)
+	_ caddy.Validator             = (*API)(nil)
+	_ caddyhttp.MiddlewareHandler = (*API)(nil)
+	_ app.TextEndpoint            = (*API)(nil)
+	_ http.ResponseWriter         = (*watched)(nil)
+)

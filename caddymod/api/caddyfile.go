@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
+)
+
+func init() {
+	httpcaddyfile.RegisterDirective("moderation_api", parseAPI)
+	httpcaddyfile.RegisterHandlerDirective("moderation_text", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		handler := new(Text)
+		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
+	})
+	httpcaddyfile.RegisterHandlerDirective("moderation_usage", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		handler := new(Usage)
+		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
+	})
+	for _, directive := range []string{"moderation_api", "moderation_text", "moderation_usage"} {
+		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "respond")
+	}
+}
+
+// parseAPI reads moderation_api. An argument that begins with a slash is the base path and not a path matcher, which would
+// be right for one of the routes only.
+func parseAPI(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next() // the directive's name
+	named := h.NextArg() && (strings.HasPrefix(h.Val(), "@") || h.Val() == "*")
+	h.Reset()
+	matcher := caddy.ModuleMap(nil)
+	if named {
+		h.Next() // the directive's name
+		var err error
+		if matcher, err = h.ExtractMatcherSet(); err != nil {
+			return nil, err
+		}
+	}
+	handler := new(API)
+	if err := handler.UnmarshalCaddyfile(h.Dispenser); err != nil {
+		return nil, err
+	}
+	return h.NewRoute(matcher, handler), nil
+}
+
+// UnmarshalCaddyfile reads the directive. Syntax:
+//
+//	moderation_api [@<matcher>] [<base path>] {
+//		scoring_path <segment>
+//		body_timeout <duration>
+//	}
+func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the directive's name
+	if d.NextArg() {
+		a.BasePath = d.Val()
+		if err := checkBasePath(a.BasePath); err != nil {
+			return d.Err(err.Error())
+		}
+	}
+	return options.Block(d, "moderation_api", map[string]options.Option{
+		"scoring_path": {Read: func(d *caddyfile.Dispenser) error {
+			if err := options.Text(&a.ScoringPath, "<segment>").Read(d); err != nil {
+				return err
+			}
+			if err := checkScoringPath(a.ScoringPath); err != nil {
+				return d.Err(err.Error())
+			}
+			return nil
+		}},
+		"body_timeout": options.Duration(&a.BodyTimeout),
+	})
+}
+
+// UnmarshalCaddyfile reads the directive. Syntax:
+//
+//	moderation_text [<matcher>] {
+//		body_timeout <duration>
+//	}
+func (t *Text) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the directive's name
+	return options.Block(d, "moderation_text", map[string]options.Option{
+		"body_timeout": options.Duration(&t.BodyTimeout),
+	})
+}
+
+// UnmarshalCaddyfile reads the directive. Syntax:
+//
+//	moderation_usage [<matcher>]
+func (u *Usage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the directive's name
+	return options.Block(d, "moderation_usage", nil)
+}
+
+// Interface guards
+var (
+	_ caddyfile.Unmarshaler = (*API)(nil)
+	_ caddyfile.Unmarshaler = (*Text)(nil)
+	_ caddyfile.Unmarshaler = (*Usage)(nil)
+)

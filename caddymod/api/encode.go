@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-moderation/caddy-moderation/engine"
+)
+
+// timeFormat is ISO 8601 in UTC with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// appendResult appends the moderation result of the interface as JSON. It is written by hand because it is most of what
+// the service sends.
+func appendResult(dst []byte, id string, request *textRequest, result *engine.Result, now time.Time) []byte {
+	dst = append(dst, `{"id":"`...)
+	dst = append(dst, id...)
+	dst = append(dst, `","status":"completed","content":`...)
+	// The content is echoed with the escapes that it was sent with: it was checked to be a JSON string.
+	dst = append(dst, request.raw...)
+	dst = append(dst, `,"result":{"flagged":`...)
+	dst = strconv.AppendBool(dst, result.Flagged)
+	dst = append(dst, `,"categories":{`...)
+	for i := range result.Categories {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		verdict := &result.Categories[i]
+		dst = append(dst, '"')
+		dst = append(dst, engine.Category(i).String()...)
+		dst = append(dst, `":{"flagged":`...)
+		dst = strconv.AppendBool(dst, verdict.Flagged)
+		dst = append(dst, `,"probability":`...)
+		dst = appendProbability(dst, verdict.Probability, verdict.Flagged)
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `},"confidence":`...)
+	dst = appendProbability(dst, result.Confidence, false)
+	dst = append(dst, `,"recommendation":"`...)
+	dst = append(dst, result.Recommendation...)
+	dst = append(dst, '"')
+	if len(result.Themes) > 0 {
+		dst = appendThemes(dst, result.Themes)
+	}
+	dst = append(dst, `},"processed_at":"`...)
+	dst = now.UTC().AppendFormat(dst, timeFormat)
+	dst = append(dst, `","usage":{"characters":`...)
+	dst = strconv.AppendInt(dst, int64(request.characters), 10)
+	dst = append(dst, `,"tokens_used":`...)
+	dst = strconv.AppendInt(dst, int64(result.TokensUsed), 10)
+	return append(dst, "}}\n"...)
+}
+
+// appendThemes appends the member "themes": an object keyed by theme as it was sent.
+func appendThemes(dst []byte, themes []engine.ThemeResult) []byte {
+	dst = append(dst, `,"themes":{`...)
+	for i := range themes {
+		theme := &themes[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		// Themes come from a decoded body, so they are valid UTF-8 and there is no error to expect.
+		dst, _ = jsontext.AppendQuote(dst, theme.Theme)
+		dst = append(dst, `:{"flagged":`...)
+		dst = strconv.AppendBool(dst, theme.Flagged)
+		dst = append(dst, `,"probability":`...)
+		dst = appendProbability(dst, theme.Probability, theme.Flagged)
+		if theme.Flagged {
+			dst = append(dst, `,"action":"block","matches":[`...)
+		} else {
+			dst = append(dst, `,"action":"none","matches":[`...)
+		}
+		for j, match := range theme.Matches {
+			if j > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, `{"begin":`...)
+			dst = strconv.AppendInt(dst, int64(match.Begin), 10)
+			dst = append(dst, `,"end":`...)
+			dst = strconv.AppendInt(dst, int64(match.End), 10)
+			dst = append(dst, '}')
+		}
+		dst = append(dst, "]}"...)
+	}
+	return append(dst, '}')
+}
+
+// appendProbability appends a number from 0 to 1 with at most six decimals. A flagged probability is rounded up and any
+// other down, so that what is written is above the threshold exactly when it is flagged, for thresholds with as many
+// decimals.
+func appendProbability(dst []byte, p float64, flagged bool) []byte {
+	const digits, scale = 6, 1_000_000
+	var n int
+	if flagged {
+		n = int(math.Ceil(p * scale))
+	} else {
+		n = int(math.Floor(p * scale))
+	}
+	if n <= 0 {
+		return append(dst, '0')
+	}
+	if n >= scale {
+		return append(dst, '1')
+	}
+	dst = append(dst, "0.000000"...)
+	end := len(dst)
+	for i := end - 1; n > 0; i-- {
+		dst[i] = byte('0' + n%10)
+		n /= 10
+	}
+	for dst[end-1] == '0' {
+		end--
+	}
+	return dst[:end]
+}

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+func init() {
+	caddy.RegisterModule(new(Text))
+}
+
+// Text is a handler that moderates text: it answers a POST with a verdict on the JSON body's content and themes. It is
+// complete alone: it authenticates the request and charges it to its account's limits, unless moderation_key_auth or
+// moderation_rate_limit did before. It answers every path that is routed to it.
+type Text struct {
+	// BodyTimeout is how long the body of a request may take to arrive, before 408 is answered. Default 30s.
+	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
+
+	door access.Door
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Text) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.moderation_text",
+		New: func() caddy.Module { return new(Text) },
+	}
+}
+
+// Provision finds the app.
+func (t *Text) Provision(ctx caddy.Context) error {
+	owner, err := app.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if t.BodyTimeout == 0 {
+		t.BodyTimeout = caddy.Duration(30 * time.Second)
+	}
+	t.door = access.Door{App: owner, Operation: metrics.Text}
+	return nil
+}
+
+// Validate checks the timeout.
+func (t *Text) Validate() error {
+	if t.BodyTimeout < 0 {
+		return fmt.Errorf("body_timeout is %s; it must not be negative", time.Duration(t.BodyTimeout))
+	}
+	return nil
+}
+
+// TextPath is empty: the handler answers any path.
+func (t *Text) TextPath() string { return "" }
+
+// ServeHTTP moderates the text of a request.
+func (t *Text) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	return t.door.Serve(w, r, t.moderate)
+}
+
+// moderate handles a request that was let in.
+func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Call) error {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return call.Problem(w, r, problem.New(problem.MethodNotAllowed, "Use POST."))
+	}
+	if err := body.CheckJSON(r); err != nil {
+		return call.Problem(w, r, body.Problem(w.Header(), err))
+	}
+	received, err := body.Read(w, r, maxBody, time.Duration(t.BodyTimeout))
+	if err != nil {
+		return call.Problem(w, r, body.Problem(w.Header(), err))
+	}
+	defer received.Release()
+	request, invalid := decode(received.Bytes())
+	if invalid != nil {
+		return call.Problem(w, r, invalid)
+	}
+	result, err := call.Services.Engine.Moderate(r.Context(), engine.Request{
+		Content: request.content, Themes: request.themes, Policy: policy(call.Services.Engine, &call.Who.Account),
+	})
+	if err != nil {
+		t.door.App.Logger().Error("judging a text", zap.String("moderation_id", call.ID), zap.Error(err))
+		w.Header().Set("Retry-After", "1")
+		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The text could not be judged now. Try again."))
+	}
+	call.SetVerdict(&result)
+
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	*buffer = appendResult((*buffer)[:0], call.ID, &request, &result, t.door.App.Now())
+	return send(w, r, *buffer)
+}
+
+// policy is the account's own policy, nil where it has none.
+func policy(judge *engine.Engine, account *quota.Account) *engine.Policy {
+	if len(account.Overrides.Thresholds) == 0 {
+		return nil
+	}
+	own := judge.Policy()
+	for i := range own.Thresholds {
+		if threshold, ok := account.Overrides.Thresholds[engine.Category(i).String()]; ok {
+			own.Thresholds[i] = threshold
+		}
+	}
+	return &own
+}
+
+// buffers holds answers while they are written.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// jsonType is the value of Content-Type; nobody appends to it.
+var jsonType = []string{"application/json"}
+
+// send answers 200 with JSON.
+func send(w http.ResponseWriter, r *http.Request, body []byte) error {
+	header := w.Header()
+	header["Content-Type"] = jsonType
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	// An error means that the client left. The answer was given and is counted.
+	_, _ = w.Write(body)
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Text)(nil)
+	_ caddy.Validator             = (*Text)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Text)(nil)
+	_ app.TextEndpoint            = (*Text)(nil)
+)
