@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The tests of this package run real configurations in this process. Caddy is one per process, so they do not run in
+// parallel.
+package caddymod_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-moderation/caddy-moderation/caddymod"
+)
+
+// Addresses that the configurations of these tests listen on.
+const (
+	base      = "http://localhost:9080"
+	adminAddr = "localhost:2999"
+)
+
+// Keys of accounts that the configurations declare by their hashes.
+const (
+	acmeKey  = "mod_sk_0123456789abcdefghijklmnopqrstuv"
+	smallKey = "mod_sk_small6789abcdefghijklmnopqrstuv"
+)
+
+// hashOf is a key as a configuration declares it.
+func hashOf(key string) string {
+	hash := sha256.Sum256([]byte(key))
+	return "sha256:" + hex.EncodeToString(hash[:])
+}
+
+// caddyfile is a configuration with an account without limits and one that may make 3 requests a minute.
+func caddyfile(dir, moderation, site string) string {
+	return `{
+	admin ` + adminAddr + `
+	log {
+		output discard
+	}
+	moderation {
+		storage badger ` + dir + `
+		tier free 1000 3
+		tier unlimited 0 0
+		account acme {
+			tier unlimited
+			key ` + hashOf(acmeKey) + `
+		}
+		account small {
+			tier free
+			key ` + hashOf(smallKey) + `
+		}
+		` + moderation + `
+	}
+}
+` + base + ` {
+	` + site + `
+}
+`
+}
+
+// adapt turns a Caddyfile into JSON.
+func adapt(t testing.TB, caddyfile string) []byte {
+	t.Helper()
+	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		t.Fatalf("adapting: %v", err)
+	}
+	for _, warning := range warnings {
+		if !strings.Contains(warning.Message, "not formatted") {
+			t.Errorf("adapting: %v", warning)
+		}
+	}
+	return adapted
+}
+
+// load runs a Caddyfile until the test ends.
+func load(t testing.TB, caddyfile string) {
+	t.Helper()
+	if err := caddy.Load(adapt(t, caddyfile), true); err != nil {
+		t.Fatalf("loading: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Errorf("stopping: %v", err)
+		}
+	})
+}
+
+// client keeps enough connections for concurrent tests.
+var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+	MaxIdleConnsPerHost: 128,
+	DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	},
+}}
+
+// reply is an answer with its body read.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// call sends a request; headers are pairs of names and values.
+func call(t testing.TB, method, url, key string, body io.Reader, headers ...string) reply {
+	t.Helper()
+	request, err := http.NewRequest(method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	received, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{response.StatusCode, response.Header, received}
+}
+
+// moderate asks for a verdict on a JSON body.
+func moderate(t testing.TB, key, body string, headers ...string) reply {
+	t.Helper()
+	headers = append([]string{"Content-Type", "application/json"}, headers...)
+	return call(t, http.MethodPost, base+"/v1/moderate/text", key, strings.NewReader(body), headers...)
+}
+
+// decodeJSON reads an answer's body.
+func (r reply) decodeJSON(t testing.TB, into any) {
+	t.Helper()
+	if err := json.NewDecoder(bytes.NewReader(r.body)).Decode(into); err != nil {
+		t.Fatalf("reading %q: %v", r.body, err)
+	}
+}
+
+// TestServesText is the shortest way through the whole service.
+func TestServesText(t *testing.T) {
+	load(t, caddyfile(t.TempDir(), "", "moderation_api"))
+	got := moderate(t, acmeKey, `{"content":"You are a wonderful person."}`)
+	if got.status != http.StatusOK {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	t.Logf("%s %v", got.body, got.header)
+	got = call(t, http.MethodGet, base+"/v1/usage", smallKey, nil)
+	t.Logf("%s %v", got.body, got.header)
+}
