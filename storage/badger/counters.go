@@ -218,6 +218,9 @@ func (s *Store) windows(t *tally, now time.Time, p quota.Period) (*window, *wind
 
 // Settle implements [quota.Counters].
 func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.Outcome) error {
+	if s.closed.Load() {
+		return errClosed
+	}
 	b, err := s.settle(charge, outcome)
 	if err != nil || b == nil {
 		return err

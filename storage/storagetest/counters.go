@@ -1,0 +1,467 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+func charging(t *testing.T, open Open) {
+	s := opened(t, open)
+	limits := quota.Limits{RequestsPerMonth: 5, RequestsPerMinute: 4}
+	for i, step := range []struct {
+		requests int64
+		counts   int64
+		refused  quota.Window
+	}{
+		{requests: 6, counts: 0, refused: quota.MonthWindow},
+		{requests: 5, counts: 0, refused: quota.MinuteWindow},
+		{requests: 3, counts: 3},
+		{requests: 2, counts: 3, refused: quota.MinuteWindow},
+		{requests: 1, counts: 4},
+		{requests: 1, counts: 4, refused: quota.MinuteWindow},
+	} {
+		c, refused := take(t, s, charge("a", step.requests, limits))
+		if want := (quota.Counts{Minute: step.counts, Day: step.counts, Period: step.counts}); c != want || refused != step.refused {
+			t.Errorf("step %d: %+v, refused by %q; want %+v, %q", i, c, refused, want, step.refused)
+		}
+		if got := counts(t, s, "a"); got != c {
+			t.Errorf("step %d: counts are %+v, the answer was %+v", i, got, c)
+		}
+	}
+}
+
+func refusalOrder(t *testing.T, open Open) {
+	s := opened(t, open)
+	limits := quota.Limits{RequestsPerMonth: 1, RequestsPerMinute: 1}
+	take(t, s, charge("a", 1, limits))
+	if _, refused := take(t, s, charge("a", 1, limits)); refused != quota.MonthWindow {
+		t.Fatalf("refused by %q, want the month", refused)
+	}
+}
+
+func unlimited(t *testing.T, open Open) {
+	s := opened(t, open)
+	const many = int64(1) << 60
+	c, refused := take(t, s, charge("a", many, quota.Limits{}))
+	if refused != quota.NoWindow || c != (quota.Counts{Minute: many, Day: many, Period: many}) {
+		t.Fatalf("%+v, refused by %q", c, refused)
+	}
+	if _, refused := take(t, s, charge("a", many, quota.Limits{RequestsPerMonth: 1 << 62})); refused != quota.NoWindow {
+		t.Fatalf("refused by %q", refused)
+	}
+	if _, refused := take(t, s, charge("a", 1, quota.Limits{RequestsPerMonth: 1})); refused != quota.MonthWindow {
+		t.Fatalf("refused by %q, want the month", refused)
+	}
+}
+
+func windowsApart(t *testing.T, open Open) {
+	ctx := context.Background()
+	s := opened(t, open)
+	limits := quota.Limits{RequestsPerMonth: 100, RequestsPerMinute: 1}
+	at := func(now time.Time) quota.Counts {
+		c := charge("a", 1, limits)
+		c.Now, c.Period = now, quota.PeriodOf(0, now)
+		counts, refused := take(t, s, c)
+		if refused != quota.NoWindow {
+			t.Errorf("at %s refused by %q", now, refused)
+		}
+		settle(t, s, c, quota.Outcome{})
+		return counts
+	}
+	last := time.Date(2026, 3, 31, 23, 58, 59, 0, time.UTC)
+	for i, step := range []struct {
+		now  time.Time
+		want quota.Counts
+	}{
+		{last, quota.Counts{Minute: 1, Day: 1, Period: 1}},
+		{last.Add(time.Second), quota.Counts{Minute: 1, Day: 2, Period: 2}},
+		{last.Add(time.Minute + time.Second), quota.Counts{Minute: 1, Day: 1, Period: 1}},
+		// Calls that began before the month's end may come after those that began later.
+		{last.Add(-time.Minute), quota.Counts{Minute: 1, Day: 3, Period: 3}},
+		{last.Add(-2 * time.Minute), quota.Counts{Minute: 1, Day: 4, Period: 4}},
+		{last.Add(-24 * time.Hour), quota.Counts{Minute: 1, Day: 1, Period: 5}},
+	} {
+		if got := at(step.now); got != step.want {
+			t.Errorf("step %d: counts are %+v, want %+v", i, got, step.want)
+		}
+	}
+	if c := counts(t, s, "b"); c != (quota.Counts{}) {
+		t.Errorf("another account's counts are %+v", c)
+	}
+	got, err := s.Counts(ctx, "a", last, quota.PeriodOf(15, last))
+	must(t, err)
+	if want := (quota.Counts{Minute: 1, Day: 4}); got != want {
+		t.Errorf("in another period counts are %+v, want %+v", got, want)
+	}
+}
+
+func exactLimits(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	limits := map[string]quota.Limits{
+		"month":  {RequestsPerMonth: 10},
+		"minute": {RequestsPerMinute: 10},
+		"both":   {RequestsPerMonth: 10, RequestsPerMinute: 10},
+	}
+	var admitted sync.Map
+	var wg sync.WaitGroup
+	for id, limits := range limits {
+		n := new(atomic.Int64)
+		admitted.Store(id, n)
+		for range 64 {
+			wg.Go(func() {
+				for range 3 {
+					c := charge(id, 1, limits)
+					_, refused, err := s.Take(ctx, c)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if refused != quota.NoWindow {
+						continue
+					}
+					n.Add(1)
+					if err := s.Settle(ctx, c, quota.Outcome{}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	s = reopened(s, reopen)
+	for id := range limits {
+		n, _ := admitted.Load(id)
+		if got := n.(*atomic.Int64).Load(); got != 10 {
+			t.Errorf("%s: %d admitted, want 10", id, got)
+		}
+		if c := counts(t, s, id); c != (quota.Counts{Minute: 10, Day: 10, Period: 10}) {
+			t.Errorf("%s: counts are %+v", id, c)
+		}
+	}
+}
+
+func refunds(t *testing.T, open Open) {
+	s, reopen := open(t)
+	c := charge("a", 2, quota.Limits{RequestsPerMonth: 4, RequestsPerMinute: 9})
+	take(t, s, c)
+	settle(t, s, c, quota.Outcome{})
+	take(t, s, c)
+	settle(t, s, c, quota.Outcome{Refund: true})
+	for range 2 {
+		if got, want := counts(t, s, "a"), (quota.Counts{Minute: 4, Day: 2, Period: 2}); got != want {
+			t.Fatalf("counts are %+v, want %+v", got, want)
+		}
+		s = reopened(s, reopen)
+	}
+	if _, refused := take(t, s, c); refused != quota.NoWindow {
+		t.Fatalf("what was given back is refused by %q", refused)
+	}
+}
+
+func flaggedCounts(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	for _, categories := range [][]string{{"hate", "sexual"}, {"hate"}, nil, {"self_harm"}} {
+		c := charge("a", 1, quota.Limits{})
+		take(t, s, c)
+		settle(t, s, c, quota.Outcome{Flagged: categories})
+	}
+	next := quota.PeriodOf(0, march.End)
+	for range 2 {
+		got, err := s.Flagged(ctx, "a", march)
+		must(t, err)
+		if want := map[string]int64{"hate": 2, "sexual": 1, "self_harm": 1}; !reflect.DeepEqual(got, want) {
+			t.Fatalf("flagged is %v, want %v", got, want)
+		}
+		// The answer is the caller's to keep.
+		got["hate"] = 99
+		for account, p := range map[string]quota.Period{"a": next, "b": march} {
+			got, err := s.Flagged(ctx, account, p)
+			must(t, err)
+			if len(got) != 0 {
+				t.Fatalf("of %s from %s flagged is %v, want nothing", account, p.Start, got)
+			}
+		}
+		s = reopened(s, reopen)
+	}
+}
+
+func daysListed(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	for _, ago := range []int{0, 1, 29, 30, 39, 40} {
+		c := charge("a", int64(ago+1), quota.Limits{})
+		c.Now = noon.AddDate(0, 0, -ago)
+		c.Period = quota.PeriodOf(0, c.Now)
+		take(t, s, c)
+		settle(t, s, c, quota.Outcome{})
+	}
+	for range 2 {
+		for n, want := range map[int]map[int]int64{30: {0: 1, 1: 2, 29: 30}, 40: {0: 1, 1: 2, 29: 30, 30: 31, 39: 40}, 1: {0: 1}} {
+			days, err := s.Days(ctx, "a", noon, n)
+			must(t, err)
+			if len(days) != n {
+				t.Fatalf("%d days, want %d", len(days), n)
+			}
+			for i, got := range days {
+				if got != want[i] {
+					t.Errorf("of %d days, day %d has %d requests, want %d", n, i, got, want[i])
+				}
+			}
+		}
+		days, err := s.Days(ctx, "b", noon, 3)
+		must(t, err)
+		if !reflect.DeepEqual(days, []int64{0, 0, 0}) {
+			t.Errorf("days of an account without requests are %v", days)
+		}
+		s = reopened(s, reopen)
+	}
+}
+
+func lastUsed(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	must(t, s.CreateKey(ctx, key("key_a", "a", 0)))
+	show := func() string {
+		k, err := s.Key(ctx, "key_a")
+		must(t, err)
+		if listed := collect(t, s.Keys(ctx, "a")); listed[0].LastUsed != k.LastUsed {
+			t.Errorf("listed as last used on %q, else on %q", listed[0].LastUsed, k.LastUsed)
+		}
+		return k.LastUsed
+	}
+	if day := show(); day != "" {
+		t.Fatalf("an unused key was last used on %q", day)
+	}
+	for _, day := range []string{"2026-03-15", "2026-03-16"} {
+		c := charge("a", 1, quota.Limits{})
+		now, _ := time.Parse(time.DateOnly, day)
+		c.Now, c.Period = now, quota.PeriodOf(0, now)
+		take(t, s, c)
+		settle(t, s, c, quota.Outcome{})
+		if got := show(); got != day {
+			t.Fatalf("last used on %q, want %q", got, day)
+		}
+		s = reopened(s, reopen)
+		if got := show(); got != day {
+			t.Fatalf("after reopening last used on %q, want %q", got, day)
+		}
+	}
+	k, err := s.UpdateKey(ctx, "key_a", func(k *quota.Key) error { k.Name = "new"; return nil })
+	must(t, err)
+	if k.LastUsed != "2026-03-16" {
+		t.Fatalf("after an update last used on %q", k.LastUsed)
+	}
+}
+
+// lateSettle guards against an outcome that is booked into the windows of the moment at which it becomes known.
+func lateSettle(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	first := charge("a", 1, quota.Limits{})
+	take(t, s, first)
+	second := charge("a", 1, quota.Limits{})
+	second.Now = march.End.Add(time.Hour)
+	second.Period = quota.PeriodOf(0, second.Now)
+	take(t, s, second)
+	settle(t, s, second, quota.Outcome{})
+	settle(t, s, first, quota.Outcome{Refund: true, Flagged: []string{"hate"}})
+	s = reopened(s, reopen)
+	if c := counts(t, s, "a"); c != (quota.Counts{Minute: 1}) {
+		t.Errorf("the first windows hold %+v", c)
+	}
+	c, err := s.Counts(ctx, "a", second.Now, second.Period)
+	must(t, err)
+	if c != (quota.Counts{Minute: 1, Day: 1, Period: 1}) {
+		t.Errorf("the second windows hold %+v", c)
+	}
+	flagged, err := s.Flagged(ctx, "a", march)
+	must(t, err)
+	if flagged["hate"] != 1 {
+		t.Errorf("flagged in the first period: %v", flagged)
+	}
+}
+
+func countsSurvive(t *testing.T, open Open) {
+	s, reopen := open(t)
+	limits := quota.Limits{RequestsPerMonth: 3}
+	for want := int64(1); want <= 3; want++ {
+		c, refused := take(t, s, charge("a", 1, limits))
+		if refused != quota.NoWindow || c.Period != want {
+			t.Fatalf("%+v, refused by %q; want %d", c, refused, want)
+		}
+		settle(t, s, charge("a", 1, limits), quota.Outcome{})
+		s = reopened(s, reopen)
+	}
+	if _, refused := take(t, s, charge("a", 1, limits)); refused != quota.MonthWindow {
+		t.Fatal("reopening gives requests away")
+	}
+}
+
+func doneContext(t *testing.T, open Open) {
+	s := opened(t, open)
+	background := context.Background()
+	must(t, s.CreateAccount(background, quota.Account{ID: "a"}))
+	must(t, s.CreateKey(background, key("key_a", "a", 0)))
+	done, cancel := context.WithCancel(background)
+	cancel()
+	_, _, err := s.Take(done, charge("a", 1, quota.Limits{}))
+	wantErr(t, err, context.Canceled)
+	wantErr(t, s.CreateAccount(done, quota.Account{ID: "b"}), context.Canceled)
+	wantErr(t, s.CreateKey(done, key("key_b", "a", 0)), context.Canceled)
+	_, err = s.UpdateAccount(done, "a", func(a *quota.Account) error { a.Name = "new"; return nil })
+	wantErr(t, err, context.Canceled)
+	wantErr(t, s.DeleteAccount(done, "a"), context.Canceled)
+	wantErr(t, s.AppendFeedback(done, record("a", 0), noBound), context.Canceled)
+	for _, err := range s.Accounts(done) {
+		wantErr(t, err, context.Canceled)
+	}
+	if c := counts(t, s, "a"); c != (quota.Counts{}) {
+		t.Errorf("counts are %+v", c)
+	}
+	if all := collect(t, s.Accounts(background)); len(all) != 1 || all[0].Name != "" {
+		t.Errorf("accounts are %+v", all)
+	}
+	if n := len(collect(t, s.Keys(background, ""))); n != 1 {
+		t.Errorf("%d keys", n)
+	}
+	if n := len(collect(t, s.Feedback(background, ""))); n != 0 {
+		t.Errorf("%d feedback records", n)
+	}
+}
+
+func settleDoneContext(t *testing.T, open Open) {
+	s, reopen := open(t)
+	c := charge("a", 1, quota.Limits{})
+	take(t, s, c)
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Settle(done, c, quota.Outcome{Refund: true}); err != nil {
+		wantErr(t, err, context.Canceled)
+	}
+	s = reopened(s, reopen)
+	if got, want := counts(t, s, "a"), (quota.Counts{Minute: 1}); got != want {
+		t.Fatalf("counts are %+v, want %+v", got, want)
+	}
+}
+
+func closing(t *testing.T, open Open) {
+	ctx := context.Background()
+	s := opened(t, open)
+	must(t, s.CreateAccount(ctx, quota.Account{ID: "a"}))
+	must(t, s.CreateKey(ctx, key("key_a", "a", 0)))
+	c := charge("a", 1, quota.Limits{})
+	take(t, s, c)
+	must(t, s.Close())
+	must(t, s.Close())
+	_, _, takeErr := s.Take(ctx, c)
+	_, accountErr := s.Account(ctx, "a")
+	_, keyErr := s.Key(ctx, "key_a")
+	_, hashErr := s.KeyByHash(ctx, key("key_a", "a", 0).Hash)
+	_, updateErr := s.UpdateAccount(ctx, "a", func(*quota.Account) error { return nil })
+	_, updateKeyErr := s.UpdateKey(ctx, "key_a", func(*quota.Key) error { return nil })
+	_, countsErr := s.Counts(ctx, "a", noon, march)
+	_, daysErr := s.Days(ctx, "a", noon, 30)
+	_, flaggedErr := s.Flagged(ctx, "a", march)
+	_, seededErr := s.Seeded(ctx)
+	errs := map[string]error{
+		"Take": takeErr, "Account": accountErr, "Key": keyErr, "KeyByHash": hashErr, "UpdateAccount": updateErr, "UpdateKey": updateKeyErr,
+		"Counts": countsErr, "Days": daysErr, "Flagged": flaggedErr, "Seeded": seededErr,
+		"Settle":         s.Settle(ctx, c, quota.Outcome{}),
+		"CreateAccount":  s.CreateAccount(ctx, quota.Account{ID: "b"}),
+		"CreateKey":      s.CreateKey(ctx, key("key_b", "a", 0)),
+		"DeleteAccount":  s.DeleteAccount(ctx, "a"),
+		"AppendFeedback": s.AppendFeedback(ctx, record("a", 0), noBound),
+		"MarkSeeded":     s.MarkSeeded(ctx),
+	}
+	for _, err := range s.Accounts(ctx) {
+		errs["Accounts"] = err
+	}
+	for _, err := range s.Keys(ctx, "") {
+		errs["Keys"] = err
+	}
+	for _, err := range s.Feedback(ctx, "") {
+		errs["Feedback"] = err
+	}
+	if len(errs) != 19 {
+		t.Errorf("a listing of a closed store ends without an error")
+	}
+	for method, err := range errs {
+		if !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("%s returns %v after Close, want unavailable", method, err)
+		}
+	}
+}
+
+func closingUnderLoad(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	must(t, s.CreateAccount(ctx, quota.Account{ID: "a"}))
+	var settled atomic.Int64
+	begun := make(chan struct{}, 64)
+	var wg sync.WaitGroup
+	work := func(do func() error) {
+		wg.Go(func() {
+			for {
+				err := do()
+				select {
+				case begun <- struct{}{}:
+				default:
+				}
+				if errors.Is(err, storage.ErrUnavailable) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 8 {
+		work(func() error {
+			c := charge("a", 1, quota.Limits{})
+			_, _, err := s.Take(ctx, c)
+			if err == nil {
+				err = s.Settle(ctx, c, quota.Outcome{})
+			}
+			if err == nil {
+				settled.Add(1)
+			}
+			return err
+		})
+	}
+	work(func() error {
+		_, err := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.Name += "x"; return nil })
+		return err
+	})
+	work(func() error {
+		for _, err := range s.Accounts(ctx) {
+			return err
+		}
+		return nil
+	})
+	for range 64 {
+		<-begun
+	}
+	must(t, s.Close())
+	wg.Wait()
+	if reopen == nil {
+		return
+	}
+	if got := counts(t, reopen(), "a").Period; got < settled.Load() {
+		t.Fatalf("%d requests are left of %d that were settled", got, settled.Load())
+	}
+}

@@ -1,0 +1,413 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storagetest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+// Memory is the reference store: everything in maps under one lock. It is for tests of what uses a store; it forgets
+// everything and never expires anything.
+type Memory struct {
+	mu       sync.Mutex
+	closed   bool
+	seeded   bool
+	accounts map[string]quota.Account
+	keys     map[string]quota.Key
+	counts   map[counter]int64
+	flagged  map[counter]map[string]int64
+	feedback []feedback.Record
+	bounds   map[counter]feedback.Bound
+}
+
+// counter names a window of an account. The table keeps minutes, days and periods apart.
+type counter struct {
+	table   byte
+	account string
+	at      int64
+}
+
+// NewMemory returns an empty store.
+func NewMemory() *Memory {
+	return &Memory{
+		accounts: map[string]quota.Account{},
+		keys:     map[string]quota.Key{},
+		counts:   map[counter]int64{},
+		flagged:  map[counter]map[string]int64{},
+		bounds:   map[counter]feedback.Bound{},
+	}
+}
+
+// lock takes the lock unless ctx is done or the store is closed. On success the caller unlocks.
+func (m *Memory) lock(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return fmt.Errorf("%w: closed", storage.ErrUnavailable)
+	}
+	return nil
+}
+
+func missing(what, id string) error { return fmt.Errorf("%s %s: %w", what, id, quota.ErrNotFound) }
+func taken(what, id string) error   { return fmt.Errorf("%s %s: %w", what, id, quota.ErrExists) }
+
+// CreateAccount implements [quota.Directory].
+func (m *Memory) CreateAccount(ctx context.Context, a quota.Account) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	if _, ok := m.accounts[a.ID]; ok {
+		return taken("account", a.ID)
+	}
+	a.Declared = false
+	m.accounts[a.ID] = a
+	return nil
+}
+
+// Account implements [quota.Directory].
+func (m *Memory) Account(ctx context.Context, id string) (quota.Account, error) {
+	if err := m.lock(ctx); err != nil {
+		return quota.Account{}, err
+	}
+	defer m.mu.Unlock()
+	a, ok := m.accounts[id]
+	if !ok {
+		return quota.Account{}, missing("account", id)
+	}
+	return a, nil
+}
+
+// UpdateAccount implements [quota.Directory].
+func (m *Memory) UpdateAccount(ctx context.Context, id string, change func(*quota.Account) error) (quota.Account, error) {
+	if err := m.lock(ctx); err != nil {
+		return quota.Account{}, err
+	}
+	defer m.mu.Unlock()
+	a, ok := m.accounts[id]
+	if !ok {
+		return quota.Account{}, missing("account", id)
+	}
+	if err := change(&a); err != nil {
+		return quota.Account{}, err
+	}
+	a.ID, a.Declared = id, false
+	m.accounts[id] = a
+	return a, nil
+}
+
+// DeleteAccount implements [quota.Directory].
+func (m *Memory) DeleteAccount(ctx context.Context, id string) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	if _, ok := m.accounts[id]; !ok {
+		return missing("account", id)
+	}
+	delete(m.accounts, id)
+	maps.DeleteFunc(m.keys, func(_ string, k quota.Key) bool { return k.Account == id })
+	maps.DeleteFunc(m.counts, func(c counter, _ int64) bool { return c.account == id })
+	maps.DeleteFunc(m.flagged, func(c counter, _ map[string]int64) bool { return c.account == id })
+	return nil
+}
+
+// Accounts implements [quota.Directory].
+func (m *Memory) Accounts(ctx context.Context) iter.Seq2[quota.Account, error] {
+	return sequence(ctx, m, func() []quota.Account {
+		return slices.SortedFunc(maps.Values(m.accounts), func(a, b quota.Account) int { return strings.Compare(a.ID, b.ID) })
+	})
+}
+
+// sequence yields what a function collects under the lock.
+func sequence[T any](ctx context.Context, m *Memory, collect func() []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		if err := m.lock(ctx); err != nil {
+			yield(zero, err)
+			return
+		}
+		all := collect()
+		m.mu.Unlock()
+		for _, v := range all {
+			if err := ctx.Err(); err != nil {
+				yield(zero, err)
+				return
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// CreateKey implements [quota.Directory].
+func (m *Memory) CreateKey(ctx context.Context, k quota.Key) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	for _, other := range m.keys {
+		if other.ID == k.ID || other.Hash == k.Hash {
+			return taken("key", k.ID)
+		}
+	}
+	k.Declared, k.LastUsed = false, ""
+	m.keys[k.ID] = k
+	return nil
+}
+
+// KeyByHash implements [quota.Directory].
+func (m *Memory) KeyByHash(ctx context.Context, hash quota.Hash) (quota.Key, error) {
+	if err := m.lock(ctx); err != nil {
+		return quota.Key{}, err
+	}
+	defer m.mu.Unlock()
+	for _, k := range m.keys {
+		if k.Hash == hash {
+			k.LastUsed = ""
+			return k, nil
+		}
+	}
+	return quota.Key{}, missing("key", "with this hash")
+}
+
+// Key implements [quota.Directory].
+func (m *Memory) Key(ctx context.Context, id string) (quota.Key, error) {
+	if err := m.lock(ctx); err != nil {
+		return quota.Key{}, err
+	}
+	defer m.mu.Unlock()
+	k, ok := m.keys[id]
+	if !ok {
+		return quota.Key{}, missing("key", id)
+	}
+	return k, nil
+}
+
+// UpdateKey implements [quota.Directory].
+func (m *Memory) UpdateKey(ctx context.Context, id string, change func(*quota.Key) error) (quota.Key, error) {
+	if err := m.lock(ctx); err != nil {
+		return quota.Key{}, err
+	}
+	defer m.mu.Unlock()
+	was, ok := m.keys[id]
+	if !ok {
+		return quota.Key{}, missing("key", id)
+	}
+	k := was
+	if err := change(&k); err != nil {
+		return quota.Key{}, err
+	}
+	k.ID, k.Account, k.Hash, k.Created, k.LastUsed, k.Declared = id, was.Account, was.Hash, was.Created, was.LastUsed, false
+	m.keys[id] = k
+	return k, nil
+}
+
+// Keys implements [quota.Directory].
+func (m *Memory) Keys(ctx context.Context, account string) iter.Seq2[quota.Key, error] {
+	return sequence(ctx, m, func() []quota.Key {
+		var keys []quota.Key
+		for _, k := range m.keys {
+			if account == "" || k.Account == account {
+				keys = append(keys, k)
+			}
+		}
+		slices.SortFunc(keys, func(a, b quota.Key) int {
+			return cmp.Or(strings.Compare(a.Account, b.Account), a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
+		})
+		return keys
+	})
+}
+
+func windows(account string, now time.Time, p quota.Period) (minute, day, period counter) {
+	return counter{'m', account, unixDiv(now, 60)}, counter{'d', account, unixDiv(now, 24*60*60)}, counter{'p', account, p.Start.Unix()}
+}
+
+func unixDiv(t time.Time, by int64) int64 {
+	n := t.Unix()
+	return (n - ((n%by)+by)%by) / by
+}
+
+// Take implements [quota.Counters].
+func (m *Memory) Take(ctx context.Context, c quota.Charge) (quota.Counts, quota.Window, error) {
+	if err := m.lock(ctx); err != nil {
+		return quota.Counts{}, quota.NoWindow, err
+	}
+	defer m.mu.Unlock()
+	minute, day, period := windows(c.Account, c.Now, c.Period)
+	if most := c.Limits.RequestsPerMonth; most > 0 && m.counts[period]+c.Requests > most {
+		return m.read(minute, day, period), quota.MonthWindow, nil
+	}
+	if most := c.Limits.RequestsPerMinute; most > 0 && m.counts[minute]+c.Requests > most {
+		return m.read(minute, day, period), quota.MinuteWindow, nil
+	}
+	m.counts[minute] += c.Requests
+	m.counts[day] += c.Requests
+	m.counts[period] += c.Requests
+	if k, ok := m.keys[c.Key]; ok {
+		k.LastUsed = c.Now.UTC().Format(time.DateOnly)
+		m.keys[c.Key] = k
+	}
+	return m.read(minute, day, period), quota.NoWindow, nil
+}
+
+func (m *Memory) read(minute, day, period counter) quota.Counts {
+	return quota.Counts{Minute: m.counts[minute], Day: m.counts[day], Period: m.counts[period]}
+}
+
+// Settle implements [quota.Counters].
+func (m *Memory) Settle(ctx context.Context, c quota.Charge, o quota.Outcome) error {
+	if err := m.lock(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	_, day, period := windows(c.Account, c.Now, c.Period)
+	if o.Refund {
+		m.counts[day] = max(m.counts[day]-c.Requests, 0)
+		m.counts[period] = max(m.counts[period]-c.Requests, 0)
+	}
+	for _, category := range o.Flagged {
+		if m.flagged[period] == nil {
+			m.flagged[period] = map[string]int64{}
+		}
+		m.flagged[period][category]++
+	}
+	return nil
+}
+
+// Counts implements [quota.Counters].
+func (m *Memory) Counts(ctx context.Context, account string, now time.Time, p quota.Period) (quota.Counts, error) {
+	if err := m.lock(ctx); err != nil {
+		return quota.Counts{}, err
+	}
+	defer m.mu.Unlock()
+	return m.read(windows(account, now, p)), nil
+}
+
+// Days implements [quota.Counters].
+func (m *Memory) Days(ctx context.Context, account string, now time.Time, n int) ([]int64, error) {
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	days := make([]int64, min(max(n, 0), 40))
+	_, today, _ := windows(account, now, quota.Period{})
+	for i := range days {
+		days[i] = m.counts[counter{'d', account, today.at - int64(i)}]
+	}
+	return days, nil
+}
+
+// Flagged implements [quota.Counters].
+func (m *Memory) Flagged(ctx context.Context, account string, p quota.Period) (map[string]int64, error) {
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	_, _, period := windows(account, time.Time{}, p)
+	flagged := map[string]int64{}
+	maps.Copy(flagged, m.flagged[period])
+	return flagged, nil
+}
+
+// AppendFeedback implements [feedback.Store].
+func (m *Memory) AppendFeedback(ctx context.Context, r feedback.Record, bound feedback.Bound) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	var encoded strings.Builder
+	e := json.NewEncoder(&encoded)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("feedback record: %w: %w", quota.ErrInvalid, err)
+	}
+	size := encoded.Len() - len("\n")
+	if size > feedback.MaxRecordBytes {
+		return feedback.ErrTooLarge
+	}
+	if r.ID == "" {
+		return fmt.Errorf("feedback record: %w: it has no id", quota.ErrInvalid)
+	}
+	at, ok := slices.BinarySearchFunc(m.feedback, r, func(a, b feedback.Record) int {
+		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID))
+	})
+	if ok {
+		return taken("feedback record", r.ID)
+	}
+	_, day, _ := windows(r.Account, r.Time, quota.Period{})
+	used := m.bounds[day]
+	used.Records++
+	used.Bytes += int64(size)
+	if bound.Records > 0 && used.Records > bound.Records || bound.Bytes > 0 && used.Bytes > bound.Bytes {
+		return feedback.ErrBound
+	}
+	m.bounds[day] = used
+	m.feedback = slices.Insert(m.feedback, at, r)
+	return nil
+}
+
+// Feedback implements [feedback.Store].
+func (m *Memory) Feedback(ctx context.Context, account string) iter.Seq2[feedback.Record, error] {
+	return sequence(ctx, m, func() []feedback.Record {
+		var records []feedback.Record
+		for _, r := range m.feedback {
+			if account == "" || r.Account == account {
+				records = append(records, r)
+			}
+		}
+		return records
+	})
+}
+
+// Seeded implements [storage.Store].
+func (m *Memory) Seeded(ctx context.Context) (bool, error) {
+	if err := m.lock(ctx); err != nil {
+		return false, err
+	}
+	defer m.mu.Unlock()
+	return m.seeded, nil
+}
+
+// MarkSeeded implements [storage.Store].
+func (m *Memory) MarkSeeded(ctx context.Context) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	m.seeded = true
+	return nil
+}
+
+// Backup implements [storage.Store]. There is nothing to restore into: it always fails.
+func (m *Memory) Backup(context.Context, io.Writer) error { return errors.ErrUnsupported }
+
+// Close implements [storage.Store].
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
+
+var _ storage.Store = (*Memory)(nil)

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package storagetest says in tests what a store must do, and has the simplest store that does it.
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+// Open returns an empty store, and a function that closes it and opens what it left; nil when the store forgets. The
+// store, and those that reopen returned, are closed by the opener when the test ends.
+type Open func(t *testing.T) (store storage.Store, reopen func() storage.Store)
+
+// Run runs the conformance suite against a store.
+func Run(t *testing.T, open Open) {
+	for name, test := range map[string]func(*testing.T, Open){
+		"accounts are kept as they are":              accountsAreKept,
+		"accounts are listed by id":                  accountsAreListed,
+		"updates are atomic":                         updatesAreAtomic,
+		"a failed update changes nothing":            failedUpdate,
+		"keys are kept as they are":                  keysAreKept,
+		"keys are listed by account and age":         keysAreListed,
+		"key ids and hashes are taken once":          keysAreUnique,
+		"a change is seen at once":                   changesAreSeen,
+		"a deleted account leaves nothing behind":    deletion,
+		"windows are charged together or not at all": charging,
+		"the month refuses before the minute":        refusalOrder,
+		"zero is unlimited":                          unlimited,
+		"windows are kept apart":                     windowsApart,
+		"limits hold exactly under concurrency":      exactLimits,
+		"a refund spares the minute":                 refunds,
+		"flagged categories are counted":             flaggedCounts,
+		"days are listed newest first":               daysListed,
+		"the last day of use is noted":               lastUsed,
+		"a slow call settles in its own windows":     lateSettle,
+		"counts survive reopening":                   countsSurvive,
+		"feedback is kept as it is":                  feedbackIsKept,
+		"feedback is listed oldest first":            feedbackOrder,
+		"feedback has a largest size":                feedbackSize,
+		"the feedback bound is exact":                feedbackBound,
+		"the mark of the first account is kept":      seeding,
+		"a done context changes nothing":             doneContext,
+		"a settled outcome outlives its context":     settleDoneContext,
+		"a closed store answers unavailable":         closing,
+		"closing under load hangs nobody":            closingUnderLoad,
+		"listings may be broken off":                 brokenListings,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open)
+		})
+	}
+}
+
+// noon is an instant in the middle of all windows.
+var noon = time.Date(2026, 3, 15, 12, 0, 30, 123, time.UTC)
+
+var march = quota.PeriodOf(0, noon)
+
+func charge(account string, requests int64, limits quota.Limits) quota.Charge {
+	return quota.Charge{Account: account, Key: "key_" + account, Requests: requests, Now: noon, Period: march, Limits: limits}
+}
+
+func opened(t *testing.T, open Open) storage.Store {
+	t.Helper()
+	s, _ := open(t)
+	return s
+}
+
+// reopened returns the store as it is after reopening; the same store when it forgets.
+func reopened(s storage.Store, reopen func() storage.Store) storage.Store {
+	if reopen == nil {
+		return s
+	}
+	return reopen()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantErr(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error is %v, want one that is %v", err, want)
+	}
+}
+
+func collect[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
+	t.Helper()
+	var all []T
+	for v, err := range seq {
+		must(t, err)
+		all = append(all, v)
+	}
+	return all
+}
+
+func take(t *testing.T, s storage.Store, c quota.Charge) (quota.Counts, quota.Window) {
+	t.Helper()
+	counts, refused, err := s.Take(context.Background(), c)
+	must(t, err)
+	return counts, refused
+}
+
+func settle(t *testing.T, s storage.Store, c quota.Charge, o quota.Outcome) {
+	t.Helper()
+	must(t, s.Settle(context.Background(), c, o))
+}
+
+func counts(t *testing.T, s storage.Store, account string) quota.Counts {
+	t.Helper()
+	c, err := s.Counts(context.Background(), account, noon, march)
+	must(t, err)
+	return c
+}
