@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admin lets operators work with a running server: the routes under /moderation/ of Caddy's admin endpoint, and the
+// command "caddy moderation", which talks to them because the running server has the database open.
+//
+// Who may reach the admin endpoint may do everything. Caddy binds it to localhost unless it is configured otherwise.
+package admin
+
+import (
+	"bytes"
+	"context"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+func init() {
+	caddy.RegisterModule(new(API))
+}
+
+const (
+	// bodyLimit is the largest body of a request, in bytes.
+	bodyLimit = 64 << 10
+	// bodyTimeout is the time that a body may take.
+	bodyTimeout = 10 * time.Second
+)
+
+// API is the part of Caddy's admin endpoint that manages accounts and keys, and reads usage, feedback and backups. Its
+// routes always exist; they answer 404 while the running configuration does not use the moderation app.
+type API struct {
+	// active returns the app of the running configuration.
+	active func() (*app.App, error)
+	now    func() time.Time
+	logger *zap.Logger
+}
+
+// CaddyModule returns the Caddy module information.
+func (*API) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "admin.api.moderation",
+		New: func() caddy.Module { return new(API) },
+	}
+}
+
+// Provision prepares the routes. It does not ask for the app, which Caddy provisions later.
+func (a *API) Provision(ctx caddy.Context) error {
+	a.active, a.now, a.logger = activeApp, time.Now, ctx.Logger()
+	return nil
+}
+
+// activeApp returns the app of the configuration that runs now, which may not be the one that the route was made for.
+func activeApp() (*app.App, error) {
+	loaded, err := caddy.ActiveContext().AppIfConfigured("moderation")
+	if err != nil {
+		return nil, err
+	}
+	return loaded.(*app.App), nil
+}
+
+// Routes returns the routes.
+func (a *API) Routes() []caddy.AdminRoute {
+	routes := []struct {
+		pattern string
+		methods methods
+	}{
+		{"/moderation/accounts", methods{http.MethodGet: a.listAccounts, http.MethodPost: a.createAccount}},
+		{"/moderation/accounts/{id}", methods{http.MethodGet: a.showAccount, http.MethodPatch: a.updateAccount, http.MethodDelete: a.deleteAccount}},
+		{"/moderation/keys", methods{http.MethodGet: a.listKeys, http.MethodPost: a.createKey}},
+		{"/moderation/keys/{id}", methods{http.MethodGet: a.showKey}},
+		{"/moderation/keys/{id}/revoke", methods{http.MethodPost: a.revokeKey}},
+		{"/moderation/keys/{id}/rotate", methods{http.MethodPost: a.rotateKey}},
+		{"/moderation/usage/{id}", methods{http.MethodGet: a.usage}},
+		{"/moderation/feedback/export", methods{http.MethodGet: a.exportFeedback}},
+		{"/moderation/backup", methods{http.MethodGet: a.backup}},
+		{"/moderation/health/live", methods{http.MethodGet: a.live}},
+		{"/moderation/health/ready", methods{http.MethodGet: a.ready}},
+	}
+	all := make([]caddy.AdminRoute, 0, len(routes)+1)
+	for _, route := range routes {
+		all = append(all, caddy.AdminRoute{Pattern: route.pattern, Handler: route.methods})
+	}
+	return append(all, caddy.AdminRoute{Pattern: "/moderation/", Handler: caddy.AdminHandlerFunc(unknownRoute)})
+}
+
+// methods are the handlers of a route by method. HEAD is answered like GET, without a body.
+type methods map[string]caddy.AdminHandlerFunc
+
+// ServeHTTP answers with the handler of the method.
+func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	handle, ok := m[method]
+	if !ok {
+		allowed := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+		w.Header().Set("Allow", allowed)
+		return refusal(http.StatusMethodNotAllowed, "the method must be %s", strings.ReplaceAll(allowed, ", ", " or "))
+	}
+	return handle(w, r)
+}
+
+func unknownRoute(http.ResponseWriter, *http.Request) error {
+	return refusal(http.StatusNotFound, "there is no such route")
+}
+
+// errNotConfigured answers while the running configuration has nothing to do with moderation.
+var errNotConfigured = refusal(http.StatusNotFound, "the running configuration does not use the moderation app")
+
+// services returns the services of the app that runs now.
+func (a *API) services(ctx context.Context) (*app.Services, error) {
+	running, err := a.active()
+	if errors.Is(err, caddy.ErrNotConfigured) {
+		return nil, errNotConfigured
+	}
+	if err != nil {
+		return nil, a.failed(err)
+	}
+	services, err := running.Services(ctx)
+	if err != nil {
+		return nil, a.failed(err)
+	}
+	return services, nil
+}
+
+// refusal is an error whose message is for the caller.
+func refusal(status int, message string, args ...any) caddy.APIError {
+	err := fmt.Errorf(message, args...)
+	return caddy.APIError{HTTPStatus: status, Err: err, Message: err.Error()}
+}
+
+// failed makes an answer of an error. What the caller can act on is told; of everything else the log has the cause.
+func (a *API) failed(err error) error {
+	status := 0
+	switch {
+	case errors.Is(err, quota.ErrNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, quota.ErrInvalid):
+		status = http.StatusBadRequest
+	case errors.Is(err, quota.ErrExists), errors.Is(err, quota.ErrDeclared):
+		status = http.StatusConflict
+	case errors.Is(err, app.ErrStarting):
+		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: app.ErrStarting.Error()}
+	case errors.Is(err, storage.ErrUnavailable):
+		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: "the store cannot answer now; the server's log says why"}
+	default:
+		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: "the server failed; its log says why"}
+	}
+	return caddy.APIError{HTTPStatus: status, Err: err, Message: err.Error()}
+}
+
+// decode reads the body of a request into dst. An unknown member is an error: a mistyped one would be ignored silently.
+func decode(w http.ResponseWriter, r *http.Request, dst any) error {
+	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) {
+		return refusal(http.StatusUnsupportedMediaType, "%w", err)
+	}
+	buffer, err := body.Read(w, r, bodyLimit, bodyTimeout)
+	if err != nil {
+		return refusal(body.Problem(w.Header(), err).Code.Status(), "%w", err)
+	}
+	defer buffer.Release()
+	if err := json.Unmarshal(buffer.Bytes(), dst, json.RejectUnknownMembers(true)); err != nil {
+		var semantic *json.SemanticError
+		if !errors.As(err, &semantic) {
+			return refusal(http.StatusBadRequest, "the body is not a well-formed JSON object")
+		}
+		if errors.Is(err, json.ErrUnknownName) {
+			return refusal(http.StatusBadRequest, "the body has an unknown member: %s", semantic.JSONPointer)
+		}
+		return refusal(http.StatusBadRequest, "the body has a member of the wrong type: %s", semantic.JSONPointer)
+	}
+	return nil
+}
+
+// encode answers with a JSON value.
+func encode(w http.ResponseWriter, status int, value any) error {
+	var encoded bytes.Buffer
+	if err := newEncoder(&encoded).Encode(value); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// An error means that the caller left: there is nobody to tell.
+	_, _ = w.Write(encoded.Bytes())
+	return nil
+}
+
+// newEncoder returns an encoder that leaves <, > and & as they are: nothing here ends up in a web page.
+func newEncoder(w io.Writer) *stdjson.Encoder {
+	encoder := stdjson.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner  = (*API)(nil)
+	_ caddy.AdminRouter  = (*API)(nil)
+	_ caddy.AdminHandler = methods(nil)
+)

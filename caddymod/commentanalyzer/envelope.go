@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commentanalyzer
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+)
+
+// The values of errorType that clients of the interface know.
+const (
+	commentEmpty   = "COMMENT_EMPTY"
+	commentTooLong = "COMMENT_TOO_LONG"
+	invalidRequest = "INVALID_REQUEST"
+)
+
+// failure is an error answer in the terms of this interface.
+type failure struct {
+	// code decides the HTTP status and the name of the status in the envelope.
+	code    problem.Code
+	message string
+	// errorType is one of those above; empty when the request itself is not at fault.
+	errorType string
+	// violations name the members that break rules.
+	violations []problem.FieldError
+	// retryAfter is the time in seconds after which to try again; 0 says nothing about it.
+	retryAfter int64
+	// metadata explains a used-up bound.
+	metadata map[string]string
+}
+
+// envelope is the wire form.
+type envelope struct {
+	Error struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Status  string `json:"status"`
+		Details []any  `json:"details"`
+	} `json:"error"`
+}
+
+// The details of an error, each with its type. They are those of google.rpc, but for the first.
+type (
+	analyzerError struct {
+		Type      string `json:"@type"`
+		ErrorType string `json:"errorType"`
+	}
+	badRequest struct {
+		Type            string           `json:"@type"`
+		FieldViolations []fieldViolation `json:"fieldViolations"`
+	}
+	fieldViolation struct {
+		Field       string `json:"field"`
+		Description string `json:"description"`
+	}
+	errorInfo struct {
+		Type     string            `json:"@type"`
+		Reason   string            `json:"reason"`
+		Domain   string            `json:"domain"`
+		Metadata map[string]string `json:"metadata,omitempty"`
+	}
+	retryInfo struct {
+		Type       string `json:"@type"`
+		RetryDelay string `json:"retryDelay"`
+	}
+	requestInfo struct {
+		Type      string `json:"@type"`
+		RequestID string `json:"requestId"`
+	}
+)
+
+// Prefixes of the types of details.
+const (
+	analyzerType = "type.googleapis.com/google.commentanalyzer.v1alpha1."
+	rpcType      = "type.googleapis.com/google.rpc."
+	// reasonDomain is where the reasons below are defined (google/api/error_reason.proto).
+	reasonDomain = "googleapis.com"
+)
+
+// reasons are the reasons that client libraries know for some codes.
+var reasons = map[problem.Code]string{
+	problem.InvalidKey:           "API_KEY_INVALID",
+	problem.MissingKey:           "CREDENTIALS_MISSING",
+	problem.AccountInactive:      "CONSUMER_SUSPENDED",
+	problem.FeedbackBoundReached: "RATE_LIMIT_EXCEEDED",
+}
+
+// statusName returns the canonical name (google.rpc.Code) for an HTTP status.
+func statusName(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "UNAUTHENTICATED"
+	case http.StatusForbidden:
+		return "PERMISSION_DENIED"
+	case http.StatusMethodNotAllowed:
+		return "UNIMPLEMENTED"
+	case http.StatusRequestTimeout:
+		return "DEADLINE_EXCEEDED"
+	case http.StatusPaymentRequired, http.StatusTooManyRequests:
+		return "RESOURCE_EXHAUSTED"
+	case http.StatusServiceUnavailable:
+		return "UNAVAILABLE"
+	}
+	if status >= http.StatusInternalServerError {
+		return "INTERNAL"
+	}
+	return "INVALID_ARGUMENT"
+}
+
+// write answers with the error; id is the id of the request.
+func (f *failure) write(w http.ResponseWriter, r *http.Request, id string) {
+	status := f.code.Status()
+	problem.SetHeaders(w.Header(), id)
+	var e envelope
+	e.Error.Code, e.Error.Message, e.Error.Status = status, f.message, statusName(status)
+	e.Error.Details = f.details(id)
+	writeJSON(w, r, status, e)
+}
+
+// details returns the error's details. The first is the one that clients of this interface look at.
+func (f *failure) details(id string) []any {
+	var details []any
+	if f.errorType != "" {
+		details = append(details, analyzerError{Type: analyzerType + "Error", ErrorType: f.errorType})
+	}
+	if reason := reasons[f.code]; reason != "" {
+		details = append(details, errorInfo{Type: rpcType + "ErrorInfo", Reason: reason, Domain: reasonDomain, Metadata: f.metadata})
+	}
+	if f.retryAfter > 0 {
+		details = append(details, retryInfo{Type: rpcType + "RetryInfo", RetryDelay: fmt.Sprintf("%ds", f.retryAfter)})
+	}
+	if len(f.violations) > 0 {
+		bad := badRequest{Type: rpcType + "BadRequest"}
+		for _, v := range f.violations {
+			bad.FieldViolations = append(bad.FieldViolations, fieldViolation{Field: fieldPath(v.Pointer), Description: v.Detail})
+		}
+		details = append(details, bad)
+	}
+	return append(details, requestInfo{Type: rpcType + "RequestInfo", RequestID: id})
+}
+
+// writeProblem answers with a problem in this interface's envelope.
+func writeProblem(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
+	f := failure{code: p.Code, message: p.Error(), violations: p.Errors}
+	switch p.Code.Status() {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+		f.errorType = invalidRequest
+	}
+	if seconds, err := strconv.ParseInt(w.Header().Get("Retry-After"), 10, 64); err == nil {
+		f.retryAfter = seconds
+	}
+	f.write(w, r, id)
+}
+
+// fieldPath writes a JSON Pointer as Google's interfaces write the path of a member: comment.text, languages[1].
+func fieldPath(pointer string) string {
+	var path strings.Builder
+	for token := range jsontext.Pointer(pointer).Tokens() {
+		switch {
+		case token != "" && strings.Trim(token, "0123456789") == "":
+			path.WriteString("[" + token + "]")
+		case path.Len() > 0:
+			path.WriteString("." + token)
+		default:
+			path.WriteString(token)
+		}
+	}
+	return path.String()
+}
+
+// writeJSON answers with a JSON value. Like Google's interfaces it is indented when prettyPrint asks for it.
+func writeJSON(w http.ResponseWriter, r *http.Request, status int, value any) {
+	pretty := []json.Options{json.Deterministic(true)}
+	if strings.Contains(r.URL.RawQuery, "prettyPrint=true") {
+		pretty = append(pretty, jsontext.WithIndent("  "))
+	}
+	encoded, err := json.Marshal(value, pretty...)
+	if err != nil {
+		// Every value here can be encoded but for a token of the client that is not UTF-8, which the decoder refuses.
+		status, encoded = http.StatusInternalServerError, []byte(`{"error":{"code":500,"message":"Internal error.","status":"INTERNAL"}}`)
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json; charset=UTF-8")
+	header.Set("Content-Length", strconv.Itoa(len(encoded)))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		// An error means that the client left: there is nobody to tell.
+		_, _ = w.Write(encoded)
+	}
+}

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package commentanalyzer serves the comment-scoring interface that clients of the Perspective API know: their requests,
+// answers and errors.
+package commentanalyzer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+)
+
+func init() {
+	caddy.RegisterModule(new(SuggestScore))
+	httpcaddyfile.RegisterHandlerDirective("moderation_suggestscore", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		handler := new(SuggestScore)
+		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
+	})
+	httpcaddyfile.RegisterDirectiveOrder("moderation_suggestscore", httpcaddyfile.Before, "respond")
+}
+
+// SuggestScorePath is the end of the path that [SuggestScore] answers.
+const SuggestScorePath = "/v1alpha1/comments:suggestscore"
+
+const (
+	// bodyLimit is the largest body, in bytes. It leaves room for escapes; what is kept is bounded by the store.
+	bodyLimit = 256 << 10
+	// bodyTimeout is the time that a body may take.
+	bodyTimeout = 30 * time.Second
+)
+
+// SuggestScore is a handler that takes corrections of scores: what people say that the scores of a comment should have
+// been. It answers POST requests whose path ends in /v1alpha1/comments:suggestscore and passes every other path on.
+//
+// The key may stand in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. Requests
+// consume no quota and no rate. What an account may store on one UTC day is bounded by the app's feedback option. The
+// answer is sent when the record survives power loss.
+//
+// Errors have the envelope that clients of Google's interfaces parse.
+type SuggestScore struct {
+	app  *app.App
+	door access.Door
+}
+
+// CaddyModule returns the Caddy module information.
+func (*SuggestScore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.moderation_suggestscore",
+		New: func() caddy.Module { return new(SuggestScore) },
+	}
+}
+
+// Provision finds the app.
+func (s *SuggestScore) Provision(ctx caddy.Context) error {
+	owner, err := app.Get(ctx)
+	if err != nil {
+		return err
+	}
+	s.app = owner
+	s.door = access.Door{
+		App:       owner,
+		Operation: metrics.Suggestscore,
+		Sources:   access.Sources{Query: true, GoogleHeader: true},
+		Free:      true,
+		Problem:   writeProblem,
+	}
+	return nil
+}
+
+// ServeHTTP takes the correction.
+func (s *SuggestScore) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	// The path is the decoded one: some clients send the colon as %3A.
+	if !strings.HasSuffix(r.URL.Path, SuggestScorePath) {
+		return next.ServeHTTP(w, r)
+	}
+	return s.door.Serve(w, r, s.handle)
+}
+
+// handle answers an authenticated call.
+func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *access.Call) error {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return call.Problem(w, r, problem.New(problem.MethodNotAllowed, "The method must be POST."))
+	}
+	wanted, failed, err := read(w, r)
+	switch {
+	case err != nil:
+		return call.Problem(w, r, body.Problem(w.Header(), err))
+	case failed != nil:
+		failed.write(w, r, call.ID)
+		return nil
+	}
+	scores, err := call.Services.Engine.Classify(r.Context(), wanted.text)
+	if err != nil && r.Context().Err() != nil {
+		return gone(r)
+	}
+	if err != nil {
+		s.app.Logger().Error("scoring a comment", zap.String("moderation_id", call.ID), zap.Error(err))
+		w.Header().Set("Retry-After", "1")
+		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The classifier cannot answer now. Try again."))
+	}
+	record, err := s.record(call, wanted, &scores)
+	if err != nil {
+		return err
+	}
+	err = call.Services.Store.AppendFeedback(r.Context(), record, call.Services.FeedbackBound)
+	switch {
+	case err == nil:
+		writeJSON(w, r, http.StatusOK, suggestScoreResponse{ClientToken: wanted.clientToken})
+		return nil
+	case errors.Is(err, feedback.ErrTooLarge):
+		tooLarge(wanted).write(w, r, call.ID)
+		return nil
+	case errors.Is(err, feedback.ErrBound):
+		s.app.Metrics().Refused(string(problem.FeedbackBoundReached))
+		boundReached(w, record.Time, call.Services.FeedbackBound).write(w, r, call.ID)
+		return nil
+	case r.Context().Err() != nil:
+		return gone(r)
+	}
+	return call.Unavailable(w, r, "keeping feedback", err)
+}
+
+// gone ends the call of a client that has left. Nobody reads the answer; the status is for the log.
+func gone(r *http.Request) error {
+	return caddyhttp.Error(499, context.Cause(r.Context()))
+}
+
+// suggestScoreResponse is the whole answer. An absent or empty token makes it an empty object.
+type suggestScoreResponse struct {
+	ClientToken string `json:"clientToken,omitempty"`
+}
+
+// read reads the correction. err is an error of package body; failed says what is wrong with what the body says.
+func read(w http.ResponseWriter, r *http.Request) (wanted *suggestion, failed *failure, err error) {
+	// Old clients and scripts send no type, and there is only one that can be meant.
+	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) {
+		return nil, nil, err
+	}
+	buffer, err := body.Read(w, r, bodyLimit, bodyTimeout)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer buffer.Release()
+	wanted, failed = decode(buffer.Bytes())
+	return wanted, failed, nil
+}
+
+// record makes what is kept: the correction and what the model says at this moment.
+func (s *SuggestScore) record(call *access.Call, wanted *suggestion, scores *engine.Scores) (feedback.Record, error) {
+	now := s.app.Now().UTC()
+	id, err := feedback.NewID(now, s.app.Random())
+	if err != nil {
+		return feedback.Record{}, err
+	}
+	return feedback.Record{
+		ID:           id,
+		Time:         now,
+		Account:      call.Who.Account.ID,
+		Key:          call.Who.Key.ID,
+		Text:         wanted.text,
+		Scores:       wanted.scores,
+		ModelVersion: call.Services.Engine.Version(),
+		ModelScores:  modelScores(scores),
+		Community:    wanted.community,
+		Session:      wanted.session,
+		Languages:    wanted.languages,
+		ClientToken:  wanted.clientToken,
+		Context:      wanted.context,
+	}, nil
+}
+
+// modelScores names the scores, and rounds them to six decimals: more of them say nothing and take room in every record.
+func modelScores(scores *engine.Scores) map[string]float64 {
+	named := make(map[string]float64, engine.NumAttributes+engine.NumCategories)
+	for i, score := range scores.Attributes {
+		named[engine.Attribute(i).String()] = math.Round(score*1e6) / 1e6
+	}
+	for i, score := range scores.Categories {
+		named[engine.Category(i).String()] = math.Round(score*1e6) / 1e6
+	}
+	return named
+}
+
+// tooLarge answers a correction that the store does not take.
+func tooLarge(wanted *suggestion) *failure {
+	detail := fmt.Sprintf("The comment with its scores and its context is too large to be kept; together they may have %d bytes.", feedback.MaxRecordBytes)
+	errorType := invalidRequest
+	if len(wanted.text) > feedback.MaxRecordBytes {
+		detail = fmt.Sprintf("Comment text too long. It may have less than %d bytes.", feedback.MaxRecordBytes)
+		errorType = commentTooLong
+	}
+	return &failure{code: problem.BodyTooLarge, message: detail, errorType: errorType}
+}
+
+// boundReached answers an account that has stored as much as it may today.
+func boundReached(w http.ResponseWriter, now time.Time, bound feedback.Bound) *failure {
+	tomorrow := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.UTC)
+	wait := max(1, int64(math.Ceil(tomorrow.Sub(now).Seconds())))
+	w.Header().Set("Retry-After", fmt.Sprint(wait))
+	return &failure{
+		code:       problem.FeedbackBoundReached,
+		message:    "The account has stored as much feedback as it may on one day. Nothing was stored. The next day starts at 00:00 UTC.",
+		errorType:  invalidRequest,
+		retryAfter: wait,
+		metadata:   boundMetadata(bound),
+	}
+}
+
+// boundMetadata names the bounds for programs.
+func boundMetadata(bound feedback.Bound) map[string]string {
+	metadata := map[string]string{"quota_metric": "feedback_per_day"}
+	if bound.Records > 0 {
+		metadata["quota_limit_records"] = fmt.Sprint(bound.Records)
+	}
+	if bound.Bytes > 0 {
+		metadata["quota_limit_bytes"] = fmt.Sprint(bound.Bytes)
+	}
+	return metadata
+}
+
+// UnmarshalCaddyfile reads the directive. Syntax:
+//
+//	moderation_suggestscore [<matcher>]
+func (s *SuggestScore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the directive's name
+	return options.Block(d, "moderation_suggestscore", nil)
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*SuggestScore)(nil)
+	_ caddyfile.Unmarshaler       = (*SuggestScore)(nil)
+	_ caddyhttp.MiddlewareHandler = (*SuggestScore)(nil)
+)
