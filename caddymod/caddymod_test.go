@@ -136,7 +136,9 @@ func call(t testing.TB, method, url, key string, body io.Reader, headers ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reply{response.StatusCode, response.Header, received}
+	got := reply{response.StatusCode, response.Header, received}
+	checkAnswer(t, method, request.URL.Path, got)
+	return got
 }
 
 // moderate asks for a verdict on a JSON body.
