@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"sort"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// magic opens every weights file; its last byte is the version of the layout.
+const magic = "CADDYMOD\x01"
+
+// maxFile and maxBody bound what a weights file may take, so that a wrong file cannot exhaust memory.
+const (
+	maxFile = 64 << 20
+	maxBody = 128 << 20
+)
+
+// Errors of [Load].
+var (
+	// ErrNotModel says that the input is not a weights file of this layout.
+	ErrNotModel = errors.New("not a weights file")
+	// ErrCorrupt says that the file is cut short or altered: its SHA-256 does not match.
+	ErrCorrupt = errors.New("weights file is corrupt")
+	// ErrSchema says that the file was trained for other features than this build computes.
+	ErrSchema = errors.New("weights file was trained for other features")
+)
+
+// Header describes a weights file. It is stored in the file as JSON.
+type Header struct {
+	// Schema identifies the features; see [Schema].
+	Schema string `json:"schema"`
+	// Heads are the names of the probabilities, in order.
+	Heads []string `json:"heads"`
+	// TrainingDigest is the SHA-256 of the training examples, in hex.
+	TrainingDigest string `json:"training_digest"`
+	// Examples is the number of training examples.
+	Examples int `json:"examples"`
+	// Buckets is the size of the table: a power of two.
+	Buckets int `json:"buckets"`
+	// Calibration turns sums of weights into probabilities, for each head.
+	Calibration [Heads]Calibration `json:"calibration"`
+}
+
+// Calibration is how one head turns the sum of a window's weights into a probability:
+//
+//	logit = Bias + Scale * sum / Norm(features)
+//	pooled = best logit of the windows - Spread * ln(number of windows)
+//	probability = 1 / (1 + exp(-(Slope*pooled + Offset)))
+type Calibration struct {
+	Scale  float64 `json:"scale"`
+	Bias   float64 `json:"bias"`
+	Spread float64 `json:"spread"`
+	Slope  float64 `json:"slope"`
+	Offset float64 `json:"offset"`
+}
+
+// Row is what was learned of one feature.
+type Row struct {
+	// Hash identifies the feature.
+	Hash uint64
+	// Weights are in units of the head's scale.
+	Weights [Heads]int8
+}
+
+// Write writes a weights file. Rows come in the order of their importance: where a bucket of the table is full, the
+// later rows are left out. The same header and rows give the same bytes.
+func Write(w io.Writer, header Header, rows []Row) error {
+	if header.Buckets <= 0 || bits.OnesCount(uint(header.Buckets)) != 1 {
+		return fmt.Errorf("buckets must be a power of two, not %d", header.Buckets)
+	}
+	header.Schema, header.Heads = Schema(), HeadNames[:]
+	t := newTable(header.Buckets)
+	for _, r := range rows {
+		var weights [lanes]int8
+		copy(weights[:], r.Weights[:])
+		t.insert(r.Hash, weights)
+	}
+	head, err := json.Marshal(header)
+	if err != nil {
+		return fmt.Errorf("encoding the header: %w", err)
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("starting compression: %w", err)
+	}
+	var file bytes.Buffer
+	file.WriteString(magic)
+	file.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(head))))
+	file.Write(head)
+	file.Write(enc.EncodeAll(t.marshal(), nil))
+	sum := sha256.Sum256(file.Bytes())
+	file.Write(sum[:])
+	_, err = file.WriteTo(w)
+	return err
+}
+
+// Load reads a weights file. It refuses one that is altered ([ErrCorrupt]) or meant for other features ([ErrSchema]).
+func Load(r io.Reader) (*Model, error) {
+	file, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading weights: %w", err)
+	}
+	return decode(file)
+}
+
+func decode(file []byte) (*Model, error) {
+	if len(file) < len(magic) || string(file[:len(magic)]) != magic {
+		return nil, ErrNotModel
+	}
+	if len(file) > maxFile || len(file) < len(magic)+4+sha256.Size {
+		return nil, ErrCorrupt
+	}
+	content, sum := file[:len(file)-sha256.Size], file[len(file)-sha256.Size:]
+	if got := sha256.Sum256(content); !bytes.Equal(got[:], sum) {
+		return nil, ErrCorrupt
+	}
+	content = content[len(magic):]
+	size := int(binary.LittleEndian.Uint32(content))
+	content = content[4:]
+	if size > len(content) {
+		return nil, ErrCorrupt
+	}
+	m := new(Model)
+	if err := json.Unmarshal(content[:size], &m.header); err != nil {
+		return nil, fmt.Errorf("%w: its header: %w", ErrCorrupt, err)
+	}
+	if m.header.Schema != Schema() {
+		return nil, fmt.Errorf("%w: the file has %q, this build has %q; train it again", ErrSchema, m.header.Schema, Schema())
+	}
+	if b := m.header.Buckets; b <= 0 || b > maxBody/(slots*lanes) || bits.OnesCount(uint(b)) != 1 {
+		return nil, fmt.Errorf("%w: %d buckets", ErrCorrupt, b)
+	}
+	for i, c := range m.header.Calibration {
+		if bad := c.Scale + c.Bias + c.Spread + c.Slope + c.Offset; math.IsNaN(bad) || math.IsInf(bad, 0) {
+			return nil, fmt.Errorf("%w: calibration of %s", ErrCorrupt, HeadNames[i])
+		}
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody))
+	if err != nil {
+		return nil, fmt.Errorf("starting decompression: %w", err)
+	}
+	defer dec.Close()
+	body, err := dec.DecodeAll(content[size:], nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its body: %w", ErrCorrupt, err)
+	}
+	m.table = newTable(m.header.Buckets)
+	if !m.table.unmarshal(body) {
+		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
+	}
+	m.version = fmt.Sprintf("linear-1-%x", sum[:4])
+	return m, nil
+}
+
+// marshal lays the table out for compression: all tags, then the weights of the filled slots, head by head.
+func (t *table) marshal() []byte {
+	body := make([]byte, 0, len(t.tags)*slots*2)
+	var filled []int
+	for bucket, tags := range t.tags {
+		body = binary.LittleEndian.AppendUint64(body, tags)
+		for slot := range slots {
+			if tags>>(16*slot)&0xffff != 0 {
+				filled = append(filled, bucket*slots+slot)
+			}
+		}
+	}
+	for head := range Heads {
+		for _, slot := range filled {
+			body = append(body, byte(t.rows[slot*2+head/8]>>(head%8*8)))
+		}
+	}
+	return body
+}
+
+func (t *table) unmarshal(body []byte) bool {
+	if len(body) < len(t.tags)*8 {
+		return false
+	}
+	filled := make([]int32, 0, len(t.tags)*slots)
+	for bucket := range t.tags {
+		tags := binary.LittleEndian.Uint64(body[bucket*8:])
+		t.tags[bucket] = tags
+		for slot := range slots {
+			if tags>>(16*slot)&0xffff != 0 {
+				filled = append(filled, int32(bucket*slots+slot))
+			}
+		}
+	}
+	body = body[len(t.tags)*8:]
+	if len(body) != Heads*len(filled) {
+		return false
+	}
+	for head := range Heads {
+		word, shift := int32(head/8), head%8*8
+		for i, slot := range filled {
+			t.rows[slot*2+word] |= uint64(body[i]) << shift
+		}
+		body = body[len(filled):]
+	}
+	return true
+}
+
+// SortRows puts the most important rows first: those whose weights are largest. Equal ones are ordered by hash, so
+// that the order is always the same.
+func SortRows(rows []Row, importance func(Row) float64) {
+	keys := make(map[uint64]float64, len(rows))
+	for _, r := range rows {
+		keys[r.Hash] = importance(r)
+	}
+	sort.Slice(rows, func(i, j int) bool {
+		a, b := keys[rows[i].Hash], keys[rows[j].Hash]
+		if a != b {
+			return a > b
+		}
+		return rows[i].Hash < rows[j].Hash
+	})
+}

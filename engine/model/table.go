@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import "math/bits"
+
+// slots is the number of rows of a bucket: their four tags fill one machine word and their weights one cache line.
+const slots = 4
+
+// table maps feature hashes to rows of int8 weights. The low bits of a hash choose the bucket, the high 16 bits are
+// the tag that tells the rows of a bucket apart. A feature that was never learned meets another's tag about once in
+// 30,000 times, so unknown text adds nothing, and nobody can search for junk that collides with benign evidence.
+//
+// A weight is kept as an unsigned byte, 128 being zero, so that eight of them can be added in one machine word.
+type table struct {
+	tags []uint64 // one per bucket: four tags, 0 is an empty slot
+	rows []uint64 // two per slot
+	mask uint64
+}
+
+func newTable(buckets int) table {
+	return table{tags: make([]uint64, buckets), rows: make([]uint64, buckets*slots*2), mask: uint64(buckets - 1)}
+}
+
+// tagOf returns the tag of a hash; it is never 0.
+func tagOf(hash uint64) uint64 { return hash>>48 | 1<<15 }
+
+// find returns the index of the row of a hash in rows, or -1.
+func (t *table) find(hash uint64) int {
+	const low, high = 0x0001000100010001, 0x8000800080008000
+	bucket := hash & t.mask
+	// The tag's lane becomes zero; the lowest zero lane is found exactly.
+	x := t.tags[bucket] ^ tagOf(hash)*low
+	zero := (x - low) & ^x & high
+	if zero == 0 {
+		return -1
+	}
+	return int(bucket)*slots*2 + bits.TrailingZeros64(zero)>>4<<1
+}
+
+// insert puts a row under a hash and reports whether the bucket had room and no row of the same tag.
+func (t *table) insert(hash uint64, weights [lanes]int8) bool {
+	if t.find(hash) >= 0 {
+		return false
+	}
+	bucket := hash & t.mask
+	for slot := range slots {
+		if t.tags[bucket]>>(16*slot)&0xffff != 0 {
+			continue
+		}
+		t.tags[bucket] |= tagOf(hash) << (16 * slot)
+		t.setRow(int(bucket)*slots+slot, weights)
+		return true
+	}
+	return false
+}
+
+func (t *table) setRow(slot int, weights [lanes]int8) {
+	for i, w := range weights {
+		word, shift := slot*2+i/8, i%8*8
+		t.rows[word] = t.rows[word]&^(0xff<<shift) | uint64(uint8(w)^0x80)<<shift
+	}
+}
+
+// sum adds up the rows of the hashes that are known.
+func (t *table) sum(hashes []uint64) (total [lanes]int32) {
+	const even = 0x00ff00ff00ff00ff
+	const burst = 256 // 256 times 255 still fits a lane of 16 bits
+	for len(hashes) > 0 {
+		var a, b, c, d uint64
+		hits := 0
+		n := min(len(hashes), burst)
+		for _, h := range hashes[:n] {
+			at := t.find(h)
+			if at < 0 {
+				continue
+			}
+			hits++
+			x, y := t.rows[at], t.rows[at+1]
+			a += x & even
+			b += x >> 8 & even
+			c += y & even
+			d += y >> 8 & even
+		}
+		hashes = hashes[n:]
+		zero := int32(hits) * 128
+		for i := range 4 {
+			shift := 16 * i
+			total[2*i] += int32(a>>shift&0xffff) - zero
+			total[2*i+1] += int32(b>>shift&0xffff) - zero
+			total[8+2*i] += int32(c>>shift&0xffff) - zero
+			total[8+2*i+1] += int32(d>>shift&0xffff) - zero
+		}
+	}
+	return total
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command train makes the weights file that the judge embeds.
+//
+//	go run ./engine/train/cmd/train --data DIR --out engine/model/default.model --ship
+//
+// Without --ship whole files of written text are held back, and --report says what the model does on them.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
+	"github.com/caddy-moderation/caddy-moderation/engine/train"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "train:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, log io.Writer) error {
+	flags := flag.NewFlagSet("train", flag.ContinueOnError)
+	data := flags.String("data", "", "folder with the folders moderation and annotated; without it only the corpus is used")
+	corpus := flags.String("corpus", "engine/train/corpus", "folder with the project's own texts")
+	out := flags.String("out", "", "weights file to write")
+	report := flags.String("report", "", "file to write the report to, - for standard output")
+	ship := flags.Bool("ship", false, "learn from whole files that are otherwise held back")
+	var opt train.Options
+	flags.IntVar(&opt.Epochs, "epochs", 0, "passes over the data")
+	flags.Float64Var(&opt.Rate, "rate", 0, "learning rate")
+	flags.Float64Var(&opt.Decay, "decay", 0, "weight decay")
+	flags.IntVar(&opt.MinCount, "min-count", 0, "how often a feature must be met")
+	share := flags.Float64("disguise", 0.2, "share of the written texts that is added in disguise")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+
+	var files fs.FS
+	if *data != "" {
+		files = os.DirFS(*data)
+	}
+	start := time.Now()
+	examples, err := train.Read(os.DirFS(*corpus), files)
+	if err != nil {
+		return err
+	}
+	pool := train.NewPool(examples, *ship)
+	learn := pool.Splits[train.Learn]
+	learn = append(learn, train.Augment(learn, *share, opt.Seed)...)
+	fmt.Fprintf(log, "%s: %d texts to learn from, %d to calibrate on, %d to judge\n", time.Since(start).Round(time.Second), len(learn),
+		len(pool.Splits[train.Tune]), len(pool.Splits[train.Judge]))
+
+	fitted := train.Fit(learn, opt)
+	fitted.Header.TrainingDigest = pool.Digest
+	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Rows))
+	file, err := train.Calibrate(fitted, pool.Splits[train.Tune], opt.Seed)
+	if err != nil {
+		return err
+	}
+	m, err := model.Load(bytes.NewReader(file))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "%s: %s, %d bytes\n", time.Since(start).Round(time.Second), m.Version(), len(file))
+	if *out != "" {
+		if err := os.WriteFile(*out, file, 0o644); err != nil {
+			return err
+		}
+	}
+	if *report == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	train.Evaluate(&text, m, pool.Splits[train.Judge])
+	fmt.Fprintf(log, "%s: judged\n", time.Since(start).Round(time.Second))
+	if *report == "-" {
+		_, err = text.WriteTo(os.Stdout)
+		return err
+	}
+	return os.WriteFile(*report, text.Bytes(), 0o644)
+}

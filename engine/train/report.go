@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package train
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
+)
+
+// Thresholds are the thresholds of the report: those of the interface for the categories, 0.5 for the attributes.
+var Thresholds = [model.Heads]float64{0.7, 0.7, 0.5, 0.8, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}
+
+// judged is an example with its probabilities.
+type judged struct {
+	*Example
+	p model.Probabilities
+}
+
+func (j *judged) flagged() bool {
+	for h := range categories {
+		if j.p[h] > Thresholds[h] {
+			return true
+		}
+	}
+	return false
+}
+
+// margin is the largest logit distance from a threshold: it ranks texts by "any".
+func (j *judged) margin() float64 {
+	best := 0.0
+	for h := range categories {
+		odds := j.p[h] / (1 - j.p[h] + 1e-12) / (Thresholds[h] / (1 - Thresholds[h]))
+		best = max(best, odds)
+	}
+	return best
+}
+
+// Evaluate writes a report in Markdown of what the model does on examples that nothing was fitted on.
+func Evaluate(w io.Writer, m *model.Model, examples []Example) {
+	all := make([]judged, len(examples))
+	for i := range examples {
+		all[i] = judged{Example: &examples[i], p: m.Probabilities(examples[i].Text)}
+	}
+	fmt.Fprintf(w, "Model %s, %d training texts, %d held-back texts.\n\n", m.Version(), m.Header().Examples, len(all))
+	heads(w, "Categories, on texts written or labelled for this project", all, func(j *judged) bool { return j.Written }, 0, categories)
+	heads(w, "Attributes, on the crowd labels of their sources", all, func(j *judged) bool { return !j.Written && j.Source != "lexicon" }, categories, model.Heads)
+	sources := map[string]bool{}
+	for i := range all {
+		if all[i].Written {
+			sources[all[i].Source] = true
+		}
+	}
+	fmt.Fprintf(w, "## Any category, by file\n\n| file | texts | harmful | AUC | recall | specificity |\n|---|---|---|---|---|---|\n")
+	anyRow(w, "all", all, func(j *judged) bool { return j.Written })
+	anyRow(w, "all but annotated", all, func(j *judged) bool { return j.Written && j.Source != "annotated" })
+	for _, s := range sorted(sources) {
+		anyRow(w, s, all, func(j *judged) bool { return j.Written && j.Source == s })
+	}
+	harmless(w, all)
+	disguisedReport(w, m, all)
+	lengths(w, m, all)
+}
+
+func sorted(set map[string]bool) []string {
+	var names []string
+	for s := range set {
+		names = append(names, s)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func heads(w io.Writer, title string, all []judged, use func(*judged) bool, from, to int) {
+	fmt.Fprintf(w, "## %s\n\n| head | texts | yes | AUC | AP | ECE | threshold | precision | recall | F1 |\n|---|---|---|---|---|---|---|---|---|---|\n", title)
+	for h := from; h < to; h++ {
+		var s []Scored
+		yes := 0
+		for i := range all {
+			if j := &all[i]; use(j) && j.Labelled(h) {
+				s = append(s, Scored{j.p[h], j.Positive(h)})
+				if j.Positive(h) {
+					yes++
+				}
+			}
+		}
+		if yes == 0 || yes == len(s) {
+			continue
+		}
+		at := AtThreshold(s, Thresholds[h])
+		fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f | %.1f | %.2f | %.2f | %.2f |\n", model.HeadNames[h], len(s), yes, AUC(s),
+			AveragePrecision(s), ECE(s), Thresholds[h], at.Precision, at.Recall, at.F1)
+	}
+	fmt.Fprintln(w)
+}
+
+func anyRow(w io.Writer, name string, all []judged, use func(*judged) bool) {
+	var rank, flag []Scored
+	yes := 0
+	for i := range all {
+		j := &all[i]
+		if !use(j) {
+			continue
+		}
+		harmful := !j.Harmless()
+		if harmful {
+			yes++
+		}
+		rank = append(rank, Scored{j.margin(), harmful})
+		p := 0.0
+		if j.flagged() {
+			p = 1
+		}
+		flag = append(flag, Scored{p, harmful})
+	}
+	if len(rank) == 0 {
+		return
+	}
+	at := AtThreshold(flag, 0.5)
+	fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f |\n", name, len(rank), yes, AUC(rank), at.Recall, at.Specificity)
+}
+
+// harmless reports how much ordinary text is flagged.
+func harmless(w io.Writer, all []judged) {
+	fmt.Fprintf(w, "\n## Ordinary harmless text that is flagged\n\n| source | texts | any category | hate | harassment | self-harm | sexual | violence |\n|---|---|---|---|---|---|---|---|\n")
+	names := map[string]bool{}
+	for i := range all {
+		if isOrdinary(all[i].Example) {
+			names[all[i].Source] = true
+		}
+	}
+	for _, name := range sorted(names) {
+		var texts, flagged float64
+		var by [categories]float64
+		for i := range all {
+			j := &all[i]
+			if j.Source != name || !isOrdinary(j.Example) {
+				continue
+			}
+			texts++
+			if j.flagged() {
+				flagged++
+			}
+			for h := range by {
+				if j.p[h] > Thresholds[h] {
+					by[h]++
+				}
+			}
+		}
+		fmt.Fprintf(w, "| %s | %.0f | %.2f %% |", name, texts, 100*flagged/texts)
+		for h := range by {
+			fmt.Fprintf(w, " %.2f %% |", 100*by[h]/texts)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+}
+
+// disguisedReport reports how many of the harmful texts that are flagged stay so when they are disguised.
+func disguisedReport(w io.Writer, m *model.Model, all []judged) {
+	fmt.Fprintf(w, "## Disguised copies\n\n| copies | harmful flagged | harmless flagged |\n|---|---|---|\n")
+	r := rand.New(rand.NewPCG(7, 7))
+	var n, before, after, benign, benignBefore, benignAfter float64
+	for i := range all {
+		j := &all[i]
+		if !j.Written {
+			continue
+		}
+		p := m.Probabilities(Disguise(j.Text, r))
+		copied := judged{Example: j.Example, p: p}
+		if j.Harmless() {
+			benign++
+			benignBefore += one(j.flagged())
+			benignAfter += one(copied.flagged())
+			continue
+		}
+		n++
+		before += one(j.flagged())
+		after += one(copied.flagged())
+	}
+	fmt.Fprintf(w, "| as written | %.3f | %.3f |\n| disguised | %.3f | %.3f |\n\n", before/n, benignBefore/benign, after/n, benignAfter/benign)
+}
+
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// lengths reports what length does: long harmless texts, and one flagged text inside them.
+func lengths(w io.Writer, m *model.Model, all []judged) {
+	var plain []string
+	var bad []*judged
+	for i := range all {
+		j := &all[i]
+		switch {
+		case isOrdinary(j.Example) && !j.flagged():
+			plain = append(plain, j.Text)
+		case j.Written && !j.Harmless() && j.flagged() && len(j.Text) < 200:
+			bad = append(bad, j)
+		}
+	}
+	if len(plain) < 100 || len(bad) < 20 {
+		return
+	}
+	fmt.Fprintf(w, "## Length\n\nHarmless documents are joined from ordinary texts that are not flagged; in the others one flagged text of at most 200 bytes stands in the middle.\n\n| characters | harmless flagged | flagged text found |\n|---|---|---|\n")
+	r := rand.New(rand.NewPCG(9, 9))
+	const documents = 200
+	for _, size := range []int{500, 2000, 10000} {
+		var flagged, found float64
+		for range documents {
+			var before, after strings.Builder
+			for before.Len() < size/2 {
+				before.WriteString(plain[r.IntN(len(plain))] + " ")
+			}
+			for after.Len() < size/2 {
+				after.WriteString(" " + plain[r.IntN(len(plain))])
+			}
+			p := judged{p: m.Probabilities(before.String() + after.String())}
+			flagged += one(p.flagged())
+			p = judged{p: m.Probabilities(before.String() + bad[r.IntN(len(bad))].Text + after.String())}
+			found += one(p.flagged())
+		}
+		fmt.Fprintf(w, "| %d | %.1f %% | %.1f %% |\n", size, 100*flagged/documents, 100*found/documents)
+	}
+	fmt.Fprintln(w)
+}
