@@ -48,7 +48,7 @@ func check(ctx context.Context, caddy string, update bool) error {
 		do   func(context.Context) error
 	}{
 		{"Caddyfile.example is formatted and valid, its commented-out deployment is valid", place.validate},
-		{"the first start shows a demo key, as the README says", place.firstStart},
+		{"the first start shows a demo key, as the README says", func(ctx context.Context) error { return place.firstStart(ctx, update) }},
 		{"the README's commands print what it shows", func(ctx context.Context) error { return place.runReadme(ctx, update) }},
 		{"a restart shows no key and keeps the counts", place.restart},
 		{"kill -9 loses nothing that was acknowledged", place.kill},

@@ -158,7 +158,7 @@ func (p *place) start(ctx context.Context) error {
 }
 
 // firstStart starts the server on an empty directory, takes the key that it prints and runs the command that it prints.
-func (p *place) firstStart(ctx context.Context) error {
+func (p *place) firstStart(ctx context.Context, update bool) error {
 	if err := p.start(ctx); err != nil {
 		return err
 	}
@@ -170,20 +170,12 @@ func (p *place) firstStart(ctx context.Context) error {
 	if p.key == "" {
 		return fmt.Errorf("no key in the output:\n%s", out)
 	}
-	readme, err := readReadme()
-	if err != nil {
+	notice := notice(out)
+	if err := compareNotice(p.there(notice), update); err != nil {
 		return err
 	}
-	shown, ok := readme.after("<!-- smoke: first start -->")
-	if !ok {
-		return errors.New("the README does not show the first start")
-	}
-	if !strings.Contains(canonical(p.there(out)), canonical(shown)) {
-		return fmt.Errorf("the README shows:\n%s\nthe server printed:\n%s", shown, p.there(out))
-	}
-	_, printed, _ := strings.Cut(out, "curl ")
-	printed, _, _ = strings.Cut("curl -sS "+printed, "}'")
-	answer, err := p.runOnce(ctx, printed+"}'")
+	_, printed, _ := strings.Cut(notice, "curl ")
+	answer, err := p.runOnce(ctx, "curl -sS "+printed)
 	if err != nil {
 		return err
 	}
@@ -191,6 +183,21 @@ func (p *place) firstStart(ctx context.Context) error {
 		return fmt.Errorf("the printed command was answered with: %s", answer)
 	}
 	return nil
+}
+
+// notice is the part of the first start's output that is no log: from the line that says what was made to the end of
+// the command.
+func notice(out string) string {
+	var kept []string
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "The moderation service made") || len(kept) > 0 {
+			kept = append(kept, line)
+		}
+		if strings.HasSuffix(line, "}'\n") {
+			break
+		}
+	}
+	return strings.Join(kept, "")
 }
 
 // requestsMade is the count of the current period, as the operator sees it. Asking does not count.

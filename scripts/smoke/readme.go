@@ -28,22 +28,37 @@ func readReadme() (readme, error) {
 	return strings.Split(string(text), "\n"), err
 }
 
-// after returns the content of the first block after a line.
-func (r readme) after(line string) (string, bool) {
-	at := slices.Index(r, line)
-	if at < 0 {
-		return "", false
+// write stores the document.
+func (r readme) write() error {
+	return os.WriteFile(readmeFile, []byte(strings.Join(r, "\n")), 0o644)
+}
+
+// noticeMark stands before the block that shows what the first start prints.
+const noticeMark = "<!-- smoke: first start -->"
+
+// compareNotice compares what the first start printed with what the README shows, or stores it there.
+func compareNotice(printed string, update bool) error {
+	document, err := readReadme()
+	if err != nil {
+		return err
 	}
-	begin := slices.IndexFunc(r[at:], func(l string) bool { return strings.HasPrefix(l, "```") })
-	if begin < 0 {
-		return "", false
+	mark := slices.Index(document, noticeMark)
+	if mark < 0 || mark+1 >= len(document) || document[mark+1] != "```text" {
+		return fmt.Errorf("no block after %s in %s", noticeMark, readmeFile)
 	}
-	begin += at + 1
-	length := slices.Index(r[begin:], "```")
+	begin := mark + 2
+	length := slices.Index(document[begin:], "```")
 	if length < 0 {
-		return "", false
+		return fmt.Errorf("%s: the block of the first start has no end", readmeFile)
 	}
-	return strings.Join(r[begin:begin+length], "\n"), true
+	shown := document[begin : begin+length]
+	switch {
+	case matches(shown, printed):
+		return nil
+	case update:
+		return slices.Replace(document, begin, begin+length, strings.Split(strings.TrimSpace(printed), "\n")...).write()
+	}
+	return fmt.Errorf("the README shows:\n%s\nthe server printed:\n%s", strings.Join(shown, "\n"), printed)
 }
 
 // example is a command of the document with what it shows as its output.
@@ -130,7 +145,7 @@ func (p *place) runReadme(ctx context.Context, update bool) error {
 			document = slices.Replace(document, e.begin, e.begin+len(e.Output), lines...)
 		}
 	}
-	return os.WriteFile(readmeFile, []byte(strings.Join(document, "\n")), 0o644)
+	return document.write()
 }
 
 // matches compares what the README shows with what a command printed.
