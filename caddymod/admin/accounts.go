@@ -41,7 +41,7 @@ func (a *API) listAccounts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return streamArray(a, w, services.Gate.Accounts(r.Context()))
+	return streamArray(a, w, r, services.Gate.Accounts(r.Context()))
 }
 
 // showAccount: GET /moderation/accounts/{id}

@@ -41,7 +41,7 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
 			return a.failed(err)
 		}
 	}
-	return streamArray(a, w, services.Gate.Keys(r.Context(), account))
+	return streamArray(a, w, r, services.Gate.Keys(r.Context(), account))
 }
 
 // showKey: GET /moderation/keys/{id}

@@ -21,18 +21,18 @@ import (
 const flushEvery = 256
 
 // streamArray answers with a JSON array.
-func streamArray[T any](a *API, w http.ResponseWriter, items iter.Seq2[T, error]) error {
+func streamArray[T any](a *API, w http.ResponseWriter, r *http.Request, items iter.Seq2[T, error]) error {
 	out := &opening{w: w, contentType: "application/json"}
 	buffered := bufio.NewWriterSize(out, 32<<10)
 	encoder := newEncoder(buffered)
 	separator := byte('[')
 	for item, err := range items {
 		if err != nil {
-			return a.broken(out, err)
+			return a.broken(r, out, err)
 		}
 		_ = buffered.WriteByte(separator)
 		if err := encoder.Encode(item); err != nil {
-			return nil // the caller left
+			return a.broken(r, out, err)
 		}
 		separator = ','
 	}
@@ -63,10 +63,10 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 	written := 0
 	for record, err := range services.Store.Feedback(r.Context(), account) {
 		if err != nil {
-			return a.broken(out, err)
+			return a.broken(r, out, err)
 		}
 		if err := encoder.Encode(record); err != nil {
-			return nil // the caller left
+			return a.broken(r, out, err)
 		}
 		if written++; written%flushEvery == 0 {
 			_ = buffered.Flush()
@@ -87,15 +87,18 @@ func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
 	out := &opening{w: w, contentType: "application/octet-stream"}
 	if err := services.Store.Backup(r.Context(), out); err != nil {
 		if r.Context().Err() != nil {
-			return nil // the caller left
+			return a.broken(r, out, err)
 		}
-		return a.broken(out, err)
+		return a.broken(r, out, err)
 	}
 	return nil
 }
 
 // broken ends an answer that cannot be finished: with an error when nothing of it was sent, else by aborting it.
-func (a *API) broken(out *opening, err error) error {
+func (a *API) broken(r *http.Request, out *opening, err error) error {
+	if r.Context().Err() != nil {
+		return nil // the caller has left
+	}
 	if !out.opened {
 		return a.failed(err)
 	}

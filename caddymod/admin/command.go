@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "moderation",
+		Short: "Manages the moderation service: accounts, keys, usage, feedback, backups",
+		Long: `
+Manages the accounts and keys of a running moderation service, and reads its
+usage, feedback and backups.
+
+The commands talk to the admin endpoint of the running server, which has the
+database open; only "restore" works on a stopped one. The endpoint is that of
+--address, else of the environment variable CADDY_ADMIN, else localhost:2019.
+
+Make an account and a key for it:
+
+  caddy moderation account create acme --tier starter
+  KEY=$(caddy moderation key create --account acme)`,
+		CobraFunc: func(root *cobra.Command) { newCLI().addTo(root) },
+	})
+}
+
+// cli is the command line.
+type cli struct {
+	address string
+	json    bool
+	now     func() time.Time
+}
+
+func newCLI() *cli { return &cli{now: time.Now} }
+
+// addTo adds the commands to the root command.
+func (c *cli) addTo(root *cobra.Command) {
+	root.PersistentFlags().StringVar(&c.address, "address", "", "Admin endpoint of the server, host:port or unix//path (default localhost:2019, or $CADDY_ADMIN)")
+	root.PersistentFlags().BoolVar(&c.json, "json", false, "Print JSON")
+	group(root)
+	account := &cobra.Command{Use: "account", Short: "Manages accounts: who is limited and billed"}
+	account.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountUpdate(), c.accountDelete())
+	key := &cobra.Command{Use: "key", Short: "Manages the API keys of accounts"}
+	key.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke(), c.keyRotate())
+	feedback := &cobra.Command{Use: "feedback", Short: "Reads the feedback on scores"}
+	feedback.AddCommand(c.feedbackExport())
+	root.AddCommand(group(account), group(key), c.usage(), group(feedback), c.backup(), c.restore())
+}
+
+// group makes a command that only holds others: without one of them it shows its help, and what is no command of it is
+// an error, where cobra would show the help and succeed.
+func group(command *cobra.Command) *cobra.Command {
+	command.Args = cobra.NoArgs
+	command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+	return command
+}
+
+// call asks the server.
+func (c *cli) call(command *cobra.Command, method, path string, in, out any) error {
+	client, err := newClient(c.address)
+	if err != nil {
+		return err
+	}
+	return client.call(command.Context(), method, path, in, out)
+}
+
+// open asks the server for an answer of any length.
+func (c *cli) open(ctx context.Context, path string) (io.ReadCloser, *client, error) {
+	client, err := newClient(c.address)
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err := client.open(ctx, http.MethodGet, path, nil)
+	return answer, client, err
+}
+
+// print prints a value as JSON where that is asked for, and else lets people print it as text.
+func (c *cli) print(command *cobra.Command, value any, people func(w io.Writer)) error {
+	out := command.OutOrStdout()
+	if !c.json {
+		table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		people(table)
+		return table.Flush()
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// note tells people something that is not the output of the command.
+func note(command *cobra.Command, format string, args ...any) {
+	fmt.Fprintf(command.ErrOrStderr(), format+"\n", args...)
+}
+
+// resource is the path of a thing by its id, which may hold anything that was typed.
+func resource(kind, id string) string {
+	return "/moderation/" + kind + "/" + url.PathEscape(id)
+}
+
+// day writes a day for people, and when an instant.
+func day(t time.Time) string  { return t.UTC().Format(time.DateOnly) }
+func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// or returns text, or what stands for its absence.
+func or(text, absent string) string {
+	if text == "" {
+		return absent
+	}
+	return text
+}

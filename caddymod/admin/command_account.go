@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// accountFlags are the flags that describe an account.
+type accountFlags struct {
+	name, tier, status string
+	anchorDay          int
+	perMonth           string
+	perMinute          string
+	thresholds         []string
+}
+
+func (f *accountFlags) addTo(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&f.name, "name", "", "Name for people, at most 200 characters")
+	flags.StringVar(&f.tier, "tier", "", "One of the configured tiers (default \"free\")")
+	flags.StringVar(&f.status, "status", "", "Subscription status: active, trialing and past_due are served; canceled, paused and others are refused (default \"active\")")
+	flags.IntVar(&f.anchorDay, "anchor-day", 0, "Day of the month, 1 to 31, on which the billing period starts; 0 is the calendar month")
+	flags.StringVar(&f.perMonth, "requests-per-month", "", "Replaces the tier's limit; 0 is unlimited, \"tier\" goes back to the tier's")
+	flags.StringVar(&f.perMinute, "requests-per-minute", "", "Replaces the tier's limit; 0 is unlimited, \"tier\" goes back to the tier's")
+	flags.StringArrayVar(&f.thresholds, "threshold", nil, "Replaces a flag threshold, as <category>=<probability>; \"default\" goes back to the service's. Repeatable")
+}
+
+// overrides changes overrides as the flags say.
+func (f *accountFlags) overrides(o quota.Overrides) (quota.Overrides, error) {
+	var err error
+	if o.RequestsPerMonth, err = limit("--requests-per-month", f.perMonth, o.RequestsPerMonth); err != nil {
+		return o, err
+	}
+	if o.RequestsPerMinute, err = limit("--requests-per-minute", f.perMinute, o.RequestsPerMinute); err != nil {
+		return o, err
+	}
+	if len(f.thresholds) == 0 {
+		return o, nil
+	}
+	thresholds := map[string]float64{}
+	maps.Copy(thresholds, o.Thresholds)
+	for _, text := range f.thresholds {
+		category, value, ok := strings.Cut(text, "=")
+		if !ok || category == "" {
+			return o, fmt.Errorf("--threshold %s must be <category>=<probability>, such as hate=0.8, or <category>=default", text)
+		}
+		if value == "default" {
+			delete(thresholds, category)
+			continue
+		}
+		threshold, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return o, fmt.Errorf("--threshold %s: the probability must be a number greater than 0 and less than 1, or \"default\"", text)
+		}
+		thresholds[category] = threshold
+	}
+	o.Thresholds = thresholds
+	return o, nil
+}
+
+// overridden reports whether a flag is about overrides.
+func (f *accountFlags) overridden() bool {
+	return f.perMonth != "" || f.perMinute != "" || len(f.thresholds) > 0
+}
+
+// limit reads a limit; without a text it stays what it is.
+func limit(flag, text string, current *int64) (*int64, error) {
+	switch text {
+	case "":
+		return current, nil
+	case "tier":
+		return nil, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return nil, fmt.Errorf("%s %s must be a whole number of 0 or more, or \"tier\"", flag, text)
+	}
+	return &n, nil
+}
+
+func (c *cli) accountCreate() *cobra.Command {
+	var flags accountFlags
+	command := &cobra.Command{
+		Use: "create <id>", Short: "Creates an account", Args: cobra.ExactArgs(1),
+		Example: "  caddy moderation account create acme --name \"Acme Corporation\" --tier starter",
+		RunE: func(command *cobra.Command, args []string) error {
+			overrides, err := flags.overrides(quota.Overrides{})
+			if err != nil {
+				return err
+			}
+			wanted := newAccount{
+				ID: args[0], Name: flags.name, Tier: flags.tier, Status: quota.Status(flags.status),
+				AnchorDay: flags.anchorDay, Overrides: overrides,
+			}
+			var account quota.Account
+			if err := c.call(command, http.MethodPost, "/moderation/accounts", wanted, &account); err != nil {
+				return err
+			}
+			return c.print(command, account, accountText(account))
+		},
+	}
+	flags.addTo(command)
+	return command
+}
+
+func (c *cli) accountList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Lists the accounts", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			accounts := []quota.Account{}
+			if err := c.call(command, http.MethodGet, "/moderation/accounts", nil, &accounts); err != nil {
+				return err
+			}
+			return c.print(command, accounts, func(w io.Writer) {
+				fmt.Fprintln(w, "ID\tNAME\tTIER\tSTATUS\tCREATED\tKEPT IN")
+				for _, a := range accounts {
+					created, kept := day(a.Created), "store"
+					if a.Declared {
+						created, kept = "-", "configuration"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, or(a.Name, "-"), a.Tier, a.Status, created, kept)
+				}
+			})
+		},
+	}
+}
+
+func (c *cli) accountShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show <id>", Short: "Shows an account", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			var account quota.Account
+			if err := c.call(command, http.MethodGet, resource("accounts", args[0]), nil, &account); err != nil {
+				return err
+			}
+			return c.print(command, account, accountText(account))
+		},
+	}
+}
+
+func (c *cli) accountUpdate() *cobra.Command {
+	var flags accountFlags
+	command := &cobra.Command{
+		Use: "update <id>", Short: "Changes an account; what no flag names stays as it is", Args: cobra.ExactArgs(1),
+		Example: "  caddy moderation account update acme --tier growth --status active",
+		RunE: func(command *cobra.Command, args []string) error {
+			change, err := c.change(command, args[0], &flags)
+			if err != nil {
+				return err
+			}
+			var account quota.Account
+			if err := c.call(command, http.MethodPatch, resource("accounts", args[0]), change, &account); err != nil {
+				return err
+			}
+			return c.print(command, account, accountText(account))
+		},
+	}
+	flags.addTo(command)
+	return command
+}
+
+// change returns the change that the flags ask for.
+func (c *cli) change(command *cobra.Command, id string, flags *accountFlags) (quota.AccountChange, error) {
+	var change quota.AccountChange
+	given := command.Flags().Changed
+	if given("name") {
+		change.Name = &flags.name
+	}
+	if given("tier") {
+		change.Tier = &flags.tier
+	}
+	if given("status") {
+		status := quota.Status(flags.status)
+		change.Status = &status
+	}
+	if given("anchor-day") {
+		change.AnchorDay = &flags.anchorDay
+	}
+	if flags.overridden() {
+		var current quota.Account
+		if err := c.call(command, http.MethodGet, resource("accounts", id), nil, &current); err != nil {
+			return change, err
+		}
+		overrides, err := flags.overrides(current.Overrides)
+		if err != nil {
+			return change, err
+		}
+		change.Overrides = &overrides
+	}
+	if change == (quota.AccountChange{}) {
+		return change, errors.New("nothing to change; see --help for what can be")
+	}
+	return change, nil
+}
+
+func (c *cli) accountDelete() *cobra.Command {
+	sure := false
+	command := &cobra.Command{
+		Use: "delete <id> --yes", Short: "Deletes an account, its keys and its counts; its feedback is kept", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if !sure {
+				return fmt.Errorf("deleting account %s deletes its keys and its counts, too, and cannot be undone; add --yes", args[0])
+			}
+			if err := c.call(command, http.MethodDelete, resource("accounts", args[0]), nil, nil); err != nil {
+				return err
+			}
+			note(command, "Account %s is deleted.", args[0])
+			return nil
+		},
+	}
+	command.Flags().BoolVar(&sure, "yes", false, "Yes, delete it")
+	return command
+}
+
+// accountText prints an account for people.
+func accountText(a quota.Account) func(w io.Writer) {
+	return func(w io.Writer) {
+		fmt.Fprintf(w, "Account\t%s\n", a.ID)
+		if a.Name != "" {
+			fmt.Fprintf(w, "Name\t%s\n", a.Name)
+		}
+		fmt.Fprintf(w, "Tier\t%s\nStatus\t%s\n", a.Tier, a.Status)
+		if a.AnchorDay != 0 {
+			fmt.Fprintf(w, "Period starts on day\t%d\n", a.AnchorDay)
+		}
+		if n := a.Overrides.RequestsPerMonth; n != nil {
+			fmt.Fprintf(w, "Requests per month\t%s\n", limitText(*n))
+		}
+		if n := a.Overrides.RequestsPerMinute; n != nil {
+			fmt.Fprintf(w, "Requests per minute\t%s\n", limitText(*n))
+		}
+		for _, category := range slices.Sorted(maps.Keys(a.Overrides.Thresholds)) {
+			fmt.Fprintf(w, "Threshold %s\t%v\n", category, a.Overrides.Thresholds[category])
+		}
+		if a.Declared {
+			fmt.Fprintln(w, "Kept in\tconfiguration")
+			return
+		}
+		fmt.Fprintf(w, "Created\t%s\nUpdated\t%s\n", when(a.Created), when(a.Updated))
+	}
+}
+
+// limitText writes a limit for people.
+func limitText(n int64) string {
+	if n == 0 {
+		return "unlimited"
+	}
+	return strconv.FormatInt(n, 10)
+}

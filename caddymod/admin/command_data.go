@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-moderation/caddy-moderation/storage/badger"
+)
+
+func (c *cli) feedbackExport() *cobra.Command {
+	account, file := "", ""
+	force := false
+	command := &cobra.Command{
+		Use: "export [--account <id>] [--out FILE]", Short: "Prints the feedback on scores as JSON Lines, oldest first", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return c.save(command, withAccount("/moderation/feedback/export", account), or(file, "-"), force)
+		},
+	}
+	command.Flags().StringVar(&account, "account", "", "Only the feedback of this account")
+	command.Flags().StringVar(&file, "out", "", "Write to this file, which appears when it is whole (default the standard output)")
+	command.Flags().BoolVar(&force, "force", false, "Replace a file that exists")
+	return command
+}
+
+func (c *cli) backup() *cobra.Command {
+	force := false
+	command := &cobra.Command{
+		Use: "backup FILE", Short: "Saves accounts, keys, counts and feedback of a running server", Args: cobra.ExactArgs(1),
+		Long: `Saves a consistent copy of everything that the running server keeps: accounts,
+keys (their hashes), counts and feedback. The file appears when it is whole, and
+only its owner can read it. With - it goes to the standard output.`,
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.save(command, "/moderation/backup", args[0], force)
+		},
+	}
+	command.Flags().BoolVar(&force, "force", false, "Replace a file that exists")
+	return command
+}
+
+func (c *cli) restore() *cobra.Command {
+	dir := ""
+	command := &cobra.Command{
+		Use: "restore FILE --dir DIR", Short: "Makes a database from a backup, for a server that is stopped", Args: cobra.ExactArgs(1),
+		Long: `Makes a badger database in DIR from a backup. DIR must be missing or empty.
+Start the server with "storage badger DIR" afterwards. With - the backup is read
+from the standard input. A backup that is not whole is refused.`,
+		RunE: func(command *cobra.Command, args []string) error {
+			from := command.InOrStdin()
+			if args[0] != "-" {
+				file, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				from = file
+			}
+			if err := badger.Restore(command.Context(), dir, from); err != nil {
+				return err
+			}
+			note(command, "Restored into %s.", dir)
+			return nil
+		},
+	}
+	command.Flags().StringVar(&dir, "dir", "", "Directory of the new database")
+	require(command, "dir")
+	return command
+}
+
+// save writes an answer of the server to a file, or to the standard output when its name is "-".
+func (c *cli) save(command *cobra.Command, path, name string, force bool) error {
+	// An interrupt ends the answer and with it this command in order, so that no part of a file is left behind.
+	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt)
+	defer stop()
+	if name == "-" {
+		answer, client, err := c.open(ctx, path)
+		if err != nil {
+			return err
+		}
+		defer answer.Close()
+		if _, err := io.Copy(command.OutOrStdout(), answer); err != nil {
+			return client.brokenOff(err)
+		}
+		return nil
+	}
+	if _, err := os.Lstat(name); !force && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s exists; add --force to replace it", name)
+	}
+	answer, client, err := c.open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	size, err := writeFile(name, answer, client)
+	if err != nil {
+		return err
+	}
+	note(command, "Wrote %d bytes to %s.", size, name)
+	return nil
+}
+
+// writeFile writes a file that appears, under its name, when it is whole and on the disk.
+func writeFile(name string, from io.Reader, client *client) (size int64, err error) {
+	// A temporary file is readable by its owner alone, as what is in here should be.
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = file.Close()
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	if size, err = io.Copy(file, from); err != nil {
+		return 0, client.brokenOff(err)
+	}
+	if err = file.Sync(); err != nil {
+		return 0, err
+	}
+	if err = file.Close(); err != nil {
+		return 0, err
+	}
+	return size, os.Rename(file.Name(), name)
+}
