@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
+)
+
+// synset is one row of the glosses.
+type synset struct {
+	Text      string   `json:"text"`
+	Topic     string   `json:"topic"`
+	Synonyms  []string `json:"synonyms"`
+	Hypernyms []string `json:"hypernyms"`
+	Domain    []string `json:"domain"`
+	Lexname   string   `json:"lexname"`
+	ID        string   `json:"synset"`
+
+	lemmas []string // Topic and Synonyms in normal form, the topic first
+	gloss  []string // words of Text
+}
+
+func (s *synset) kind() uint8 { return s.ID[len(s.ID)-1] }
+
+// readGlosses reads the synsets and puts their lemmas into normal form.
+func readGlosses(data string) ([]*synset, error) {
+	var all []*synset
+	err := eachRow(filepath.Join(data, "themes", "oewn_glosses.jsonl.gz"), func(row []byte) error {
+		s := new(synset)
+		if err := json.Unmarshal(row, s); err != nil {
+			return err
+		}
+		if len(s.ID) < 3 {
+			return fmt.Errorf("synset %q has no part of speech", s.ID)
+		}
+		all = append(all, s)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The part of speech is the last letter of the id; the order of the ids is the order of the synsets.
+	slices.SortStableFunc(all, func(a, b *synset) int { return strings.Compare(a.ID, b.ID) })
+	n := newNormaliser()
+	for _, s := range all {
+		for _, lemma := range append([]string{s.Topic}, s.Synonyms...) {
+			if isTaxon(lemma, s.Lexname) {
+				continue
+			}
+			if f := n.normal(lemma); f != "" && !slices.Contains(s.lemmas, f) {
+				s.lemmas = append(s.lemmas, f)
+			}
+		}
+		s.Topic = n.normal(s.Topic)
+		for i := range s.Hypernyms {
+			s.Hypernyms[i] = n.normal(s.Hypernyms[i])
+		}
+		for i := range s.Domain {
+			s.Domain[i] = n.normal(s.Domain[i])
+		}
+		s.gloss = n.words(s.Text)
+	}
+	return all, nil
+}
+
+// isTaxon reports Latin names of species, which nobody types in a post: "Bromus secalinus".
+func isTaxon(lemma, lexname string) bool {
+	if lexname != "noun.plant" && lexname != "noun.animal" {
+		return false
+	}
+	return unicode.IsUpper([]rune(lemma + "a")[0]) && strings.Contains(lemma, " ") && !strings.Contains(lemma, "'")
+}
+
+// normaliser reads text as the judge reads it, so that what is built fits what is looked up.
+type normaliser struct{ scratch text.Scratch }
+
+func newNormaliser() *normaliser { return new(normaliser) }
+
+func (n *normaliser) words(s string) []string {
+	var words []string
+	for _, t := range n.scratch.Tokenize(s) {
+		if !t.Is(text.Emoji) && len(t.Folded) > 0 {
+			words = append(words, string(t.Folded))
+		}
+	}
+	return words
+}
+
+func (n *normaliser) normal(s string) string {
+	words := n.words(s)
+	if len(words) > 6 {
+		return ""
+	}
+	return strings.Join(words, " ")
+}
+
+// eachRow calls do with each line of a file of JSON Lines, which may be gzip-compressed.
+func eachRow(path string, do func([]byte) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	if strings.HasSuffix(path, ".gz") {
+		unzipped, err := gzip.NewReader(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		lines = bufio.NewScanner(unzipped)
+	}
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		if err := do(lines.Bytes()); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return lines.Err()
+}

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package themes
+
+import "math"
+
+// numInputs is the number of inputs of the scorer.
+const numInputs = 18
+
+// inputs are the features as the scorer weighs them, each about 0 to 1.
+func (f *features) inputs(p *plan) (x [numInputs]float32) {
+	least, mean, both, bothMean := float32(1), float32(0), float32(1), float32(0)
+	closest := float32(0)
+	for i := range p.parts {
+		l, b, z := f.part(p, &p.parts[i])
+		least, both = min(least, l), min(both, b)
+		mean += l / float32(len(p.parts))
+		bothMean += b / float32(len(p.parts))
+		closest += z / float32(len(p.parts))
+	}
+	many := float32(0)
+	if len(p.parts) > 1 || len(p.parts[0].choices[0].slots) > 1 {
+		many = 1
+	}
+	rare := min(p.rarity, 20) / 20
+	x[0] = 1
+	x[1] = least
+	x[2] = mean
+	x[3] = both
+	x[4] = bothMean
+	x[5] = f.top[0] / mostClose
+	x[6] = (f.top[0] + f.top[1]) / (2 * mostClose)
+	x[7] = (f.top[0] + f.top[1] + f.top[2] + f.top[3]) / (4 * mostClose)
+	x[8] = float32(min(f.words, 4)) / 4
+	x[9] = many
+	x[10] = rare
+	x[11] = least * rare
+	x[12] = f.context
+	x[13] = max(f.context-0.3, 0)
+	x[14] = float32(math.Log1p(float64(f.filled))) / 4
+	x[15] = float32(math.Log(float64(max(f.windows, 1)))) / 5
+	x[16] = least * f.context
+	x[17] = closest / mostClose
+	return x
+}
+
+// part returns how far a part of the theme is there: by lexical evidence, by that or closeness in use, and the
+// closeness alone.
+func (f *features) part(p *plan, part *part) (lexical, both, closest float32) {
+	for i := range part.choices {
+		slots := part.choices[i].slots
+		l, b := float32(1), float32(1)
+		var lightly, total, z float32
+		for _, s := range slots {
+			w := p.slots[s].weight
+			soft := max(f.lexical[s], min(f.close[s]/mostClose, 0.6))
+			if w >= 1 {
+				l, b = min(l, f.lexical[s]), min(b, soft)
+			}
+			lightly += w * f.lexical[s]
+			z += w * f.close[s]
+			total += w
+		}
+		// What is light does not have to be there, but adds.
+		l *= 0.85 + 0.15*lightly/total
+		lexical, both, closest = max(lexical, l), max(both, b), max(closest, z/total)
+	}
+	return lexical, both, closest
+}
+
+// weigh scores the inputs of a window.
+func weigh(x *[numInputs]float32) float64 {
+	var sum float64
+	for i, v := range x {
+		sum += weights[i] * float64(v)
+	}
+	return sum
+}
+
+// weights were fitted by engine/themes/fit.
+var weights = [numInputs]float64{-6, 7}

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package themes
+
+import (
+	"math"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
+)
+
+// How much the words around a word of a theme are worth. A word itself is worth 1. The figures are those with which
+// public topic sets were told apart best when the parts were weighed against each other.
+const (
+	synonymWorth = 0.90
+	derivedWorth = 0.90
+	kindWorth    = 0.90 // of a direct hyponym; a kind of a kind is worth kindDecay of that
+	kindDecay    = 0.93
+	fieldWorth   = 0.70 // of a word that belongs to the field, as "foul" to "sport"
+	doubtPerLog  = 0.35 // a word of n senses is worth 1 / (1 + 0.35 ln n)
+	maxDepth     = 6
+	maxSynsets   = 1500
+	leastWorth   = 0.12
+)
+
+// widen adds a term, what means the same, what derives from it and what is a kind of it as evidence for a slot.
+func (b *builder) widen(s uint8, t lexicon.Term) {
+	b.add(key(t), s, 1)
+	for i := range b.lex.DerivedCount(t) {
+		link := b.lex.Derived(t, i)
+		b.add(key(link.Term), s, derivedWorth*float64(link.Weight)/255)
+	}
+	doubt := 1 / (1 + doubtPerLog*math.Log(float64(max(1, b.lex.SenseCount(t)))))
+	budget := maxSynsets
+	for i := range b.lex.SenseCount(t) {
+		sense := b.lex.Sense(t, i)
+		worth := doubt * math.Sqrt(float64(sense.Prior)/255)
+		if worth < leastWorth {
+			continue
+		}
+		b.members(s, sense.Synset, synonymWorth*worth, true)
+		b.kinds(s, sense.Synset, kindWorth*worth, &budget)
+		b.lex.Field(sense.Synset, func(f lexicon.Synset) {
+			if budget--; budget > 0 {
+				b.members(s, f, fieldWorth*worth, false)
+			}
+		})
+	}
+}
+
+// kinds adds the hyponyms of a meaning, level by level, so that the nearest ones come within the budget.
+func (b *builder) kinds(s uint8, of lexicon.Synset, worth float64, budget *int) {
+	level, seen := []lexicon.Synset{of}, map[lexicon.Synset]bool{of: true}
+	for range maxDepth {
+		var next []lexicon.Synset
+		for _, parent := range level {
+			b.lex.Children(parent, func(child lexicon.Synset) {
+				if seen[child] || *budget <= 0 {
+					return
+				}
+				seen[child] = true
+				*budget--
+				b.members(s, child, worth, false)
+				next = append(next, child)
+			})
+		}
+		level, worth = next, worth*kindDecay
+	}
+}
+
+// members adds the words of a meaning: each worth less the less it is used in that meaning, and the commoner it is,
+// because common words stand in texts on anything.
+func (b *builder) members(s uint8, of lexicon.Synset, worth float64, derive bool) {
+	b.lex.Members(of, func(t lexicon.Term) {
+		w := worth * b.typical(t, of)
+		if w < leastWorth {
+			return
+		}
+		b.add(key(t), s, w)
+		if !derive {
+			return
+		}
+		for i := range b.lex.DerivedCount(t) {
+			link := b.lex.Derived(t, i)
+			b.add(key(link.Term), s, w*derivedWorth*float64(link.Weight)/255)
+		}
+	})
+}
+
+// plainRarity is the rarity from which a word counts as not common, about one in 8,000.
+const plainRarity = 13
+
+// typical is how far a word that is used stands for one meaning of it, from 0 to 1.
+func (b *builder) typical(t lexicon.Term, of lexicon.Synset) float64 {
+	n := b.lex.SenseCount(t)
+	share := 1.0
+	for i := range n {
+		if sense := b.lex.Sense(t, i); sense.Synset == of {
+			share = float64(sense.Prior) / 255
+		}
+	}
+	common := min(1, b.lex.Rarity(t)/plainRarity)
+	return share / (1 + doubtPerLog*math.Log(float64(max(1, n)))) * common * common
+}

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lexicon
+
+// irregular maps irregular forms to the word that they are a form of.
+var irregular = map[string]string{
+	"am": "be", "analyses": "analysis", "are": "be", "arose": "arise", "ate": "eat", "awoke": "awake", "axes": "axe",
+	"bacteria": "bacterium", "beaten": "beat", "became": "become", "been": "be", "began": "begin", "begun": "begin",
+	"bent": "bend", "bit": "bite", "bitten": "bite", "bled": "bleed", "blew": "blow", "blown": "blow", "bore": "bear",
+	"born": "bear", "bought": "buy", "bound": "bind", "bred": "breed", "brethren": "brother", "broke": "break",
+	"broken": "break", "brought": "bring", "built": "build", "burnt": "burn", "buses": "bus", "cacti": "cactus",
+	"calves": "calf", "came": "come", "caught": "catch", "children": "child", "chose": "choose", "chosen": "choose",
+	"clung": "cling", "crept": "creep", "crises": "crisis", "criteria": "criterion", "dealt": "deal",
+	"diagnoses": "diagnosis", "dice": "die", "did": "do", "died": "die", "dies": "die", "does": "do", "done": "do",
+	"drank": "drink", "drawn": "draw", "dreamt": "dream", "drew": "draw", "driven": "drive", "drove": "drive",
+	"drunk": "drink", "dug": "dig", "dying": "die", "eaten": "eat", "elves": "elf", "fallen": "fall", "fed": "feed",
+	"feet": "foot", "fell": "fall", "felt": "feel", "fled": "flee", "flew": "fly", "flown": "fly", "flung": "fling",
+	"forbade": "forbid", "forgave": "forgive", "forgiven": "forgive", "forgot": "forget", "forgotten": "forget",
+	"fought": "fight", "found": "find", "froze": "freeze", "frozen": "freeze", "fungi": "fungus", "gases": "gas",
+	"gave": "give", "geese": "goose", "given": "give", "goes": "go", "gone": "go", "got": "get", "gotten": "get",
+	"grew": "grow", "ground": "grind", "grown": "grow", "had": "have", "halves": "half", "has": "have", "heard": "hear",
+	"held": "hold", "hid": "hide", "hidden": "hide", "hooves": "hoof", "horses": "horse", "houses": "house",
+	"hung": "hang", "hypotheses": "hypothesis", "indices": "index", "is": "be", "kept": "keep", "knelt": "kneel",
+	"knew": "know", "knives": "knife", "known": "know", "laid": "lay", "lain": "lie", "larvae": "larva",
+	"leapt": "leap", "learnt": "learn", "leaves": "leaf", "led": "lead", "left": "leave", "lent": "lend",
+	"lice": "louse", "lied": "lie", "lit": "light", "lives": "life", "loaves": "loaf", "lost": "lose", "lying": "lie",
+	"made": "make", "matrices": "matrix", "meant": "mean", "men": "man", "met": "meet", "mice": "mouse",
+	"mistook": "mistake", "nuclei": "nucleus", "nurses": "nurse", "overdrawn": "overdraw", "overthrew": "overthrow",
+	"oxen": "ox", "paid": "pay", "pence": "penny", "people": "person", "phenomena": "phenomenon", "proven": "prove",
+	"quitted": "quit", "ran": "run", "rang": "ring", "refugees": "refugee", "ridden": "ride", "risen": "rise",
+	"rode": "ride", "rose": "rise", "rung": "ring", "said": "say", "sang": "sing", "sank": "sink", "sat": "sit",
+	"saw": "see", "scarves": "scarf", "seen": "see", "selves": "self", "sent": "send", "sewn": "sew", "shaken": "shake",
+	"shelves": "shelf", "shone": "shine", "shook": "shake", "shorn": "shear", "shot": "shoot", "shown": "show",
+	"shrank": "shrink", "shrunk": "shrink", "slain": "slay", "slept": "sleep", "slid": "slide", "slung": "sling",
+	"sold": "sell", "sought": "seek", "spat": "spit", "sped": "speed", "spent": "spend", "spoilt": "spoil",
+	"spoke": "speak", "spoken": "speak", "spouses": "spouse", "sprang": "spring", "sprung": "spring", "spun": "spin",
+	"stank": "stink", "stole": "steal", "stolen": "steal", "stood": "stand", "struck": "strike", "stuck": "stick",
+	"stung": "sting", "stunk": "stink", "sued": "sue", "suing": "sue", "sung": "sing", "sunk": "sink", "swam": "swim",
+	"swept": "sweep", "swollen": "swell", "swore": "swear", "sworn": "swear", "swum": "swim", "swung": "swing",
+	"taken": "take", "taught": "teach", "taxis": "taxi", "teeth": "tooth", "theses": "thesis", "thieves": "thief",
+	"thought": "think", "threw": "throw", "thrown": "throw", "tied": "tie", "told": "tell", "took": "take",
+	"tore": "tear", "torn": "tear", "trodden": "tread", "tying": "tie", "understood": "understand", "undid": "undo",
+	"undone": "undo", "upheld": "uphold", "vertebrae": "vertebra", "was": "be", "went": "go", "wept": "weep",
+	"were": "be", "withdrawn": "withdraw", "withdrew": "withdraw", "wives": "wife", "woke": "wake", "woken": "wake",
+	"wolves": "wolf", "women": "woman", "won": "win", "wore": "wear", "worn": "wear", "wound": "wind", "wove": "weave",
+	"woven": "weave", "written": "write", "wrote": "write", "wrung": "wring",
+}

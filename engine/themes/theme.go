@@ -1,0 +1,491 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package themes
+
+import (
+	"math"
+	"strings"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
+	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
+)
+
+// plan is a theme that was taken apart. All of its parts must be near each other in a text; a part is there when one of
+// its choices is; a choice is there when its slots are:
+//
+//	"theft of bicycles or electric scooters"  =  {theft} and ({bicycle} or {electric} {scooter})
+type plan struct {
+	tokens  int    // words of the theme
+	literal string // the theme itself when it has no words; nothing else is set then
+	parts   []part
+	slots   []slot
+	runs    []run
+	rarity  float32 // of its rarest word
+
+	table   []key    // hash table of the words and phrases that are evidence
+	first   []uint16 // beside table: the first of its entries + 1
+	entries []entry
+
+	vector []int8 // what the theme is about as a whole
+	scale  float32
+	spread float32
+	signs  uint64
+}
+
+// part is a set of choices.
+type part struct{ choices []choice }
+
+// choice is a set of slots that belong together.
+type choice struct{ slots []uint8 }
+
+// slot is a word or a known phrase of the theme.
+type slot struct {
+	weight float32 // 1, or less for words that a text may leave out
+	vector []int8
+	scale  float32
+	spread float32
+	signs  uint64
+}
+
+// entry says that a word is evidence for a slot.
+type entry struct {
+	slot   uint8
+	weight uint8 // of 255
+	next   uint16
+}
+
+// run is a slot of words that are only evidence in this order with nothing between them.
+type run struct {
+	slot uint8
+	keys []key
+}
+
+// limits bound what a theme of any 100 characters can cost.
+const (
+	maxSlots   = 16
+	maxEntries = 6000
+)
+
+// lightWeight is the weight of a slot that a text may leave out.
+const lightWeight = 0.3
+
+// piece is a word of a theme while it is taken apart.
+type piece struct {
+	form  string
+	comma bool // a comma, slash or the like stands before it
+}
+
+// prepare takes a theme apart.
+func prepare(lex *lexicon.Lexicon, theme string) *plan {
+	scratch := text.Get()
+	defer text.Put(scratch)
+	tokens := scratch.Tokenize(theme)
+	p := &plan{tokens: scratch.Words()}
+	if len(tokens) == 0 {
+		p.literal = strings.TrimSpace(theme)
+		return p
+	}
+	b := builder{lex: lex, plan: p, evidence: make(map[key][]entry)}
+	list := pieces(theme, tokens)
+	if onlyStop(list) {
+		b.run(list)
+	} else {
+		for _, g := range b.regroup(split(unwrap(list))) {
+			b.part(g)
+		}
+	}
+	if len(p.parts) == 0 {
+		b.run(list)
+	}
+	b.finish()
+	return p
+}
+
+// pieces lists the words of a theme with the marks between them that divide alternatives.
+func pieces(theme string, tokens []text.Token) []piece {
+	points := []rune(theme)
+	list := make([]piece, 0, len(tokens))
+	end := 0
+	for i := range tokens {
+		t := &tokens[i]
+		p := piece{form: string(t.Folded)}
+		for _, r := range points[min(end, t.Begin):t.Begin] {
+			p.comma = p.comma || strings.ContainsRune(",;/|()[]:", r)
+		}
+		end = t.End
+		list = append(list, p)
+	}
+	return list
+}
+
+// unwrap drops words around a theme that speak of posts and not of the theme: "content about", "any mention of". What
+// is nothing but such words is left alone.
+func unwrap(list []piece) []piece {
+	from, to := 0, len(list)
+	for from < to && (wrapping[list[from].form] || from > 0 && lexicon.IsStop([]byte(list[from].form)) && list[from].form != "or") {
+		from++
+	}
+	for to > from && trailing[list[to-1].form] {
+		to--
+	}
+	if from == to || onlyStop(list[from:to]) {
+		return list
+	}
+	return list[from:to]
+}
+
+func onlyStop(list []piece) bool {
+	for _, p := range list {
+		if !lexicon.IsStop([]byte(p.form)) {
+			return false
+		}
+	}
+	return true
+}
+
+// group is a part while it is taken apart: choices as lists of words, with what joins them.
+type group struct {
+	choices [][]string
+	and     bool // joined by "and" alone, which may mean either or both
+}
+
+// split cuts a theme at the words that join parts (of, with, by, who ...) and each part at those that join choices (or,
+// and, a comma, such as).
+func split(list []piece) []group {
+	var groups []group
+	current := group{}
+	var words []string
+	ors, ands := 0, 0
+	endChoice := func() {
+		if len(words) > 0 {
+			current.choices = append(current.choices, words)
+			words = nil
+		}
+	}
+	endGroup := func() {
+		endChoice()
+		if len(current.choices) > 0 {
+			current.and = ands == 1 && ors == 0 && len(current.choices) == 2
+			groups = append(groups, current)
+		}
+		current, ors, ands = group{}, 0, 0
+	}
+	content := false
+	for _, p := range list {
+		content = content || !lexicon.IsStop([]byte(p.form))
+	}
+	for i, p := range list {
+		if p.comma {
+			endChoice()
+			ors++
+		}
+		switch {
+		case p.form == "or" || p.form == "including" || p.form == "versus" || p.form == "vs":
+			endChoice()
+			ors++
+		case p.form == "such" || p.form == "other" || p.form == "like" && i > 0:
+			// "such as", "and other"
+			if p.form != "other" || i > 0 && list[i-1].form == "and" {
+				endChoice()
+				ors++
+			}
+		case p.form == "and":
+			endChoice()
+			ands++
+		case joins[p.form]:
+			endGroup()
+		case content && lexicon.IsStop([]byte(p.form)):
+		default:
+			words = append(words, p.form)
+		}
+	}
+	endGroup()
+	return groups
+}
+
+// builder fills a plan.
+type builder struct {
+	lex      *lexicon.Lexicon
+	plan     *plan
+	evidence map[key][]entry
+	count    int
+	whole    []float32 // sum of the vectors of the slots
+}
+
+// related is the cosine from which "A and B" names two sides of one thing (unions and strikes), so that either is enough;
+// below it both are needed (guns and children).
+const related = 0.30
+
+// regroup decides what "and" means and drops groups of which nothing is left.
+func (b *builder) regroup(groups []group) []group {
+	var out []group
+	for _, g := range groups {
+		if g.and && b.apart(g.choices[0], g.choices[1]) {
+			out = append(out, group{choices: g.choices[:1]}, group{choices: g.choices[1:]})
+			continue
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func (b *builder) apart(one, other []string) bool {
+	u, v := b.direction(one), b.direction(other)
+	if u == nil || v == nil {
+		return false
+	}
+	var sum float32
+	for i := range u {
+		sum += u[i] * v[i]
+	}
+	return sum < related
+}
+
+// direction is the unit vector of the mean of some words; nil when none has a vector.
+func (b *builder) direction(words []string) []float32 {
+	sum := make([]float32, b.lex.Dims())
+	found := false
+	for _, w := range words {
+		bases := b.lex.Bases([]byte(w), nil)
+		if len(bases) == 0 || light[w] {
+			continue
+		}
+		if v, scale := b.lex.Vector(bases[0]); v != nil {
+			found = true
+			for i, x := range v {
+				sum[i] += float32(x) * scale
+			}
+		}
+	}
+	if !found {
+		return nil
+	}
+	return normalise(sum)
+}
+
+// part adds a part to the plan.
+func (b *builder) part(g group) {
+	var out part
+	for _, words := range g.choices {
+		if len(b.plan.slots)+len(words) > maxSlots {
+			break
+		}
+		if len(words) > 1 && b.foreign(words) {
+			b.evidenceRun(&out, words)
+			continue
+		}
+		if whole, ok := b.phrase(words); ok {
+			out.choices = append(out.choices, whole)
+		}
+		out.choices = append(out.choices, b.choice(words))
+	}
+	if len(out.choices) > 0 {
+		b.plan.parts = append(b.plan.parts, out)
+	}
+}
+
+// foreign reports whether the lexicon knows none of the words: another language, another script, or nonsense.
+func (b *builder) foreign(words []string) bool {
+	for _, w := range words {
+		if len(b.lex.Bases([]byte(w), nil)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// run makes a plan of one run of words: themes of words that say nothing by themselves.
+func (b *builder) run(list []piece) {
+	words := make([]string, len(list))
+	for i, p := range list {
+		words[i] = p.form
+	}
+	var out part
+	b.evidenceRun(&out, words)
+	b.plan.parts = append(b.plan.parts, out)
+}
+
+// evidenceRun adds a choice that needs the words as they stand.
+func (b *builder) evidenceRun(out *part, words []string) {
+	s := b.slot(1, nil)
+	keys := make([]key, len(words))
+	for i, w := range words {
+		keys[i] = strangeKey([]byte(w))
+		if bases := b.lex.Bases([]byte(w), nil); len(bases) > 0 {
+			keys[i] = key(bases[0])
+		}
+	}
+	b.plan.runs = append(b.plan.runs, run{s, keys})
+	b.plan.rarity = lexicon.NeverSeen
+	b.plan.entries = append(b.plan.entries, entry{slot: s, weight: 255})
+	out.choices = append(out.choices, choice{[]uint8{s}})
+}
+
+// phrase makes a choice of one slot of words that are a known phrase together.
+func (b *builder) phrase(words []string) (choice, bool) {
+	if len(words) < 2 || len(words) > lexicon.MaxPhrase {
+		return choice{}, false
+	}
+	head := strings.Join(words[:len(words)-1], " ") + " "
+	last := words[len(words)-1]
+	forms := []string{last}
+	for _, t := range b.lex.Bases([]byte(last), nil) {
+		forms = append(forms, b.lex.String(t))
+	}
+	for _, form := range forms {
+		if term, ok := b.lex.Find([]byte(head + form)); ok {
+			s := b.slot(1, nil)
+			b.widen(s, term)
+			return choice{[]uint8{s}}, true
+		}
+	}
+	return choice{}, false
+}
+
+// choice makes a choice of a slot for each word.
+func (b *builder) choice(words []string) choice {
+	var c choice
+	heavy := false
+	for _, w := range words {
+		heavy = heavy || !light[w]
+	}
+	for _, w := range words {
+		weight := float32(1)
+		if heavy && light[w] {
+			weight = lightWeight
+		}
+		bases := b.lex.Bases([]byte(w), nil)
+		if len(bases) == 0 {
+			s := b.slot(weight, nil)
+			b.add(strangeKey([]byte(w)), s, 1)
+			b.plan.rarity = lexicon.NeverSeen
+			c.slots = append(c.slots, s)
+			continue
+		}
+		s := b.slot(weight, b.direction([]string{w}))
+		b.widen(s, bases[0])
+		for _, other := range bases[1:] {
+			b.add(key(other), s, 0.9)
+		}
+		if weight == 1 {
+			b.plan.rarity = max(b.plan.rarity, float32(b.lex.Rarity(bases[0])))
+		}
+		c.slots = append(c.slots, s)
+	}
+	return c
+}
+
+// slot adds a slot to the plan.
+func (b *builder) slot(weight float32, v []float32) uint8 {
+	s := slot{weight: weight}
+	if v != nil {
+		s.vector, s.scale, s.signs = pack(v)
+		s.spread = b.lex.Spread(v)
+		if b.whole == nil {
+			b.whole = make([]float32, len(v))
+		}
+		for i, x := range v {
+			b.whole[i] += weight * x
+		}
+	}
+	b.plan.slots = append(b.plan.slots, s)
+	return uint8(len(b.plan.slots) - 1)
+}
+
+// add notes that a word is evidence for a slot.
+func (b *builder) add(k key, s uint8, weight float64) {
+	w := uint8(math.Round(255 * weight))
+	if w == 0 {
+		return
+	}
+	for i, e := range b.evidence[k] {
+		if e.slot == s {
+			b.evidence[k][i].weight = max(e.weight, w)
+			return
+		}
+	}
+	if b.count >= maxEntries {
+		return
+	}
+	b.count++
+	b.evidence[k] = append(b.evidence[k], entry{slot: s, weight: w})
+}
+
+// finish lays the evidence out in a flat table.
+func (b *builder) finish() {
+	p := b.plan
+	if b.whole != nil {
+		v := normalise(b.whole)
+		p.vector, p.scale, p.signs = pack(v)
+		p.spread = b.lex.Spread(v)
+	}
+	size := 4
+	for size < 2*len(b.evidence) {
+		size *= 2
+	}
+	p.table, p.first = make([]key, size), make([]uint16, size)
+	for k, list := range b.evidence {
+		i := k.place() & uint32(size-1)
+		for p.first[i] != 0 {
+			i = (i + 1) & uint32(size-1)
+		}
+		p.table[i] = k
+		for _, e := range list {
+			e.next = p.first[i]
+			p.entries = append(p.entries, e)
+			p.first[i] = uint16(len(p.entries))
+		}
+	}
+}
+
+// find returns the number of the first entry of a key plus 1, 0 when there is none.
+func (p *plan) find(k key) uint16 {
+	mask := uint32(len(p.first) - 1)
+	for i := k.place() & mask; p.first[i] != 0; i = (i + 1) & mask {
+		if p.table[i] == k {
+			return p.first[i]
+		}
+	}
+	return 0
+}
+
+// size is the memory that a plan takes, in bytes.
+func (p *plan) size() uint32 {
+	return uint32(256 + len(p.literal) + 6*len(p.table) + 4*len(p.entries) + 160*len(p.slots) + 32*len(p.runs) + 64*len(p.parts))
+}
+
+func (k key) place() uint32 { return uint32(k) * 0x9E3779B1 >> 7 }
+
+func normalise(v []float32) []float32 {
+	var square float32
+	for _, x := range v {
+		square += x * x
+	}
+	if square > 0 {
+		f := float32(1 / math.Sqrt(float64(square)))
+		for i := range v {
+			v[i] *= f
+		}
+	}
+	return v
+}
+
+// pack turns a unit vector into bytes, the factor that makes them a unit vector, and its signs.
+func pack(v []float32) (packed []int8, scale float32, signs uint64) {
+	var top float32
+	for _, x := range v {
+		top = max(top, float32(math.Abs(float64(x))))
+	}
+	packed = make([]int8, len(v))
+	var square int32
+	for i, x := range v {
+		q := int32(math.Round(float64(x / max(top, 1e-6) * 127)))
+		packed[i] = int8(q)
+		square += q * q
+		if q > 0 && i < 64 {
+			signs |= 1 << i
+		}
+	}
+	return packed, float32(1 / math.Sqrt(float64(max(square, 1)))), signs
+}

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package themes judges whether a text touches a theme that somebody described in a few words: "fireworks", "theft of
+// bicycles", "posts that mention layoffs at tech companies".
+//
+// A theme hits when the text contains, references, depicts or celebrates it. Presence counts, not opinion: "I hate
+// fireworks" hits "fireworks". A theme of several parts needs its parts near each other: "bicycle" alone does not hit
+// "theft of bicycles".
+//
+// A theme is taken apart once (theme.go) and its words are widened by what the lexicon knows about them (expand.go). A
+// text is read once for all themes (content.go). Then each window of 30 words is scored (score.go): by the words of the
+// theme that it holds, by synonyms and kinds of them, and by how close in use its words are to those of the theme.
+package themes
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
+)
+
+//go:embed lexicon.bin
+var embedded []byte
+
+// Options configure a [Judge]. The zero value stands for the defaults.
+type Options struct {
+	// CacheBytes bounds the memory that prepared themes take, about 1 to 20 KB each. Default 8 MiB. Preparing a theme
+	// again costs about 0.1 ms.
+	CacheBytes uint64
+	// Threshold is the probability from which a theme is flagged, above 0 and up to 1. Default 0.5, the point at which
+	// at most one in two hundred unrelated texts was flagged when the judge was measured. A higher one misses more.
+	Threshold float64
+}
+
+// DefaultCacheBytes is the default of [Options.CacheBytes].
+const DefaultCacheBytes = 8 << 20
+
+// DefaultThreshold is the default of [Options.Threshold].
+const DefaultThreshold = 0.5
+
+// Hit is the verdict on one theme.
+type Hit struct {
+	// Theme is the theme as it was sent.
+	Theme string
+	// Flagged says that Probability reaches the threshold.
+	Flagged bool
+	// Probability that the text touches the theme, from 0 to 1. See docs/themes.md on how it is calibrated.
+	Probability float64
+	// Matches are the places that carry the hit, in order and without overlap; never empty when Flagged is true and
+	// always empty otherwise.
+	Matches []Span
+	// Tokens is the number of word tokens in the theme.
+	Tokens int
+}
+
+// Span is a part of the text in code points; End is exclusive.
+type Span struct{ Begin, End int }
+
+// Judge judges texts. It is safe for concurrent use.
+type Judge struct {
+	threshold float64
+	logit     float64 // threshold as a logit
+	plans     *otter.Cache[string, *plan]
+	load      func() *lexicon.Lexicon
+}
+
+// New makes a judge. The lexicon is unpacked when the first theme arrives, so a service that never sees one does not pay
+// for it (about 15 MB). New reports options out of range.
+func New(o Options) (*Judge, error) {
+	if o.CacheBytes == 0 {
+		o.CacheBytes = DefaultCacheBytes
+	}
+	if o.Threshold == 0 {
+		o.Threshold = DefaultThreshold
+	}
+	if !(o.Threshold > 0 && o.Threshold <= 1) {
+		return nil, errors.New("themes: the threshold must be above 0 and at most 1")
+	}
+	plans, err := otter.New(&otter.Options[string, *plan]{
+		MaximumWeight: o.CacheBytes,
+		Weigher:       func(theme string, p *plan) uint32 { return p.size() + uint32(len(theme)) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("themes: %w", err)
+	}
+	return &Judge{threshold: o.Threshold, logit: logit(o.Threshold), plans: plans, load: words}, nil
+}
+
+// words unpacks the embedded lexicon once. That cannot fail unless the binary was built from a damaged file, which the
+// tests of this package notice.
+var words = sync.OnceValue(func() *lexicon.Lexicon {
+	l, err := lexicon.Open(embedded)
+	if err != nil {
+		panic(err)
+	}
+	return l
+})
+
+// Judge judges content against the wanted themes: one [Hit] for each distinct theme, in order of first appearance. It
+// returns nil when no themes are wanted. Any string is judged, as content and as theme.
+func (j *Judge) Judge(content string, wanted []string) []Hit {
+	if len(wanted) == 0 {
+		return nil
+	}
+	lex := j.load()
+	r := getReading()
+	defer putReading(r)
+	r.read(lex, content)
+	hits := make([]Hit, 0, len(wanted))
+next:
+	for _, theme := range wanted {
+		for i := range hits {
+			if hits[i].Theme == theme {
+				continue next
+			}
+		}
+		hits = append(hits, j.judgeOne(lex, r, theme))
+	}
+	return hits
+}
+
+func (j *Judge) judgeOne(lex *lexicon.Lexicon, r *reading, theme string) Hit {
+	p, ok := j.plans.GetIfPresent(theme)
+	if !ok {
+		p = prepare(lex, theme)
+		j.plans.Set(theme, p)
+	}
+	hit := Hit{Theme: theme, Tokens: p.tokens}
+	score, matches := r.score(p, j.logit)
+	hit.Probability = sigmoid(score)
+	if hit.Probability >= j.threshold && len(matches) > 0 {
+		hit.Flagged, hit.Matches = true, matches
+	}
+	return hit
+}
+
+// Inputs returns what the scorer weighs for the best window of content, nil when no word of it says anything for the
+// theme. It exists for engine/themes/fit, which finds the weights; their number and meaning change between versions.
+func (j *Judge) Inputs(content, theme string) []float32 {
+	lex := j.load()
+	r := getReading()
+	defer putReading(r)
+	r.read(lex, content)
+	p := prepare(lex, theme)
+	if score, _ := r.score(p, j.logit); score == noEvidence || len(p.slots) == 0 {
+		return nil
+	}
+	return append([]float32(nil), r.input[:]...)
+}
