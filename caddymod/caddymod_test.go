@@ -43,8 +43,8 @@ func hashOf(key string) string {
 	return "sha256:" + hex.EncodeToString(hash[:])
 }
 
-// caddyfile is a configuration with an account without limits and one that may make 3 requests a minute.
-func caddyfile(dir, moderation, site string) string {
+// siteConfig is a configuration with an account without limits and one that may make 3 requests a minute.
+func siteConfig(dir, moderation, site string) string {
 	return `{
 	admin ` + adminAddr + `
 	log {
@@ -72,9 +72,9 @@ func caddyfile(dir, moderation, site string) string {
 }
 
 // adapt turns a Caddyfile into JSON.
-func adapt(t testing.TB, caddyfile string) []byte {
+func adapt(t testing.TB, config string) []byte {
 	t.Helper()
-	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		t.Fatalf("adapting: %v", err)
 	}
@@ -87,9 +87,9 @@ func adapt(t testing.TB, caddyfile string) []byte {
 }
 
 // load runs a Caddyfile until the test ends.
-func load(t testing.TB, caddyfile string) {
+func load(t testing.TB, config string) {
 	t.Helper()
-	if err := caddy.Load(adapt(t, caddyfile), true); err != nil {
+	if err := caddy.Load(adapt(t, config), true); err != nil {
 		t.Fatalf("loading: %v", err)
 	}
 	t.Cleanup(func() {
@@ -158,7 +158,7 @@ func (r reply) decodeJSON(t testing.TB, into any) {
 
 // TestServesText is the shortest way through the whole service.
 func TestServesText(t *testing.T) {
-	load(t, caddyfile(t.TempDir(), "", "moderation_api"))
+	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
 	got := moderate(t, acmeKey, `{"content":"You are a wonderful person."}`)
 	if got.status != http.StatusOK {
 		t.Fatalf("%d %s", got.status, got.body)

@@ -62,7 +62,7 @@ func themes(n int) []string {
 
 // TestOddBodies sends bodies at and beyond the edges of the interface.
 func TestOddBodies(t *testing.T) {
-	load(t, caddyfile(t.TempDir(), "", "moderation_api"))
+	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
 	theme100, theme101 := strings.Repeat("𝒳", 100), strings.Repeat("𝒳", 101)
 	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
 	for _, test := range []struct {
@@ -163,7 +163,7 @@ func TestOddBodies(t *testing.T) {
 
 // TestOddRequests sends what is not about the body's JSON.
 func TestOddRequests(t *testing.T) {
-	load(t, caddyfile(t.TempDir(), "", "moderation_api /mod {\n scoring_path perspective\n }\n moderation_api"))
+	load(t, siteConfig(t.TempDir(), "", "moderation_api /mod {\n scoring_path perspective\n }\n moderation_api"))
 	body := `{"content":"text"}`
 	zipped := func(s string) string {
 		var b bytes.Buffer
@@ -235,7 +235,7 @@ func TestOddRequests(t *testing.T) {
 
 // TestHeadOnUsage has no body, and the length of the one that GET would have.
 func TestHeadOnUsage(t *testing.T) {
-	load(t, caddyfile(t.TempDir(), "", "moderation_api"))
+	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
 	got := call(t, http.MethodHead, base+"/v1/usage", acmeKey, nil)
 	if got.status != http.StatusOK || len(got.body) != 0 || got.header.Get("Content-Length") == "" {
 		t.Errorf("%d %v %q", got.status, got.header, got.body)
@@ -269,7 +269,7 @@ func head(length string) string {
 
 // TestHugeBodyIsNotRead announces 50 MB and is refused before sending them.
 func TestHugeBodyIsNotRead(t *testing.T) {
-	load(t, caddyfile(t.TempDir(), "", "moderation_api"))
+	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
 	got := raw(t, func(conn net.Conn) { _, _ = io.WriteString(conn, head("Content-Length: 52428800")) })
 	if got.status != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d %s", got.status, got.body)
@@ -289,7 +289,7 @@ func TestHugeBodyIsNotRead(t *testing.T) {
 
 // TestSlowDripIsCutOff sends a body a byte at a time.
 func TestSlowDripIsCutOff(t *testing.T) {
-	load(t, caddyfile(t.TempDir(), "", "moderation_api {\n body_timeout 300ms\n }"))
+	load(t, siteConfig(t.TempDir(), "", "moderation_api {\n body_timeout 300ms\n }"))
 	stop := make(chan struct{})
 	defer close(stop)
 	got := raw(t, func(conn net.Conn) {
@@ -319,7 +319,7 @@ func TestSlowDripIsCutOff(t *testing.T) {
 
 // TestLyingLengthIsIncomplete announces more than it sends.
 func TestLyingLengthIsIncomplete(t *testing.T) {
-	load(t, caddyfile(t.TempDir(), "", "moderation_api"))
+	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
 	got := raw(t, func(conn net.Conn) {
 		_, _ = io.WriteString(conn, head("Content-Length: 1000")+`{"content":"text"}`)
 		_ = conn.(*net.TCPConn).CloseWrite()

@@ -93,7 +93,7 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 		return call.Problem(w, r, invalid)
 	}
 	result, err := call.Services.Engine.Moderate(r.Context(), engine.Request{
-		Content: request.content, Themes: request.themes, Policy: policy(call.Services.Engine, &call.Who.Account),
+		Content: request.content, Themes: request.themes, Policy: policy(&call.Who.Account),
 	})
 	if err != nil {
 		t.door.App.Logger().Error("judging a text", zap.String("moderation_id", call.ID), zap.Error(err))
@@ -108,18 +108,16 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 	return send(w, r, *buffer)
 }
 
-// policy is the account's own policy, nil where it has none.
-func policy(judge *engine.Engine, account *quota.Account) *engine.Policy {
+// policy is what the account's own thresholds change, nil where it has none.
+func policy(account *quota.Account) *engine.Policy {
 	if len(account.Overrides.Thresholds) == 0 {
 		return nil
 	}
-	own := judge.Policy()
+	own := new(engine.Policy)
 	for i := range own.Thresholds {
-		if threshold, ok := account.Overrides.Thresholds[engine.Category(i).String()]; ok {
-			own.Thresholds[i] = threshold
-		}
+		own.Thresholds[i] = account.Overrides.Thresholds[engine.Category(i).String()]
 	}
-	return &own
+	return own
 }
 
 // buffers holds answers while they are written.

@@ -156,8 +156,8 @@ func probabilities(dst *map[string]float64, one bool) options.Option {
 		if err != nil {
 			return err
 		}
-		if _, ok := category(args[0]); !ok {
-			return d.Errf("%s: unknown category '%s'; the categories are %s", option, args[0], options.List(categories()))
+		if _, err := engine.ParseCategory(args[0]); err != nil {
+			return d.Errf("%s: %v", option, err)
 		}
 		if _, ok := (*dst)[args[0]]; ok {
 			return d.Errf("%s: category '%s' is given twice", option, args[0])

@@ -114,9 +114,9 @@ func (a *App) policy() (engine.Policy, error) {
 // byCategory puts values by category name where the engine has them.
 func byCategory(dst []float64, values map[string]float64, option string) error {
 	for name, value := range values {
-		category, ok := category(name)
-		if !ok {
-			return fmt.Errorf("%s: unknown category %q; the categories are %s", option, name, strings.Join(categories(), ", "))
+		category, err := engine.ParseCategory(name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", option, err)
 		}
 		if !(value > 0 && value <= 1) || option == "threshold" && value == 1 {
 			return fmt.Errorf("%s %s: %v is out of range; it must be greater than 0 and less than 1", option, name, value)
@@ -124,21 +124,6 @@ func byCategory(dst []float64, values map[string]float64, option string) error {
 		dst[category] = value
 	}
 	return nil
-}
-
-// categories are the names of the categories.
-func categories() []string {
-	names := make([]string, engine.NumCategories)
-	for i := range names {
-		names[i] = engine.Category(i).String()
-	}
-	return names
-}
-
-// category returns the category with a name.
-func category(name string) (engine.Category, bool) {
-	i := slices.Index(categories(), name)
-	return engine.Category(max(i, 0)), i >= 0
 }
 
 // resolve turns the declared accounts into what the gate takes. Placeholders of keys are replaced here, in memory alone.
@@ -158,9 +143,8 @@ func (a *App) resolve() (declared, error) {
 			return all, fmt.Errorf("account %q: tier %q is not configured; the tiers are %s", account.ID, tier, a.tierNames())
 		}
 		for name := range account.Thresholds {
-			if _, ok := category(name); !ok {
-				return all, fmt.Errorf("account %q: threshold: unknown category %q; the categories are %s",
-					account.ID, name, strings.Join(categories(), ", "))
+			if _, err := engine.ParseCategory(name); err != nil {
+				return all, fmt.Errorf("account %q: threshold: %w", account.ID, err)
 			}
 		}
 		all.accounts = append(all.accounts, quota.Account{

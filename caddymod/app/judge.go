@@ -7,23 +7,26 @@ import (
 	"fmt"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
 // loadEngine loads the guest classifier, the embedded model by default, and builds the judge.
 func (a *App) loadEngine(ctx caddy.Context) error {
-	var classifier engine.Classifier
-	if a.ClassifierRaw != nil {
-		module, err := ctx.LoadModule(a, "ClassifierRaw")
-		if err != nil {
-			return fmt.Errorf("loading the classifier: %w", err)
-		}
-		guest, ok := module.(engine.Classifier)
-		if !ok {
-			return fmt.Errorf("the module %T is not a classifier for moderation", module)
-		}
-		classifier = guest
+	if a.ClassifierRaw == nil {
+		a.ClassifierRaw = caddyconfig.JSONModuleObject(new(Embedded), "module", "embedded", nil)
+	}
+	module, err := ctx.LoadModule(a, "ClassifierRaw")
+	if err != nil {
+		return fmt.Errorf("loading the classifier: %w", err)
+	}
+	classifier, ok := module.(engine.Classifier)
+	if !ok {
+		return fmt.Errorf("the module %T is not a classifier for moderation", module)
+	}
+	if wrapped, ok := module.(interface{ Classifier() engine.Classifier }); ok {
+		classifier = wrapped.Classifier()
 	}
 	policy, err := a.policy()
 	if err != nil {
