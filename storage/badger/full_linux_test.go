@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package badger_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger"
+)
+
+// smallDisk returns a directory on a file system of its own.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill writes a file until the disk is full, and returns its name.
+func fill(t *testing.T, dir string) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		if _, err := f.Write(make([]byte, 1<<20)); errors.Is(err, unix.ENOSPC) {
+			return f.Name()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func smallOptions(dir string) badger.Options {
+	return badger.Options{Dir: filepath.Join(dir, "db"), MemTableSize: 8 << 20, MinFree: 32 << 20}
+}
+
+// TestFullDiskIsSurvived fills the disk under load. The process must not die of it (a fault in a memory map cannot be
+// recovered from), nobody may hang, nothing acknowledged may be lost, and room must be enough to go on.
+func TestFullDiskIsSurvived(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	disk := smallDisk(t)
+	s, err := badger.Open(smallOptions(disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var acknowledged, refused atomic.Int64
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c := crashCharge("a")
+				_, _, err := s.Take(ctx, c)
+				if err == nil {
+					err = s.Settle(ctx, c, quota.Outcome{})
+				}
+				switch {
+				case err == nil:
+					acknowledged.Add(1)
+				case errors.Is(err, storage.ErrUnavailable):
+					refused.Add(1)
+					time.Sleep(time.Millisecond)
+				default:
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wait := func(what string, of *atomic.Int64) {
+		t.Helper()
+		for before, i := of.Load(), 0; of.Load() < before+100; i++ {
+			if i > 10_000 {
+				t.Fatalf("no request is %s any more", what)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for range 2 {
+		wait("acknowledged", &acknowledged)
+		filler := fill(t, disk)
+		wait("refused", &refused)
+		err := s.CreateAccount(ctx, quota.Account{ID: "a"})
+		if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), disk) {
+			t.Errorf("creating an account on a full disk: %v", err)
+		}
+		if err := s.AppendFeedback(ctx, feedback.Record{ID: "1", Time: crashTime}, feedback.Bound{}); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("feedback on a full disk: %v", err)
+		}
+		// What is known is still answered.
+		if _, err := s.Counts(ctx, "a", crashTime, quota.PeriodOf(0, crashTime)); err != nil {
+			t.Errorf("counts on a full disk: %v", err)
+		}
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait("acknowledged", &acknowledged)
+	close(stop)
+	wg.Wait()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err = badger.Open(smallOptions(disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	stored, err := s.Counts(ctx, "a", crashTime, quota.PeriodOf(0, crashTime))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least := acknowledged.Load(); stored.Period < least || stored.Period > least+refused.Load() {
+		t.Fatalf("%d requests are stored, want %d to %d", stored.Period, least, least+refused.Load())
+	}
+}
+
+// TestOwnRecordsStopBeforeTheDiskIsFull fills the disk with the store's own records.
+func TestOwnRecordsStopBeforeTheDiskIsFull(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	disk := smallDisk(t)
+	s, err := badger.Open(smallOptions(disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := range 10_000 {
+				// Every text is another, or compression would make room.
+				var text [20_000]byte
+				rand.Read(text[:])
+				id := fmt.Sprintf("%d-%d", worker, i)
+				err := s.AppendFeedback(ctx, feedback.Record{ID: id, Time: crashTime, Account: "a", Text: hex.EncodeToString(text[:])}, feedback.Bound{})
+				if errors.Is(err, storage.ErrUnavailable) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				kept.Add(1)
+			}
+			t.Error("the disk is never full")
+		})
+	}
+	wg.Wait()
+	stored := int64(0)
+	for _, err := range s.Feedback(ctx, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored++
+	}
+	if stored != kept.Load() || stored < 100 {
+		t.Errorf("%d records are stored, %d were acknowledged", stored, kept.Load())
+	}
+	// Compaction may have made room meanwhile.
+	fill(t, disk)
+	// Closing now needs room that is not there: the directory stays locked, and its logs hold everything.
+	if err := s.Close(); !errors.Is(err, storage.ErrUnavailable) {
+		t.Fatalf("Close on a full disk: %v", err)
+	}
+	if _, err := badger.Open(smallOptions(disk)); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("Open on a full disk: %v", err)
+	}
+	moved := t.TempDir()
+	if err := os.CopyFS(moved, os.DirFS(filepath.Join(disk, "db"))); err != nil {
+		t.Fatal(err)
+	}
+	again := int64(0)
+	for _, err := range openDir(t, moved).Feedback(ctx, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		again++
+	}
+	if again != stored {
+		t.Errorf("a copy of the directory holds %d records of %d", again, stored)
+	}
+}
