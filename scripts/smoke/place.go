@@ -207,14 +207,17 @@ func (p *place) requestsMade(ctx context.Context, account string) (int64, error)
 		return 0, err
 	}
 	var usage struct {
-		CurrentPeriod struct {
-			RequestsMade *int64 `json:"requests_made"`
-		} `json:"current_period"`
+		Period struct {
+			Requests *int64 `json:"requests"`
+		} `json:"period"`
 	}
-	if err := json.Unmarshal([]byte(out), &usage); err != nil || usage.CurrentPeriod.RequestsMade == nil {
+	if err := json.Unmarshal([]byte(out), &usage); err != nil {
 		return 0, fmt.Errorf("usage of %s: %w: %s", account, err, out)
 	}
-	return *usage.CurrentPeriod.RequestsMade, nil
+	if usage.Period.Requests == nil {
+		return 0, fmt.Errorf("usage of %s has no period.requests: %s", account, out)
+	}
+	return *usage.Period.Requests, nil
 }
 
 // restart stops the server as an operator does and starts it again.

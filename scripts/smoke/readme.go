@@ -192,8 +192,8 @@ func pretty(text string) string {
 	return text
 }
 
-// differing are the parts that are allowed to differ between two runs: random ids and keys, instants, days, and the
-// decimals of probabilities.
+// differing are the parts that are allowed to differ between two runs: random ids and keys, instants, days, sizes, the model's
+// version and the decimals of probabilities.
 var differing = []struct {
 	pattern *regexp.Regexp
 	put     string
@@ -202,6 +202,8 @@ var differing = []struct {
 	{regexp.MustCompile(`mod_sk_\.\.\.`), "KEY"},
 	{regexp.MustCompile(`\bmod_[0-9A-Za-z]{20,}`), "MOD_ID"},
 	{regexp.MustCompile(`\bkey_[0-9A-Za-z]{16}`), "KEY_ID"},
+	{regexp.MustCompile(`\bfb_[0-9a-z]{20,}`), "FEEDBACK_ID"},
+	{regexp.MustCompile(`\blinear-\d+-[0-9a-f]{8}`), "MODEL"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?( ?(Z|UTC))?`), "INSTANT"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "DAY"},
 	{regexp.MustCompile(`(?m)^Date: .*$`), "Date: INSTANT"},
@@ -213,6 +215,8 @@ var differing = []struct {
 	{regexp.MustCompile(`w=\d+`), "w=N"},
 	{regexp.MustCompile(`(?mi)^(X-RateLimit-(Remaining|Reset)|Content-Length): \d+`), "$1: N"},
 	{regexp.MustCompile(`"requests_this_minute": \d+`), `"requests_this_minute": N`},
+	{regexp.MustCompile(`Requests in the minute \s*\d+`), "Requests in the minute N"},
+	{regexp.MustCompile(`Wrote \d+ bytes`), "Wrote N bytes"},
 }
 
 // canonical replaces what may differ and the space around lines.
