@@ -69,14 +69,19 @@ func (f *features) part(p *plan, part *part) (lexical, both, closest float32) {
 	return lexical, both, closest
 }
 
-// weigh scores the inputs of a window.
+// weigh scores the inputs of a window: a logistic regression with a small hidden layer beside it, which knows how the
+// inputs depend on each other. weights.go holds what engine/themes/fit found.
 func weigh(x *[numInputs]float32) float64 {
-	var sum float64
+	var sum float32
 	for i, v := range x {
-		sum += weights[i] * float64(v)
+		sum += linearWeights[i] * v
 	}
-	return sum
+	for u := range hiddenWeights {
+		var act float32
+		for i, v := range x {
+			act += hiddenWeights[u][i] * v
+		}
+		sum += outWeights[u] * float32(math.Tanh(float64(act)))
+	}
+	return float64(sum)
 }
-
-// weights were fitted by engine/themes/fit.
-var weights = [numInputs]float64{-6, 7}

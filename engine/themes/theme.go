@@ -215,7 +215,7 @@ type builder struct {
 
 // related is the cosine from which "A and B" names two sides of one thing (unions and strikes), so that either is enough;
 // below it both are needed (guns and children).
-const related = 0.30
+const related = 0.08
 
 // regroup decides what "and" means and drops groups of which nothing is left.
 func (b *builder) regroup(groups []group) []group {

@@ -124,12 +124,18 @@ next:
 	return hits
 }
 
-func (j *Judge) judgeOne(lex *lexicon.Lexicon, r *reading, theme string) Hit {
+// plan returns the theme taken apart, from the cache when it is there.
+func (j *Judge) plan(lex *lexicon.Lexicon, theme string) *plan {
 	p, ok := j.plans.GetIfPresent(theme)
 	if !ok {
 		p = prepare(lex, theme)
 		j.plans.Set(theme, p)
 	}
+	return p
+}
+
+func (j *Judge) judgeOne(lex *lexicon.Lexicon, r *reading, theme string) Hit {
+	p := j.plan(lex, theme)
 	hit := Hit{Theme: theme, Tokens: p.tokens}
 	score, matches := r.score(p, j.logit)
 	hit.Probability = sigmoid(score)
@@ -139,16 +145,20 @@ func (j *Judge) judgeOne(lex *lexicon.Lexicon, r *reading, theme string) Hit {
 	return hit
 }
 
-// Inputs returns what the scorer weighs for the best window of content, nil when no word of it says anything for the
-// theme. It exists for engine/themes/fit, which finds the weights; their number and meaning change between versions.
-func (j *Judge) Inputs(content, theme string) []float32 {
+// Inputs returns, for each theme, what the scorer weighs for the best window of content; nil where no word of it says
+// anything for the theme. It exists for engine/themes/fit, which finds the weights; the number and the meaning of the
+// inputs change between versions.
+func (j *Judge) Inputs(content string, wanted []string) [][]float32 {
 	lex := j.load()
 	r := getReading()
 	defer putReading(r)
 	r.read(lex, content)
-	p := prepare(lex, theme)
-	if score, _ := r.score(p, j.logit); score == noEvidence || len(p.slots) == 0 {
-		return nil
+	all := make([][]float32, len(wanted))
+	for i, theme := range wanted {
+		p := j.plan(lex, theme)
+		if score, _ := r.score(p, j.logit); score != noEvidence && len(p.slots) > 0 {
+			all[i] = append([]float32(nil), r.input[:]...)
+		}
 	}
-	return append([]float32(nil), r.input[:]...)
+	return all
 }
