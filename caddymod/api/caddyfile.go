@@ -40,7 +40,7 @@ func parseAPI(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 		h.Next() // the directive's name
 		var err error
 		if matcher, err = h.ExtractMatcherSet(); err != nil {
-			return nil, err
+			return nil, h.Errf("moderation_api: %v", err)
 		}
 	}
 	handler := new(API)

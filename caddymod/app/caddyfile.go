@@ -5,6 +5,7 @@ package app
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -65,18 +66,59 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
-	return options.Block(d, "moderation", map[string]options.Option{
+	r := reader{App: a}
+	if err := options.Block(d, "moderation", map[string]options.Option{
 		"storage":       {Read: a.readStorage},
 		"classifier":    {Read: a.readClassifier},
-		"key_prefix":    options.Text(&a.KeyPrefix, "<prefix>"),
+		"key_prefix":    {Read: a.readKeyPrefix},
 		"tier":          {Read: a.readTier, Repeat: true},
-		"threshold":     probabilities(&a.Thresholds, false),
-		"reject_level":  probabilities(&a.RejectLevels, true),
+		"threshold":     r.probabilities(&a.Thresholds, false),
+		"reject_level":  r.probabilities(&a.RejectLevels, true),
 		"feedback":      {Read: a.Feedback.read},
 		"demo":          options.Switch(&a.Demo),
 		"start_timeout": options.Duration(&a.StartTimeout),
-		"account":       {Read: a.readAccount, Repeat: true},
+		"account":       {Read: r.readAccount, Repeat: true},
+	}); err != nil {
+		return err
+	}
+	for _, check := range r.checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reader reads options that can only be checked when all others are read, too.
+type reader struct {
+	*App
+	checks []func() error
+}
+
+// later checks something when the block is read; an error names the place where the dispenser is now.
+func (r *reader) later(d *caddyfile.Dispenser, check func() error) {
+	here := *d
+	r.checks = append(r.checks, func() error {
+		if err := check(); err != nil {
+			return here.Err(plain(err))
+		}
+		return nil
 	})
+}
+
+// plain is the text of an error without the gate's mark of invalid arguments.
+func plain(err error) string {
+	return strings.ReplaceAll(err.Error(), quota.ErrInvalid.Error()+": ", "")
+}
+
+func (a *App) readKeyPrefix(d *caddyfile.Dispenser) error {
+	if err := options.Text(&a.KeyPrefix, "<prefix>").Read(d); err != nil {
+		return err
+	}
+	if err := quota.ValidatePrefix(a.KeyPrefix); err != nil {
+		return d.Err(plain(err))
+	}
+	return nil
 }
 
 func (a *App) readStorage(d *caddyfile.Dispenser) error {
@@ -141,6 +183,9 @@ func (a *App) readTier(d *caddyfile.Dispenser) error {
 	if limits.RequestsPerMinute, err = options.ParseWhole(d, "tier "+name+": per_minute", args[2]); err != nil {
 		return err
 	}
+	if err := quota.ValidateTiers(map[string]quota.Limits{name: limits}); err != nil {
+		return d.Err(plain(err))
+	}
 	if a.Tiers == nil {
 		a.Tiers = map[string]quota.Limits{}
 	}
@@ -149,7 +194,7 @@ func (a *App) readTier(d *caddyfile.Dispenser) error {
 }
 
 // probabilities is an option "<category> <probability>". One may be allowed, as the largest.
-func probabilities(dst *map[string]float64, one bool) options.Option {
+func (r *reader) probabilities(dst *map[string]float64, one bool) options.Option {
 	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
 		option := d.Val()
 		args, err := options.Args(d, "<category> <probability>")
@@ -173,6 +218,10 @@ func probabilities(dst *map[string]float64, one bool) options.Option {
 			*dst = map[string]float64{}
 		}
 		(*dst)[args[0]] = value
+		r.later(d, func() error {
+			_, err := r.policy()
+			return err
+		})
 		return nil
 	}}
 }
@@ -184,24 +233,26 @@ func (f *FeedbackBounds) read(d *caddyfile.Dispenser) error {
 	})
 }
 
-func (a *App) readAccount(d *caddyfile.Dispenser) error {
+func (r *reader) readAccount(d *caddyfile.Dispenser) error {
 	args, err := options.ArgsBeforeBlock(d, "<id>")
 	if err != nil {
 		return err
 	}
 	account := Account{ID: args[0]}
-	for _, other := range a.Accounts {
+	for _, other := range r.Accounts {
 		if other.ID == account.ID {
 			return d.Errf("account '%s' is declared twice", account.ID)
 		}
 	}
+	here := *d
+	r.later(d, func() error { return r.checkTier(account.ID, account.Tier) })
 	status := ""
 	if err := options.Block(d, "account "+account.ID, map[string]options.Option{
 		"name":                options.Text(&account.Name, "<text>"),
 		"tier":                options.Text(&account.Tier, "<name>"),
 		"status":              options.Text(&status, "<status>"),
 		"anchor_day":          {Read: account.readAnchorDay},
-		"threshold":           probabilities(&account.Thresholds, false),
+		"threshold":           r.probabilities(&account.Thresholds, false),
 		"requests_per_month":  options.Whole(&account.RequestsPerMonth, "<number>"),
 		"requests_per_minute": options.Whole(&account.RequestsPerMinute, "<number>"),
 		"key":                 {Read: account.readKey, Repeat: true},
@@ -209,7 +260,10 @@ func (a *App) readAccount(d *caddyfile.Dispenser) error {
 		return err
 	}
 	account.Status = quota.Status(status)
-	a.Accounts = append(a.Accounts, account)
+	if err := account.check(); err != nil {
+		return here.Err(plain(err))
+	}
+	r.Accounts = append(r.Accounts, account)
 	return nil
 }
 

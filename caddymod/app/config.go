@@ -108,7 +108,7 @@ func (a *App) policy() (engine.Policy, error) {
 	if err := byCategory(policy.RejectLevels[:], a.RejectLevels, "reject_level"); err != nil {
 		return policy, err
 	}
-	return policy, nil
+	return policy, policy.Validate()
 }
 
 // byCategory puts values by category name where the engine has them.
@@ -138,23 +138,15 @@ func (a *App) resolve() (declared, error) {
 			return all, fmt.Errorf("account %q is declared twice", account.ID)
 		}
 		seen[account.ID] = true
-		tier := cmp.Or(account.Tier, quota.DefaultTier)
-		if _, ok := a.Tiers[tier]; !ok {
-			return all, fmt.Errorf("account %q: tier %q is not configured; the tiers are %s", account.ID, tier, a.tierNames())
+		if err := a.checkTier(account.ID, account.Tier); err != nil {
+			return all, err
 		}
-		for name := range account.Thresholds {
-			if _, err := engine.ParseCategory(name); err != nil {
-				return all, fmt.Errorf("account %q: threshold: %w", account.ID, err)
-			}
+		if err := account.check(); err != nil {
+			return all, err
 		}
-		all.accounts = append(all.accounts, quota.Account{
-			ID: account.ID, Name: account.Name, Tier: tier, Status: cmp.Or(account.Status, quota.Active), AnchorDay: account.AnchorDay,
-			Overrides: quota.Overrides{
-				RequestsPerMonth: account.RequestsPerMonth, RequestsPerMinute: account.RequestsPerMinute,
-				Thresholds: account.Thresholds,
-			},
-			Created: now, Updated: now, Declared: true,
-		})
+		declared := account.declare()
+		declared.Created, declared.Updated = now, now
+		all.accounts = append(all.accounts, declared)
 		for i, key := range account.Keys {
 			resolved, err := key.resolve(replacer)
 			if err != nil {
@@ -171,9 +163,44 @@ func (a *App) resolve() (declared, error) {
 	return all, nil
 }
 
-// tierNames lists the configured tiers for an error.
-func (a *App) tierNames() string {
-	return strings.Join(slices.Sorted(maps.Keys(a.Tiers)), ", ")
+// checkTier says whether an account can be on a tier; empty is the default one.
+func (a *App) checkTier(account, tier string) error {
+	tiers := a.Tiers
+	if len(tiers) == 0 {
+		tiers = quota.DefaultTiers()
+	}
+	if _, ok := tiers[cmp.Or(tier, quota.DefaultTier)]; ok {
+		return nil
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(tiers)), ", ")
+	if tier == "" {
+		return fmt.Errorf("account %s: it names no tier, and the default tier %s is not configured; the tiers are %s", account, quota.DefaultTier, names)
+	}
+	return fmt.Errorf("account %s: tier %s is not configured; the tiers are %s", account, tier, names)
+}
+
+// declare returns the account as the gate takes it.
+func (a Account) declare() quota.Account {
+	return quota.Account{
+		ID: a.ID, Name: a.Name, Tier: cmp.Or(a.Tier, quota.DefaultTier), Status: cmp.Or(a.Status, quota.Active), AnchorDay: a.AnchorDay,
+		Overrides: quota.Overrides{RequestsPerMonth: a.RequestsPerMonth, RequestsPerMinute: a.RequestsPerMinute, Thresholds: a.Thresholds},
+		Declared:  true,
+	}
+}
+
+// check says whether the account, but for its tier and its keys, can be declared.
+func (a Account) check() error {
+	for name := range a.Thresholds {
+		if _, err := engine.ParseCategory(name); err != nil {
+			return fmt.Errorf("account %s: threshold: %w", a.ID, err)
+		}
+	}
+	alone := a.declare()
+	// A gate checks what the configuration declares without touching its store.
+	_, err := quota.New(quota.Options{
+		Store: struct{ quota.Store }{}, Accounts: []quota.Account{alone}, Tiers: map[string]quota.Limits{alone.Tier: {}},
+	})
+	return err
 }
 
 // resolve finds the hash of the key. No error of it carries the key.
