@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
-// subject is a server under test: a configuration, a database and a key for an account without limits, in a temporary
-// folder.
+// subject is a server under test: a configuration, a database and a key for an account with limits that no load
+// reaches, in a temporary folder.
 type subject struct {
 	Address string // of the site
 	Admin   string // of the admin endpoint
@@ -67,13 +67,13 @@ func newSubject(caddy string) (*subject, error) {
 	moderation {
 		storage badger %q
 		demo off
-		tier unlimited 0 0
+		tier load 1000000000000 1000000000000
 		feedback {
 			max_records_per_day 0
 			max_bytes_per_day 0
 		}
 		account load {
-			tier unlimited
+			tier load
 			key {env.LOAD_KEY}
 		}
 	}
