@@ -58,7 +58,7 @@ func fill(t *testing.T, dir string) string {
 }
 
 func smallOptions(dir string) badger.Options {
-	return badger.Options{Dir: filepath.Join(dir, "db"), MemTableSize: 8 << 20, MinFree: 32 << 20}
+	return badger.Options{Dir: filepath.Join(dir, "db"), MemTableSize: 8 << 20, MinFree: 44 << 20}
 }
 
 // TestFullDiskIsSurvived fills the disk under load. The process must not die of it (a fault in a memory map cannot be
