@@ -93,6 +93,7 @@ func load(t testing.TB, config string) {
 		t.Fatalf("loading: %v", err)
 	}
 	t.Cleanup(func() {
+		client.CloseIdleConnections() // they lead to a server that will be gone
 		if err := caddy.Stop(); err != nil {
 			t.Errorf("stopping: %v", err)
 		}
@@ -117,9 +118,19 @@ type reply struct {
 // call sends a request; headers are pairs of names and values.
 func call(t testing.TB, method, url, key string, body io.Reader, headers ...string) reply {
 	t.Helper()
-	request, err := http.NewRequest(method, url, body)
+	got, err := try(t, method, url, key, body, headers...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return got
+}
+
+// try is call for tests in which a connection may break.
+func try(t testing.TB, method, url, key string, body io.Reader, headers ...string) (reply, error) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, body)
+	if err != nil {
+		return reply{}, err
 	}
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
@@ -129,16 +140,16 @@ func call(t testing.TB, method, url, key string, body io.Reader, headers ...stri
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		return reply{}, err
 	}
 	defer response.Body.Close()
 	received, err := io.ReadAll(response.Body)
 	if err != nil {
-		t.Fatal(err)
+		return reply{}, err
 	}
 	got := reply{response.StatusCode, response.Header, received}
 	checkAnswer(t, method, request.URL.Path, got)
-	return got
+	return got, nil
 }
 
 // moderate asks for a verdict on a JSON body.
@@ -159,11 +170,21 @@ func (r reply) decodeJSON(t testing.TB, into any) {
 // TestServesText is the shortest way through the whole service.
 func TestServesText(t *testing.T) {
 	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
-	got := moderate(t, acmeKey, `{"content":"You are a wonderful person."}`)
-	if got.status != http.StatusOK {
-		t.Fatalf("%d %s", got.status, got.body)
+	got := moderate(t, acmeKey, `{"content":"I will find you and kill you, you worthless piece of shit."}`)
+	var result struct {
+		Status, Content string
+		Result          struct {
+			Flagged        bool
+			Categories     map[string]struct{ Flagged bool }
+			Recommendation string
+		}
 	}
-	t.Logf("%s %v", got.body, got.header)
-	got = call(t, http.MethodGet, base+"/v1/usage", smallKey, nil)
-	t.Logf("%s %v", got.body, got.header)
+	got.decodeJSON(t, &result)
+	if got.status != http.StatusOK || result.Status != "completed" || !result.Result.Flagged || len(result.Result.Categories) != 5 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	// An account without limits is told of none.
+	if got.header.Get("RateLimit") != "" || got.header.Get("X-RateLimit-Limit") != "" {
+		t.Errorf("%v", got.header)
+	}
 }

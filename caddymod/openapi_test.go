@@ -34,7 +34,7 @@ var theContract = sync.OnceValue(func() *contract {
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
-	if err := compiler.AddResource("openapi.json", document); err != nil {
+	if err := compiler.AddResource("https://moderation.example/openapi.json", document); err != nil {
 		panic(err)
 	}
 	return &contract{document: document.(map[string]any), compiler: compiler, schemas: map[string]*jsonschema.Schema{}}
@@ -72,7 +72,7 @@ func (c *contract) validate(pointer string, body []byte) error {
 	schema := c.schemas[pointer]
 	if schema == nil {
 		// In a fragment the escapes of a JSON pointer stand in an address.
-		compiled, err := c.compiler.Compile("openapi.json#" + strings.ReplaceAll(pointer, "+", "%2B"))
+		compiled, err := c.compiler.Compile("https://moderation.example/openapi.json#" + strings.ReplaceAll(pointer, "+", "%2B"))
 		if err != nil {
 			return err
 		}

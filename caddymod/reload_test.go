@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caddymod_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// TestReloadUnderLoad reloads in a loop while clients ask: no request fails, no count is lost, no goroutine stays.
+//
+// Caddy closes idle connections, and those that wait to be accepted, when it replaces a server. That happens before a
+// request on them is read: the clients send it again, and a request that was lost after it was counted would be seen in the
+// counts.
+func TestReloadUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	config := func(i int) string {
+		return siteConfig(dir, fmt.Sprintf("tier counted 0 0\n\t\tthreshold hate 0.%d", 50+i), "moderation_api")
+	}
+	load(t, config(0))
+	key := newKey(t, quota.Account{ID: "counted", Tier: "counted"})
+	settled := func() int {
+		client.CloseIdleConnections()
+		time.Sleep(200 * time.Millisecond)
+		return runtime.NumGoroutine()
+	}
+	// One reload before the first count: what Caddy starts lazily is running then.
+	if err := caddy.Load(adapt(t, config(1)), true); err != nil {
+		t.Fatal(err)
+	}
+	before := settled()
+
+	stop := make(chan struct{})
+	var served, broken atomic.Int64
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				got, err := try(t, http.MethodPost, base+"/v1/moderate/text", key, strings.NewReader(`{"content":"a text"}`), "Content-Type", "application/json")
+				switch {
+				case err != nil:
+					broken.Add(1)
+				case got.status == http.StatusOK:
+					served.Add(1)
+				default:
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		if err := caddy.Load(adapt(t, config(2+i)), true); err != nil {
+			t.Errorf("reload %d: %v", i, err)
+		}
+		time.Sleep(20 * time.Millisecond) // long enough for the clients to use the new server
+	}
+	close(stop)
+	group.Wait()
+	usage, err := services(t).Gate.Usage(t.Context(), "counted")
+	if err != nil || usage.Counts.Period != served.Load() {
+		t.Errorf("%d served, %d counted, %v", served.Load(), usage.Counts.Period, err)
+	}
+	t.Logf("%d served over 20 reloads, %d connections broken before a request was read", served.Load(), broken.Load())
+
+	deadline := time.Now().Add(10 * time.Second)
+	after := settled()
+	for after > before+5 && time.Now().Before(deadline) {
+		after = settled()
+	}
+	if after > before+5 {
+		t.Errorf("%d goroutines before, %d after", before, after)
+	}
+}
+
+// TestInvalidReloadKeepsTheStore loads configurations that fail at different times; the running one goes on.
+func TestInvalidReloadKeepsTheStore(t *testing.T) {
+	dir := t.TempDir()
+	good := siteConfig(dir, "", "moderation_api")
+	load(t, good)
+	adapted := string(adapt(t, good))
+	missing := filepath.Join(dir, "missing.model")
+	for name, broken := range map[string]string{
+		"a wrong threshold":           strings.Replace(adapted, `"storage"`, `"thresholds":{"hate":3},"storage"`, 1),
+		"an unknown category":         strings.Replace(adapted, `"storage"`, `"thresholds":{"spam":0.5},"storage"`, 1),
+		"a missing model":             strings.Replace(adapted, `"storage"`, `"classifier":{"module":"embedded","model":"`+missing+`"},"storage"`, 1),
+		"an unknown member":           strings.Replace(adapted, `"storage"`, `"storrage":1,"storage"`, 1),
+		"an address in use":           strings.Replace(adapted, `":9080"`, `":9080",":9081",":9081"`, 1),
+		"a directory no-one can make": strings.Replace(adapted, dir, filepath.Join(os.Args[0], "data"), 1),
+		"another app that fails":      strings.Replace(adapted, `"apps":{`, `"apps":{"tls":{"certificates":{"load_files":[{"certificate":"/x","key":"/y"}]}},`, 1),
+	} {
+		if broken == adapted {
+			t.Fatalf("%s: the configuration was not changed", name)
+		}
+		if err := caddy.Load([]byte(broken), true); err == nil {
+			t.Errorf("%s: loaded", name)
+		}
+		if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusOK {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+}
+
+// TestValidateBesideTheServer provisions and gives up configurations while the store is open, as caddy validate does.
+func TestValidateBesideTheServer(t *testing.T) {
+	dir := t.TempDir()
+	load(t, siteConfig(dir, "", "moderation_api"))
+	for range 3 {
+		config := new(caddy.Config)
+		if err := json.Unmarshal(adapt(t, siteConfig(dir, "demo off", "moderation_api")), config); err != nil {
+			t.Fatal(err)
+		}
+		if err := caddy.Validate(config); err != nil {
+			t.Fatal(err)
+		}
+		if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusOK {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	}
+}
+
+// TestOneDirectoryInManySpellings reloads with the same directory written in other ways: it is one store.
+func TestOneDirectoryInManySpellings(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "data")
+	link := filepath.Join(parent, "link")
+	if err := os.Symlink(parent, link); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	t.Setenv("MODERATION_TEST_DIR", dir)
+	t.Chdir(parent)
+	load(t, siteConfig(dir, "", "moderation_api"))
+	key := newKey(t, quota.Account{ID: "spelled", Tier: "unlimited"})
+	for i, spelling := range []string{dir + "/", "./data", parent + "//x/../data", filepath.Join(link, "data"), "{env.MODERATION_TEST_DIR}"} {
+		if err := caddy.Load(adapt(t, siteConfig(spelling, "", "moderation_api")), true); err != nil {
+			t.Fatalf("%s: %v", spelling, err)
+		}
+		if got := usageOf(t, key); got.CurrentPeriod.Made != int64(i+1) {
+			t.Errorf("%s: %d made, want %d", spelling, got.CurrentPeriod.Made, i+1)
+		}
+	}
+}
+
+// TestDirectoryCanBeChanged reloads with another directory: the old store is let go of, and can be taken again.
+func TestDirectoryCanBeChanged(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	load(t, siteConfig(first, "", "moderation_api"))
+	key := newKey(t, quota.Account{ID: "moving", Tier: "unlimited"})
+	for _, step := range []struct {
+		dir    string
+		status int
+	}{{second, 401}, {first, 200}, {second, 401}} {
+		if err := caddy.Load(adapt(t, siteConfig(step.dir, "", "moderation_api")), true); err != nil {
+			t.Fatal(err)
+		}
+		if got := moderate(t, key, `{"content":"text"}`); got.status != step.status {
+			t.Errorf("%d %s, want %d", got.status, got.body, step.status)
+		}
+	}
+}
+
+// TestReloadChangesPolicyAndTiers takes what a new configuration says at once.
+func TestReloadChangesPolicyAndTiers(t *testing.T) {
+	dir := t.TempDir()
+	load(t, siteConfig(dir, "tier changing 1 0", "moderation_api"))
+	key := newKey(t, quota.Account{ID: "changing", Tier: "changing"})
+	for _, want := range []int{200, 402} {
+		if got := moderate(t, key, `{"content":"text"}`); got.status != want {
+			t.Fatalf("%d, want %d", got.status, want)
+		}
+	}
+	if err := caddy.Load(adapt(t, siteConfig(dir, "tier changing 2 0", "moderation_api")), true); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{200, 402} {
+		if got := moderate(t, key, `{"content":"text"}`); got.status != want {
+			t.Fatalf("%d, want %d", got.status, want)
+		}
+	}
+	if err := caddy.Load(adapt(t, siteConfig(dir, "", "moderation_api")), true); err != nil {
+		t.Fatal(err)
+	}
+	if got := moderate(t, key, `{"content":"text"}`); got.status != http.StatusServiceUnavailable || problemOf(t, got).Code != "tier_not_configured" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
