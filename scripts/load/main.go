@@ -6,6 +6,7 @@
 //
 //	go run ./scripts/load compare [-rounds 5] [-time 2s] [-connections 32] [-profile DIR]
 //	go run ./scripts/load kill    [-rounds 10] [-connections 32] [-caddy ./caddy]
+//	go run ./scripts/load reload  [-rounds 20] [-connections 8] [-caddy ./caddy]
 //	go run ./scripts/load start   [-rounds 10] [-caddy ./caddy]
 //
 // compare runs one Caddy process that serves two handlers: moderation_text with everything on (key, limits, durable
@@ -15,6 +16,9 @@
 //
 // kill loads a server, kills it (SIGKILL) at a random moment, starts it again on the same data and compares what was
 // acknowledged with what is stored, for counted requests and for feedback.
+//
+// reload reloads the configuration of a loaded server again and again: every answer must be 200, every acknowledged
+// request must be counted, and no goroutine may stay behind.
 //
 // start measures the time from the start of the process to the first accepted connection, and the memory when idle.
 //
@@ -38,7 +42,7 @@ import (
 )
 
 func main() {
-	modes := map[string]func(context.Context, []string) error{"compare": compare, "kill": kill, "start": start}
+	modes := map[string]func(context.Context, []string) error{"compare": compare, "kill": kill, "reload": reload, "start": start}
 	name := ""
 	if len(os.Args) > 1 {
 		name = os.Args[1]
@@ -50,7 +54,7 @@ func main() {
 	}
 	mode, ok := modes[name]
 	if !ok {
-		fmt.Fprintln(os.Stderr, "use: load compare|kill|start [flags]; -h after the mode lists its flags")
+		fmt.Fprintln(os.Stderr, "use: load compare|kill|reload|start [flags]; -h after the mode lists its flags")
 		os.Exit(2)
 	}
 	runtime.GOMAXPROCS(1)
