@@ -52,6 +52,7 @@ func check(ctx context.Context, caddy string, update bool) error {
 		{"the README's commands print what it shows", func(ctx context.Context) error { return place.runReadme(ctx, update) }},
 		{"a restart shows no key and keeps the counts", place.restart},
 		{"kill -9 loses nothing that was acknowledged", place.kill},
+		{"the README's links lead somewhere", func(context.Context) error { return checkLinks() }},
 	}
 	for _, step := range steps {
 		if err := step.do(ctx); err != nil {

@@ -33,6 +33,28 @@ func (r readme) write() error {
 	return os.WriteFile(readmeFile, []byte(strings.Join(r, "\n")), 0o644)
 }
 
+var linkPattern = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+
+// checkLinks checks that what the README links to in this repository is there.
+func checkLinks() error {
+	document, err := readReadme()
+	if err != nil {
+		return err
+	}
+	var dead []error
+	for i, line := range document {
+		for _, link := range linkPattern.FindAllStringSubmatch(line, -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(link[1]); err != nil {
+				dead = append(dead, fmt.Errorf("%s:%d: %w", readmeFile, i+1, err))
+			}
+		}
+	}
+	return errors.Join(dead...)
+}
+
 // noticeMark stands before the block that shows what the first start prints.
 const noticeMark = "<!-- smoke: first start -->"
 
