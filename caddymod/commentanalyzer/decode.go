@@ -113,7 +113,10 @@ func (request *suggestScoreRequest) check() (*suggestion, *failure) {
 	if wanted.context, failed = conversationOf(request.Context); failed != nil {
 		return nil, failed
 	}
-	return wanted, found.failure()
+	if failed = found.failure(); failed != nil {
+		return nil, failed
+	}
+	return wanted, nil
 }
 
 // comment returns the text that is scored.

@@ -150,6 +150,9 @@ func (f *failure) details(id string) []any {
 // writeProblem answers with a problem in this interface's envelope.
 func writeProblem(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
 	f := failure{code: p.Code, message: p.Error(), violations: p.Errors}
+	if p.Code == problem.MissingKey {
+		f.message = "Send the API key in the header Authorization: Bearer <API key> or X-Goog-Api-Key, or as the query parameter key."
+	}
 	switch p.Code.Status() {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		f.errorType = invalidRequest

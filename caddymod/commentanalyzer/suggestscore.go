@@ -221,7 +221,6 @@ func boundReached(w http.ResponseWriter, now time.Time, bound feedback.Bound) *f
 	return &failure{
 		code:       problem.FeedbackBoundReached,
 		message:    "The account has stored as much feedback as it may on one day. Nothing was stored. The next day starts at 00:00 UTC.",
-		errorType:  invalidRequest,
 		retryAfter: wait,
 		metadata:   boundMetadata(bound),
 	}
