@@ -94,7 +94,8 @@ type Counters interface {
 	Take(ctx context.Context, charge Charge) (Counts, Window, error)
 	// Settle records how an admitted call ended. When it returns nil, the charge and the outcome survive the death of
 	// the process. Every admitted call is settled once, before its caller is answered. The outcome is recorded even when ctx is
-	// already done; ctx only ends the wait.
+	// already done; ctx only ends the wait. When the store fails, the call is given back like one that is refunded, as far as
+	// the store can: its caller is told that it failed.
 	Settle(ctx context.Context, charge Charge, outcome Outcome) error
 	// Counts returns the counts in the windows that hold now.
 	Counts(ctx context.Context, account string, now time.Time, period Period) (Counts, error)

@@ -14,7 +14,6 @@
 package badger
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -51,14 +50,15 @@ type Options struct {
 	// Logger receives what the database has to say. Default: nothing is logged.
 	Logger *zap.Logger
 	// MemTableSize is the size in bytes of the table in memory that takes new records, and of its log on the disk. Up to three are held.
-	// Larger ones are written out less often. Default 16 MiB, at least 8 MiB.
+	// Larger ones are written out less often. Default and least: 8 MiB.
 	MemTableSize int64
 	// BlockCacheSize is how many bytes of blocks read from the disk are kept in memory. Default 8 MiB.
 	BlockCacheSize int64
 	// CacheSize is how many accounts, and how many keys, are kept ready in memory. Default 10,000.
 	CacheSize int
-	// MinFree is how many bytes of the file system are left free: with less, nothing is written. Below 128 MiB, the
-	// default, a compaction that is under way may still hit the end of the disk, which ends the process.
+	// MinFree is how many bytes of the file system are left free: with less, nothing is written. Default: eight times
+	// MemTableSize. With less than that a compaction that is under way may still hit the end of the disk, which ends the
+	// process.
 	MinFree int64
 }
 
@@ -110,7 +110,7 @@ func open(dir string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
-	o.MemTableSize = max(cmp.Or(o.MemTableSize, 16<<20), 8<<20)
+	o.MemTableSize = max(o.MemTableSize, 8<<20)
 	if o.BlockCacheSize <= 0 {
 		o.BlockCacheSize = 8 << 20
 	}
@@ -118,7 +118,7 @@ func open(dir string, o Options) (*Store, error) {
 		o.CacheSize = 10_000
 	}
 	if o.MinFree <= 0 {
-		o.MinFree = 128 << 20
+		o.MinFree = 8 * o.MemTableSize
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("badger storage: %w", err)
@@ -138,7 +138,7 @@ func open(dir string, o Options) (*Store, error) {
 	}
 	s.accounts = otter.Must(&otter.Options[string, *quota.Account]{MaximumSize: o.CacheSize})
 	s.keys = otter.Must(&otter.Options[quota.Hash, *quota.Key]{MaximumSize: o.CacheSize})
-	s.syncer.start(s.sync)
+	s.syncer.start(s.sync, s.logger)
 	s.counters.start(s)
 	s.garbage.Go(s.collectGarbage)
 	return s, nil

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 const (
@@ -40,6 +41,7 @@ type counters struct {
 
 	// committing is held while a batch is on its way to the database.
 	committing sync.Mutex
+	failing    bool // whether the last commit failed; guarded by committing
 	wake       chan struct{}
 	ended      chan error
 
@@ -225,7 +227,36 @@ func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.O
 	if err != nil || b == nil {
 		return err
 	}
-	return b.wait(ctx)
+	err = b.wait(ctx)
+	if errors.Is(err, storage.ErrUnavailable) {
+		s.giveBack(charge, outcome)
+	}
+	return err
+}
+
+// giveBack takes a charge and its outcome back in memory, because the caller will be told that the call failed. What was given back
+// reaches the database with a later batch.
+func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) {
+	t := s.counters.lock(charge.Account)
+	defer t.mu.Unlock()
+	_, day, period, err := s.windows(t, charge.Now, charge.Period)
+	if err != nil || s.counters.changed(t) != nil {
+		return // closed meanwhile
+	}
+	if !outcome.Refund {
+		refund(charge, day, period)
+	}
+	for _, category := range outcome.Flagged {
+		period.flagged[category]--
+	}
+	day.dirty, period.dirty = true, true
+}
+
+// refund gives the day's and the period's requests back.
+func refund(charge quota.Charge, day *window, period *period) {
+	day.count = max(day.count-charge.Requests, 0)
+	period.count = max(period.count-charge.Requests, 0)
+	day.dirty, period.dirty = true, true
 }
 
 // settle changes the tally and returns the batch to wait for, if any.
@@ -241,9 +272,7 @@ func (s *Store) settle(charge quota.Charge, outcome quota.Outcome) (*batch, erro
 			return nil, err
 		}
 		if outcome.Refund {
-			day.count = max(day.count-charge.Requests, 0)
-			period.count = max(period.count-charge.Requests, 0)
-			day.dirty = true
+			refund(charge, day, period)
 		}
 		if len(outcome.Flagged) > 0 && period.flagged == nil {
 			period.flagged = make(map[string]int64)
@@ -325,7 +354,9 @@ func (s *Store) Flagged(ctx context.Context, account string, p quota.Period) (ma
 	}
 	flagged := make(map[string]int64, len(period.flagged))
 	for category, count := range period.flagged {
-		flagged[category] = count
+		if count > 0 {
+			flagged[category] = count
+		}
 	}
 	return flagged, nil
 }
@@ -399,6 +430,7 @@ func (c *counters) commit(scratch *scratch) error {
 	} else {
 		c.store.syncer.dirty.Store(true)
 	}
+	c.report(b.err)
 	scratch.keep(entries, buf)
 	close(b.done)
 	return b.err
@@ -415,7 +447,6 @@ func (s *scratch) keep(entries []*badger.Entry, buf []byte) {
 
 // failed puts the tallies of a batch back on the list.
 func (c *counters) failed(b *batch) {
-	c.store.logger.Error("counts could not be written; they are kept in memory and tried again", zap.Error(b.err))
 	for _, t := range b.tallies {
 		t.mu.Lock()
 		if !t.gone {
@@ -429,6 +460,19 @@ func (c *counters) failed(b *batch) {
 		}
 		t.mu.Unlock()
 	}
+}
+
+// report logs when commits begin to fail and when they succeed again, and not each of thousands.
+func (c *counters) report(err error) {
+	if failing := err != nil; failing == c.failing {
+		return
+	}
+	c.failing = err != nil
+	if c.failing {
+		c.store.logger.Error("counts cannot be written; they are kept in memory and tried again", zap.Error(err))
+		return
+	}
+	c.store.logger.Info("counts are written again")
 }
 
 // writeEntries writes records in as few transactions as they fit in.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // syncInterval is how often commits that nobody waits for are synced: the most that power loss can take of the counts.
@@ -17,9 +19,10 @@ const syncInterval = time.Second
 
 // syncer tells the kernel to write to the disk, once for everybody who waits.
 type syncer struct {
-	run   func() error
-	wake  chan struct{}
-	ended chan error
+	run    func() error
+	logger *zap.Logger
+	wake   chan struct{}
+	ended  chan error
 	// dirty says that something was committed since the last sync.
 	dirty atomic.Bool
 
@@ -39,8 +42,8 @@ func (r *round) wait() error {
 	return r.err
 }
 
-func (s *syncer) start(run func() error) {
-	s.run = run
+func (s *syncer) start(run func() error, logger *zap.Logger) {
+	s.run, s.logger = run, logger
 	s.wake = make(chan struct{}, 1)
 	s.ended = make(chan error)
 	s.next = &round{done: make(chan struct{})}
@@ -77,8 +80,10 @@ func (s *syncer) loop() {
 			}
 		case <-ticker.C:
 			if s.dirty.Load() {
-				// Who waits for nothing needs no answer; the next round tries again.
-				_ = s.round()
+				// Nobody waits for an answer; the next round tries again.
+				if err := s.round(); err != nil {
+					s.logger.Error("counts cannot be synced; power loss would take them", zap.Error(err))
+				}
 			}
 		}
 	}
