@@ -234,8 +234,8 @@ func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.O
 	return err
 }
 
-// giveBack takes a charge and its outcome back in memory, because the caller will be told that the call failed. What was given back
-// reaches the database with a later batch.
+// giveBack takes a charge and its outcome back in memory, because the caller will be told that the call failed. It reaches
+// the database with a later batch.
 func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) {
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()
@@ -247,7 +247,10 @@ func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) {
 		refund(charge, day, period)
 	}
 	for _, category := range outcome.Flagged {
-		period.flagged[category]--
+		// The account may have been deleted meanwhile, and its counts with it.
+		if period.flagged[category] > 0 {
+			period.flagged[category]--
+		}
 	}
 	day.dirty, period.dirty = true, true
 }

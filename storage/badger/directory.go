@@ -143,6 +143,20 @@ func (s *Store) deleteAccount(id string) (*round, error) {
 	// The tally stays locked until the database is clear: who asks for it meanwhile must not read old counts.
 	t := s.counters.lock(id)
 	defer t.mu.Unlock()
+	r, err := s.deleteRecords(id)
+	if err != nil {
+		// The account is still there, and so are its counts in memory: they go back to where they were.
+		t.redirty()
+		_ = s.counters.changed(t) // fails only when the store is closed
+		return nil, err
+	}
+	s.counters.remove(t)
+	s.accounts.Invalidate(id)
+	return r, nil
+}
+
+// deleteRecords removes everything of an account but its feedback.
+func (s *Store) deleteRecords(id string) (*round, error) {
 	if err := s.deleteKeys(id); err != nil {
 		return nil, err
 	}
@@ -151,13 +165,7 @@ func (s *Store) deleteAccount(id string) (*round, error) {
 			return nil, err
 		}
 	}
-	r, err := s.change(func(txn *badger.Txn) error { return txn.Delete(accountKey(id)) })
-	if err != nil {
-		return nil, err
-	}
-	s.counters.remove(t)
-	s.accounts.Invalidate(id)
-	return r, nil
+	return s.change(func(txn *badger.Txn) error { return txn.Delete(accountKey(id)) })
 }
 
 // deleteKeys removes the keys of an account, a transaction each: they belong together, and there are few.
