@@ -6,14 +6,16 @@ package themes
 import "math"
 
 // numInputs is the number of inputs of the scorer.
-const numInputs = 18
+const numInputs = 23
 
 // inputs are the features as the scorer weighs them, each about 0 to 1.
 func (f *features) inputs(p *plan) (x [numInputs]float32) {
 	least, mean, both, bothMean := float32(1), float32(0), float32(1), float32(0)
 	closest := float32(0)
+	var covered, total, rarest float32
 	for i := range p.parts {
-		l, b, z := f.part(p, &p.parts[i])
+		l, b, z, c, t, m := f.part(p, &p.parts[i])
+		covered, total, rarest = covered+c, total+t, max(rarest, m)
 		least, both = min(least, l), min(both, b)
 		mean += l / float32(len(p.parts))
 		bothMean += b / float32(len(p.parts))
@@ -42,31 +44,44 @@ func (f *features) inputs(p *plan) (x [numInputs]float32) {
 	x[15] = float32(math.Log(float64(max(f.windows, 1)))) / 5
 	x[16] = least * f.context
 	x[17] = closest / mostClose
+	x[18] = covered / max(total, 1)
+	x[19] = rarest / 20
+	x[20] = f.rest
+	x[21] = f.rest * least
+	x[22] = covered / max(total, 1) * x[20]
 	return x
 }
 
 // part returns how far a part of the theme is there: by lexical evidence, by that or closeness in use, and the
-// closeness alone.
-func (f *features) part(p *plan, part *part) (lexical, both, closest float32) {
+// closeness alone; then the rarity that its lexical evidence covers of the total, and the rarest word that is there.
+func (f *features) part(p *plan, part *part) (lexical, both, closest, covered, total, rarest float32) {
+	bestShare := float32(-1)
 	for i := range part.choices {
 		slots := part.choices[i].slots
 		l, b := float32(1), float32(1)
-		var lightly, total, z float32
+		var lightly, weight, z, c, t float32
 		for _, s := range slots {
-			w := p.slots[s].weight
+			slot := &p.slots[s]
+			w := slot.weight
 			soft := max(f.lexical[s], min(f.close[s]/mostClose, 0.6))
 			if w >= 1 {
 				l, b = min(l, f.lexical[s]), min(b, soft)
 			}
 			lightly += w * f.lexical[s]
 			z += w * f.close[s]
-			total += w
+			weight += w
+			c += w * slot.rarity * f.lexical[s]
+			t += w * slot.rarity
+			rarest = max(rarest, w*slot.rarity*f.lexical[s])
 		}
 		// What is light does not have to be there, but adds.
-		l *= 0.85 + 0.15*lightly/total
-		lexical, both, closest = max(lexical, l), max(both, b), max(closest, z/total)
+		l *= 0.85 + 0.15*lightly/weight
+		lexical, both, closest = max(lexical, l), max(both, b), max(closest, z/weight)
+		if share := c / max(t, 1); share > bestShare {
+			bestShare, covered, total = share, c, t
+		}
 	}
-	return lexical, both, closest
+	return lexical, both, closest, covered, total, rarest
 }
 
 // weigh scores the inputs of a window: a logistic regression with a small hidden layer beside it, which knows how the

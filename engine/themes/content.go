@@ -56,6 +56,7 @@ type reading struct {
 	covered []bool // the token is part of a known phrase
 	blocks  []int32
 	windows []float32 // a unit vector for each window
+	lengths []float32 // of the vector before it was made a unit vector
 	filled  []uint8   // content words in each window
 	terms   []lexicon.Term
 	join    []byte
@@ -191,6 +192,9 @@ func (r *reading) phrasesFrom(lex *lexicon.Lexicon, i, reach int) {
 	}
 }
 
+// weight is what a word counts in the direction of a window: the more the rarer it is.
+func (w *word) weight() float32 { return float32(int32(w.rarity*w.scale*1024) + 1) }
+
 // embed computes the mean direction of the words of each window, rare words counting more.
 func (r *reading) embed(lex *lexicon.Lexicon) {
 	dims := lex.Dims()
@@ -202,8 +206,7 @@ func (r *reading) embed(lex *lexicon.Lexicon) {
 		if w.vector == nil {
 			continue
 		}
-		// The square root of rarity keeps one odd word from being all that a window is about.
-		weight := int32(w.rarity*w.scale*1024) + 1
+		weight := int32(w.weight())
 		b := i / blockWords
 		sum := r.blocks[b*dims : (b+1)*dims]
 		for d, x := range w.vector {
@@ -213,6 +216,7 @@ func (r *reading) embed(lex *lexicon.Lexicon) {
 	}
 	windows := r.windowCount()
 	r.windows = grow(r.windows, windows*dims)
+	r.lengths = grow(r.lengths, windows)
 	for w := range windows {
 		out := r.windows[w*dims : (w+1)*dims]
 		for b := w; b < min(w+windowWords/blockWords, blocks); b++ {
@@ -225,7 +229,8 @@ func (r *reading) embed(lex *lexicon.Lexicon) {
 			square += x * x
 		}
 		if square > 0 {
-			f := float32(1 / math.Sqrt(float64(square)))
+			r.lengths[w] = float32(math.Sqrt(float64(square)))
+			f := 1 / r.lengths[w]
 			for d := range out {
 				out[d] *= f
 			}

@@ -26,10 +26,7 @@ const (
 // widen adds a term, what means the same, what derives from it and what is a kind of it as evidence for a slot.
 func (b *builder) widen(s uint8, t lexicon.Term) {
 	b.add(key(t), s, 1)
-	for i := range b.lex.DerivedCount(t) {
-		link := b.lex.Derived(t, i)
-		b.add(key(link.Term), s, derivedWorth*float64(link.Weight)/255)
-	}
+	b.derivatives(s, t, 1)
 	doubt := 1 / (1 + doubtPerLog*math.Log(float64(max(1, b.lex.SenseCount(t)))))
 	budget := maxSynsets
 	for i := range b.lex.SenseCount(t) {
@@ -77,14 +74,18 @@ func (b *builder) members(s uint8, of lexicon.Synset, worth float64, derive bool
 			return
 		}
 		b.add(key(t), s, w)
-		if !derive {
-			return
-		}
-		for i := range b.lex.DerivedCount(t) {
-			link := b.lex.Derived(t, i)
-			b.add(key(link.Term), s, w*derivedWorth*float64(link.Weight)/255)
+		if derive {
+			b.derivatives(s, t, w)
 		}
 	})
+}
+
+// derivatives adds the words that share a root with a term.
+func (b *builder) derivatives(s uint8, t lexicon.Term, worth float64) {
+	for i := range b.lex.DerivedCount(t) {
+		link := b.lex.Derived(t, i)
+		b.add(key(link.Term), s, worth*derivedWorth*float64(link.Weight)/255)
+	}
 }
 
 // plainRarity is the rarity from which a word counts as not common, about one in 8,000.
@@ -96,7 +97,7 @@ func (b *builder) typical(t lexicon.Term, of lexicon.Synset) float64 {
 	share := 1.0
 	for i := range n {
 		if sense := b.lex.Sense(t, i); sense.Synset == of {
-			share = float64(sense.Prior) / 255
+			share = math.Sqrt(float64(sense.Prior) / 255)
 		}
 	}
 	common := min(1, b.lex.Rarity(t)/plainRarity)

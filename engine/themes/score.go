@@ -15,6 +15,7 @@ type mark struct {
 	known bool
 	first uint16  // its first entry in the plan + 1: lexical evidence
 	whole float32 // closeness in use to the theme as a whole, in standard deviations
+	share float32 // what it adds to the direction of a window along that of the theme, where it is lexical evidence
 	slots [maxSlots]float32
 	near  bool // some closeness was found
 }
@@ -61,7 +62,7 @@ func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
 		for from < len(r.events) && r.events[from].to <= begin {
 			from++
 		}
-		if from == len(r.events) || r.events[from].from >= end {
+		if p.vector == nil && (from == len(r.events) || r.events[from].from >= end) {
 			continue
 		}
 		f.reset()
@@ -147,6 +148,9 @@ func (r *reading) weigh(p *plan, w *word, m *mark) {
 	if w.vector == nil {
 		return
 	}
+	if m.first != 0 && p.vector != nil {
+		m.share = w.weight() * float32(dot(w.vector, p.vector)) * p.scale
+	}
 	if p.vector != nil && bits.OnesCount64(w.signs^p.signs) <= maxApart {
 		m.whole = closeness(w, p.vector, p.scale, p.spread)
 		m.near = m.near || m.whole > 0
@@ -162,15 +166,20 @@ func (r *reading) weigh(p *plan, w *word, m *mark) {
 
 // closeness is the cosine of a word and a vector in standard deviations, 0 below leastClose.
 func closeness(w *word, v []int8, scale, spread float32) float32 {
-	var sum int32
-	for i, x := range w.vector {
-		sum += int32(x) * int32(v[i])
-	}
-	z := float32(sum) * w.scale * scale / max(spread, 0.02)
+	z := float32(dot(w.vector, v)) * w.scale * scale / max(spread, 0.02)
 	if z < leastClose {
 		return 0
 	}
 	return min(z, mostClose)
+}
+
+func dot(a, b []int8) int32 {
+	var sum int32
+	b = b[:len(a)]
+	for i, x := range a {
+		sum += int32(x) * int32(b[i])
+	}
+	return sum
 }
 
 // features are what a window says about a theme.
@@ -181,6 +190,8 @@ type features struct {
 	words   int        // distinct words and phrases that are lexical evidence
 	seen    [12]int32  // the first of them
 	context float32    // closeness of the whole window to the theme
+	rest    float32    // the same without the words that are lexical evidence
+	share   float32    // what those words add
 	filled  int        // content words in the window
 	windows int
 	events  int
@@ -211,6 +222,7 @@ func (r *reading) collect(f *features, p *plan, e *event) {
 		return
 	}
 	m := &r.marks[e.mark]
+	f.share += m.share
 	for i := range p.slots {
 		f.close[i] = max(f.close[i], m.slots[i])
 	}
@@ -258,6 +270,9 @@ func (r *reading) relate(f *features, p *plan, w int) {
 		sum += x * float32(p.vector[i])
 	}
 	f.context = sum * p.scale
+	if r.lengths[w] > 0 {
+		f.rest = f.context - f.share/r.lengths[w]
+	}
 }
 
 // choose marks the tokens of a window that carry the hit: the lexical evidence, and without any the words closest in

@@ -42,6 +42,7 @@ type choice struct{ slots []uint8 }
 // slot is a word or a known phrase of the theme.
 type slot struct {
 	weight float32 // 1, or less for words that a text may leave out
+	rarity float32 // of the word
 	vector []int8
 	scale  float32
 	spread float32
@@ -309,6 +310,7 @@ func (b *builder) run(list []piece) {
 // evidenceRun adds a choice that needs the words as they stand.
 func (b *builder) evidenceRun(out *part, words []string) {
 	s := b.slot(1, nil)
+	b.plan.slots[s].rarity = lexicon.NeverSeen
 	keys := make([]key, len(words))
 	for i, w := range words {
 		keys[i] = strangeKey([]byte(w))
@@ -336,6 +338,7 @@ func (b *builder) phrase(words []string) (choice, bool) {
 	for _, form := range forms {
 		if term, ok := b.lex.Find([]byte(head + form)); ok {
 			s := b.slot(1, nil)
+			b.plan.slots[s].rarity = lexicon.NeverSeen
 			b.widen(s, term)
 			return choice{[]uint8{s}}, true
 		}
@@ -360,13 +363,20 @@ func (b *builder) choice(words []string) choice {
 			s := b.slot(weight, nil)
 			b.add(strangeKey([]byte(w)), s, 1)
 			b.plan.rarity = lexicon.NeverSeen
+			b.plan.slots[s].rarity = lexicon.NeverSeen
 			c.slots = append(c.slots, s)
 			continue
 		}
-		s := b.slot(weight, b.direction([]string{w}))
+		rarity := float32(b.lex.Rarity(bases[0]))
+		s := b.slot(weight*rarity, b.direction([]string{w}))
+		b.plan.slots[s].weight = weight
+		b.plan.slots[s].rarity = rarity
 		b.widen(s, bases[0])
+		// What the lexicon lacks may still be a form of the word: "homeschool" beside "homeschooling".
+		b.add(strangeKey([]byte(w)), s, 0.9)
 		for _, other := range bases[1:] {
-			b.add(key(other), s, 0.9)
+			b.add(key(other), s, derivedWorth)
+			b.derivatives(s, other, derivedWorth)
 		}
 		if weight == 1 {
 			b.plan.rarity = max(b.plan.rarity, float32(b.lex.Rarity(bases[0])))

@@ -62,6 +62,14 @@ func run(data, out string, dims, words int) error {
 		}
 	}
 	r := newRelations(synsets, plain, rows, vectors, dims)
+	// Words of the project's own synsets are too new for the running text: they get the direction of their glosses.
+	for i, s := range synsets {
+		for _, lemma := range s.lemmas {
+			if t, ok := slices.BinarySearch(d.Terms, lemma); ok && s.isModern() && d.Vectors[t] == nil && !strings.Contains(lemma, " ") {
+				d.Vectors[t] = quantise(r.mean(uint32(i)))
+			}
+		}
+	}
 	d.Parents, d.Domains = r.above()
 	d.Senses = r.senses(d.Terms)
 	d.Derived = r.roots(d.Terms)

@@ -195,9 +195,17 @@ func (r *relations) roots(terms []string) [][]lexicon.Link {
 				continue
 			}
 			stem := term[:len(term)-len(ending.suffix)]
-			for _, with := range ending.with {
-				other, ok := number[stem+with]
-				if !ok || other == t || len(stem+with) < 3 {
+			withs := ending.with
+			if n := len(stem); stem[n-1] == stem[n-2] && n > 3 {
+				withs = append(slices.Clone(withs), "\b") // "squatter" is of "squat"
+			}
+			for _, with := range withs {
+				base := stem + with
+				if with == "\b" {
+					base = stem[:len(stem)-1]
+				}
+				other, ok := number[base]
+				if !ok || other == t || len(base) < 3 {
 					continue
 				}
 				near := 0.0
@@ -238,7 +246,7 @@ var endings = []struct {
 	{"hood", []string{""}}, {"ian", []string{"", "y", "e"}}, {"an", []string{"", "e"}}, {"ive", []string{"ion", "e", ""}}, {"ure", []string{"", "e"}},
 	{"age", []string{"", "e"}}, {"ed", []string{"", "e"}}, {"ize", []string{"", "e", "y"}}, {"ise", []string{"", "e", "y", "ize"}}, {"ology", []string{"ologist", "ological"}},
 	{"graphy", []string{"graph", "grapher", "graphic"}}, {"eer", []string{""}}, {"ant", []string{"", "e", "ation"}}, {"ee", []string{"", "e", "er"}}, {"th", []string{""}},
-	{"our", []string{"or"}}, {"ogue", []string{"og"}}, {"isation", []string{"ization", "ise", "ize"}}, {"ization", []string{"ize"}},
+	{"sion", []string{"de", "d", "t", "se", "s"}}, {"ption", []string{"be", "ve", "pt"}}, {"tion", []string{"t", "te", "ce"}}, {"our", []string{"or"}}, {"ogue", []string{"og"}}, {"isation", []string{"ization", "ise", "ize"}}, {"ization", []string{"ize"}},
 }
 
 func dot(a, b []float32) float32 {

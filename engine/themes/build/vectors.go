@@ -228,7 +228,29 @@ func (m *matrix) embed(dims int) []float32 {
 		}
 	}
 	centre(out, dims)
+	rotate(out, dims)
 	return out
+}
+
+// rotate turns all vectors by the same random rotation. That changes no angle, but spreads what the leading directions
+// hold over all of them, so that bytes and signs keep more of it.
+func rotate(v []float32, dims int) {
+	random := rand.New(rand.NewPCG(seed, 2))
+	turn := make([]float32, dims*dims)
+	for i := range turn {
+		turn[i] = float32(random.NormFloat64())
+	}
+	orthonormalise(turn, dims)
+	row := make([]float32, dims)
+	for i := 0; i < len(v); i += dims {
+		clear(row)
+		for a, x := range v[i : i+dims] {
+			for b := range row {
+				row[b] += x * turn[a*dims+b]
+			}
+		}
+		copy(v[i:i+dims], row)
+	}
 }
 
 // centre makes the vectors unit vectors around their mean: what all words share says nothing about any of them.

@@ -40,6 +40,7 @@ func main() {
 	if *write != "" {
 		s := sample(judge, d)
 		m := train(s)
+		m.shift(judgeable(s))
 		if err := os.WriteFile(*write, []byte(m.source()), 0o644); err != nil {
 			log.Fatal(err)
 		}
@@ -54,7 +55,12 @@ type example struct {
 	x      []float32
 	hit    bool
 	weight float64
+	// unrelated says that the text is a short one on nothing in particular.
+	unrelated bool
 }
+
+// unrelatedWeight is what a pair of a theme and an unrelated text counts.
+const unrelatedWeight = 0.6
 
 // sample collects the pairs to fit on.
 func sample(judge *themes.Judge, d *data) []example {
@@ -63,7 +69,7 @@ func sample(judge *themes.Judge, d *data) []example {
 	add := func(text string, wanted []string, hit bool, weight float64) {
 		for _, x := range judge.Inputs(text, wanted) {
 			if x != nil {
-				out = append(out, example{x, hit, weight})
+				out = append(out, example{x, hit, weight, weight == unrelatedWeight})
 			}
 		}
 	}
@@ -89,7 +95,7 @@ func sample(judge *themes.Judge, d *data) []example {
 		}
 		add(r.Text, both, r.Hit, weight)
 		if r.Hit && random.IntN(3) == 0 {
-			add(long(d.clean, random.IntN(len(d.clean)), 1000+random.IntN(8000), r.Text), both, true, 0.7)
+			add(long(d.clean, random.IntN(len(d.clean)), 1000+random.IntN(8000), r.Text), both, true, 1.5)
 		}
 	}
 	var topics []string
@@ -118,12 +124,22 @@ func sample(judge *themes.Judge, d *data) []example {
 		for range 8 {
 			some = append(some, wanted[random.IntN(len(wanted))])
 		}
-		add(text, some, false, 0.6)
+		add(text, some, false, unrelatedWeight)
 		if i%8 == 0 {
-			add(long(d.clean, i, 1000+random.IntN(8000), ""), some, false, 0.6)
+			add(long(d.clean, i, 1000+random.IntN(8000), ""), some, false, 0.25)
 		}
 	}
 	return out
+}
+
+// judgeable picks the unrelated short texts, on which the operating point is set.
+func judgeable(s []example) (unrelated []example) {
+	for _, e := range s {
+		if e.unrelated {
+			unrelated = append(unrelated, e)
+		}
+	}
+	return unrelated
 }
 
 // vague are topics whose name says nothing about their texts.

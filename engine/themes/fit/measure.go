@@ -60,7 +60,7 @@ func measure(judge *themes.Judge, d *data, show bool) {
 					k[1]++
 				}
 				kinds[r.Kind] = k
-				if show && held && !paraphrase && hit.Flagged != r.Hit {
+				if show && !held && !paraphrase && hit.Flagged != r.Hit {
 					fmt.Printf("  %-5v %.3f %-20s %-34s %.150s\n", r.Hit, hit.Probability, r.Kind, name, r.Text)
 				}
 			}
@@ -74,7 +74,7 @@ func measure(judge *themes.Judge, d *data, show bool) {
 					judged++
 					if hit.Flagged {
 						alarms++
-						if show && held && !paraphrase && alarms < 25 {
+						if show && !held && !paraphrase && alarms < 25 {
 							fmt.Printf("  ALARM %.3f %-34s %.150s\n", hit.Probability, hit.Theme, text)
 						}
 					}

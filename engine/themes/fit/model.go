@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -96,6 +97,22 @@ func train(s []example) *model {
 		m.loss /= total
 	}
 	return m
+}
+
+// falseHits is the share of unrelated texts of which the shifted model flags, at probability 0.5.
+const falseHits = 0.005
+
+// shift moves the bias so that the probability is 0.5 where the share falseHits of the unrelated texts lies above.
+func (m *model) shift(unrelated []example) {
+	logits := make([]float64, len(unrelated))
+	for i, e := range unrelated {
+		p, _ := m.forward(e.x)
+		logits[i] = math.Log(p / (1 - p))
+	}
+	slices.Sort(logits)
+	at := logits[len(logits)-1-int(falseHits*float64(len(logits)))]
+	m.linear[0] -= at
+	fmt.Printf("shifted by %.3f over %d unrelated texts\n", -at, len(unrelated))
 }
 
 func (m *model) forward(x []float32) (p float64, act [units]float64) {
