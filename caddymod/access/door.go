@@ -31,8 +31,6 @@ type Door struct {
 	Operation metrics.Operation
 	// Sources says where the key may stand beside the Authorization header.
 	Sources Sources
-	// Open lets requests in without a key.
-	Open bool
 	// Free charges requests to no limit, and puts no RateLimit fields into the answer.
 	Free bool
 	// Problem writes refusals. Default: [problem.Write].
@@ -79,7 +77,7 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, call *Call, handle 
 		}
 		call.Services = services
 	}
-	if !d.Open && !call.authenticated {
+	if !call.authenticated {
 		if p := d.authenticate(w, r, call); p != nil {
 			return call.refuse(w, r, p)
 		}
@@ -176,6 +174,12 @@ func (c *Call) unavailable(w http.ResponseWriter, doing string, err error) *prob
 
 // refuse answers a request that is not let in.
 func (c *Call) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) error {
+	c.refused(p)
+	return c.Problem(w, r, p)
+}
+
+// refused makes it known that a request was not let in.
+func (c *Call) refused(p *problem.Problem) {
 	c.app.Metrics().Refused(string(p.Code))
 	c.app.Emit(app.RefusedEvent, func() map[string]any {
 		return map[string]any{
@@ -183,7 +187,6 @@ func (c *Call) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem
 			"account": c.Who.Account.ID, "key": c.Who.Key.ID,
 		}
 	})
-	return c.Problem(w, r, p)
 }
 
 // end settles what the handler has not, and counts the request. returned is false when the handler panicked.

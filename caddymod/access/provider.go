@@ -57,7 +57,7 @@ func (p *Provider) Authenticate(w http.ResponseWriter, r *http.Request) (caddyau
 	}
 	call.Services = services
 	if refusal := p.door.authenticate(w, r, call); refusal != nil {
-		p.door.App.Metrics().Refused(string(refusal.Code))
+		call.refused(refusal)
 		if refusal.Code.Status() >= http.StatusInternalServerError {
 			return caddyauth.User{}, false, refusal
 		}

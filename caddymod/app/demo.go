@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -44,7 +45,7 @@ func (a *App) firstStart(services *Services) error {
 	if err != nil && !errors.Is(err, quota.ErrExists) {
 		return err
 	}
-	secret, _, err := services.Gate.CreateKey(ctx, quota.NewKey{Account: demoAccount, Name: "first start"})
+	secret, key, err := services.Gate.CreateKey(ctx, quota.NewKey{Account: demoAccount, Name: "first start"})
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,10 @@ Try it:
 
 `, demoAccount, a.defaultTier(), limitsText(limits), secret, a.textURL(), secret)
 	if err != nil {
-		return fmt.Errorf("showing the key: %w", err)
+		// A key that nobody saw helps nobody. The next start tries again.
+		a.logger.Warn("the key of the first start could not be shown; make one with: caddy moderation key create", zap.Error(err))
+		_, err := services.Gate.RevokeKey(ctx, key.ID)
+		return err
 	}
 	return services.Store.MarkSeeded(ctx)
 }

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
+)
+
+// TestCredentials covers the places that a key can stand in, and two keys at once.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	everywhere := access.Sources{Query: true, GoogleHeader: true}
+	for _, test := range []struct {
+		name, query string
+		header      http.Header
+		from        access.Sources
+		want        string
+		err         error
+	}{
+		{name: "nothing", err: access.ErrNoCredentials},
+		{name: "nothing anywhere", query: "?alt=json&prettyPrint=false", from: everywhere, err: access.ErrNoCredentials},
+		{name: "bearer", header: http.Header{"Authorization": {"Bearer k1"}}, want: "k1"},
+		{name: "bearer in other case", header: http.Header{"Authorization": {"bEARER k1"}}, want: "k1"},
+		{name: "bearer with more space", header: http.Header{"Authorization": {" Bearer   k1 "}}, want: "k1"},
+		{name: "bearer without a key", header: http.Header{"Authorization": {"Bearer "}}, err: access.ErrMalformed},
+		{name: "bearer alone", header: http.Header{"Authorization": {"Bearer"}}, err: access.ErrMalformed},
+		{name: "key alone", header: http.Header{"Authorization": {"k1"}}, err: access.ErrMalformed},
+		{name: "basic", header: http.Header{"Authorization": {"Basic eDp5"}}, err: access.ErrMalformed},
+		{name: "two headers", header: http.Header{"Authorization": {"Bearer k1", "Bearer k2"}}, err: access.ErrTwoCredentials},
+		{name: "the same header twice", header: http.Header{"Authorization": {"Bearer k1", "Bearer k1"}}, want: "k1"},
+		{name: "query, not accepted", query: "?key=k1", err: access.ErrNoCredentials},
+		{name: "query", query: "?key=k1", from: everywhere, want: "k1"},
+		{name: "query with escapes", query: "?a=b&key=k%31", from: everywhere, want: "k1"},
+		{name: "query, empty", query: "?key=", from: everywhere, err: access.ErrNoCredentials},
+		{name: "query twice", query: "?key=k1&key=k2", from: everywhere, err: access.ErrTwoCredentials},
+		{name: "another parameter", query: "?monkey=k1", from: everywhere, err: access.ErrNoCredentials},
+		{name: "google header, not accepted", header: http.Header{"X-Goog-Api-Key": {"k1"}}, err: access.ErrNoCredentials},
+		{name: "google header", header: http.Header{"X-Goog-Api-Key": {"k1"}}, from: everywhere, want: "k1"},
+		{name: "the same key in all places", query: "?key=k1", header: http.Header{"Authorization": {"Bearer k1"}, "X-Goog-Api-Key": {"k1"}}, from: everywhere, want: "k1"},
+		{name: "different keys in query and header", query: "?key=k1", header: http.Header{"Authorization": {"Bearer k2"}}, from: everywhere, err: access.ErrTwoCredentials},
+		{name: "different keys in both headers", header: http.Header{"Authorization": {"Bearer k2"}, "X-Goog-Api-Key": {"k1"}}, from: everywhere, err: access.ErrTwoCredentials},
+		{name: "a key in the query that is not looked at", query: "?key=k1", header: http.Header{"Authorization": {"Bearer k2"}}, want: "k2"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequest(http.MethodPost, "/v1/moderate/text"+test.query, nil)
+			if test.header != nil {
+				r.Header = test.header
+			}
+			got, err := access.Credentials(r, test.from)
+			if got != test.want || !errors.Is(err, test.err) {
+				t.Errorf("%q %v, want %q %v", got, err, test.want, test.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/api"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// discarding is a ResponseWriter that keeps the status alone.
+type discarding struct {
+	header http.Header
+	status int
+}
+
+func (d *discarding) Header() http.Header         { return d.header }
+func (d *discarding) WriteHeader(status int)      { d.status = status }
+func (d *discarding) Write(p []byte) (int, error) { return len(p), nil }
+
+// body is a body that can be read again.
+type body struct{ *bytes.Reader }
+
+func (body) Close() error { return nil }
+
+// started returns a handler of a started app with the Badger store, and a key of an account without limits.
+func started(b testing.TB, dir string) (*api.API, string) {
+	b.Helper()
+	raw := fmt.Sprintf(`{"storage":{"module":"badger","dir":%q},"tiers":{"large":{"requests_per_month":1000000000,"requests_per_minute":100000000}},"demo":false}`, dir)
+	ctx, err := caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{"moderation": json.RawMessage(raw)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	owner, err := app.Get(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := owner.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := owner.Cleanup(); err != nil {
+			b.Error(err)
+		}
+	})
+	services, err := owner.Services(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := services.Gate.CreateAccount(b.Context(), quota.Account{ID: "bench", Tier: "large"}); err != nil {
+		b.Fatal(err)
+	}
+	key, _, err := services.Gate.CreateKey(b.Context(), quota.NewKey{Account: "bench"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	handler := new(api.API)
+	if err := handler.Provision(ctx); err != nil {
+		b.Fatal(err)
+	}
+	return handler, key
+}
+
+// BenchmarkModerate is a whole request through the handler: authentication, limits, decoding, judging, durable counting and
+// encoding, but not the connection. Requests run in parallel, so that they share commits as they do on a server.
+func BenchmarkModerate(b *testing.B) {
+	handler, key := started(b, b.TempDir())
+	sentence := "The committee met on Tuesday to talk about the new playground, and nobody could agree on the colour. "
+	for _, length := range []int{200, 2_000, 10_000} {
+		content := strings.Repeat(sentence, length/len(sentence)+1)[:length]
+		encoded, err := json.Marshal(map[string]string{"content": content})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprint(length), func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(16)
+			b.RunParallel(func(pb *testing.PB) {
+				reader := bytes.NewReader(encoded)
+				request := httptest.NewRequest(http.MethodPost, "/v1/moderate/text", nil)
+				request.Header.Set("Authorization", "Bearer "+key)
+				request.Header.Set("Content-Type", "application/json")
+				request.ContentLength = int64(len(encoded))
+				next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
+				for pb.Next() {
+					_, _ = reader.Seek(0, io.SeekStart)
+					request.Body = body{reader}
+					// What Caddy's server makes for each request is not measured, but for the maps that the handler writes to.
+					ctx := context.WithValue(context.Background(), caddyhttp.VarsCtxKey, map[string]any{})
+					w := &discarding{header: http.Header{}}
+					if err := handler.ServeHTTP(w, request.WithContext(ctx), next); err != nil || w.status != http.StatusOK {
+						b.Errorf("%d %v", w.status, err)
+						return
+					}
+				}
+			})
+		})
+	}
+}
