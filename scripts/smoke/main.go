@@ -7,7 +7,7 @@
 //
 //	./xcaddy.sh build && go run ./scripts/smoke
 //
-// It needs bash and curl, listens on free ports of 127.0.0.1 in place of those in the README, and keeps its data in a
+// It needs bash, listens on free ports of 127.0.0.1 in place of those in the README, and keeps its data in a
 // temporary folder.
 package main
 
@@ -18,31 +18,40 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 )
 
 func main() {
+	if filepath.Base(os.Args[0]) == "curl" { // the place's, see place.ownCurl
+		if err := curl(os.Args[1:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	caddy := flag.String("caddy", "./caddy", "the server to check")
+	own := flag.Bool("own-curl", false, "run the README's commands with a curl of smoke's own, as on machines that have none")
 	update := flag.Bool("update", false, "write what the commands print into the README, instead of comparing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := check(ctx, *caddy, *update); err != nil {
+	if err := check(ctx, *caddy, *own, *update); err != nil {
 		fmt.Fprintln(os.Stderr, "smoke:", err)
 		os.Exit(1)
 	}
 }
 
-func check(ctx context.Context, caddy string, update bool) error {
-	for _, tool := range []string{"bash", "curl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("%s is needed to run the README's commands: %w", tool, err)
-		}
-	}
+func check(ctx context.Context, caddy string, own, update bool) error {
 	place, err := newPlace(caddy)
 	if err != nil {
 		return err
 	}
 	defer place.close()
+	if _, err := exec.LookPath("curl"); err != nil || own {
+		if err := place.ownCurl(); err != nil {
+			return err
+		}
+	}
 	steps := []struct {
 		what string
 		do   func(context.Context) error

@@ -35,6 +35,7 @@ type place struct {
 	site, admin string // localhost:<port>
 	process     *server.Process
 	key         string // of the account demo
+	path        string // PATH of the shells
 }
 
 func newPlace(caddy string) (*place, error) {
@@ -49,7 +50,7 @@ func newPlace(caddy string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &place{site: onLocalhost(addresses[0]), admin: onLocalhost(addresses[1])}
+	p := &place{site: onLocalhost(addresses[0]), admin: onLocalhost(addresses[1]), path: os.Getenv("PATH")}
 	if p.folder, err = os.MkdirTemp("", "caddy-moderation-smoke-"); err != nil {
 		return nil, err
 	}
@@ -63,6 +64,17 @@ func newPlace(caddy string) (*place, error) {
 		os.WriteFile(filepath.Join(p.folder, "Caddyfile.real"), []byte(realDeployment(string(config))), 0o600),
 	)
 	return p, err
+}
+
+// ownCurl makes "curl" in the shells of this place this program, which then does what [curl] does.
+func (p *place) ownCurl() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	bin := filepath.Join(p.folder, "bin")
+	p.path = bin + string(os.PathListSeparator) + os.Getenv("PATH")
+	return errors.Join(os.Mkdir(bin, 0o700), os.Symlink(self, filepath.Join(bin, "curl")))
 }
 
 func onLocalhost(address string) string {
@@ -101,7 +113,7 @@ func realDeployment(example string) string {
 // environ is what the server and the commands have in their environment beside what smoke has.
 func (p *place) environ() []string {
 	return []string{
-		"CADDY_ADMIN=" + p.admin,
+		"CADDY_ADMIN=" + p.admin, "PATH=" + p.path,
 		"XDG_DATA_HOME=" + filepath.Join(p.folder, "home"), "XDG_CONFIG_HOME=" + filepath.Join(p.folder, "home"),
 		"LC_ALL=C", "NO_PROXY=localhost", "no_proxy=localhost", "CURL_HOME=" + p.folder,
 	}

@@ -4,6 +4,9 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -74,5 +77,46 @@ func TestRealDeploymentIsTheSwitchedOffLines(t *testing.T) {
 	got := realDeployment("live {\n}\n\n# A real deployment\n#\n# Words.\n\n#site {\n#\t# more words\n#\tdirective\n#}\n")
 	if want := "site {\n\t# more words\n\tdirective\n}\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestOwnCurlSendsWhatItIsAsked(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("X-Seen", r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("X-Name"))
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = w.Write(body)
+	}))
+	defer server.Close()
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"-s", "URL/a?b=c"}, nil},
+		{[]string{"-sS", "URL/", "-d", "text"}, []string{"text"}},
+		{[]string{"-si", "URL/p", "-H", "X-Name: v"}, []string{"HTTP/1.1 418 I'm a teapot\r\n", "X-Seen: GET /p v\r\n"}},
+		{[]string{"-s", "-D", "-", "-o", "/dev/null", "URL/", "-X", "PUT", "-d", "gone"}, []string{"X-Seen: PUT /\r\n"}},
+	} {
+		for i := range test.args {
+			test.args[i] = strings.Replace(test.args[i], "URL", server.URL, 1)
+		}
+		var out strings.Builder
+		if err := curl(test.args, &out); err != nil {
+			t.Fatalf("%q: %v", test.args, err)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q: got %q, want %q in it", test.args, out.String(), want)
+			}
+		}
+		if strings.Contains(out.String(), "gone") || test.want == nil && out.Len() > 0 {
+			t.Errorf("%q: got %q", test.args, out.String())
+		}
+	}
+	for _, args := range [][]string{{"--fail", "x"}, {"-H"}, {"-H", "nothing", server.URL}, {"-k", server.URL}} {
+		if err := curl(args, io.Discard); err == nil {
+			t.Errorf("%q: no error", args)
+		}
 	}
 }
