@@ -164,7 +164,8 @@ func (a *API) failed(err error) error {
 	default:
 		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: "the server failed; its log says why"}
 	}
-	return caddy.APIError{HTTPStatus: status, Err: err, Message: err.Error()}
+	// "invalid: tier ..." tells no more than "tier ...".
+	return caddy.APIError{HTTPStatus: status, Err: err, Message: strings.TrimPrefix(err.Error(), quota.ErrInvalid.Error()+": ")}
 }
 
 // decode reads the body of a request into dst. An unknown member is an error: a mistyped one would be ignored silently.

@@ -68,6 +68,16 @@ func group(command *cobra.Command) *cobra.Command {
 	return command
 }
 
+// one takes exactly one argument.
+func one(what string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("needs one argument, %s, but has %d: %s", what, len(args), command.UseLine())
+		}
+		return nil
+	}
+}
+
 // call asks the server.
 func (c *cli) call(command *cobra.Command, method, path string, in, out any) error {
 	client, err := newClient(c.address)

@@ -94,7 +94,7 @@ func limit(flag, text string, current *int64) (*int64, error) {
 func (c *cli) accountCreate() *cobra.Command {
 	var flags accountFlags
 	command := &cobra.Command{
-		Use: "create <id>", Short: "Creates an account", Args: cobra.ExactArgs(1),
+		Use: "create <id>", Short: "Creates an account", Args: one("the id of the account"),
 		Example: "  caddy moderation account create acme --name \"Acme Corporation\" --tier starter",
 		RunE: func(command *cobra.Command, args []string) error {
 			overrides, err := flags.overrides(quota.Overrides{})
@@ -140,7 +140,7 @@ func (c *cli) accountList() *cobra.Command {
 
 func (c *cli) accountShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show <id>", Short: "Shows an account", Args: cobra.ExactArgs(1),
+		Use: "show <id>", Short: "Shows an account", Args: one("the id of the account"),
 		RunE: func(command *cobra.Command, args []string) error {
 			var account quota.Account
 			if err := c.call(command, http.MethodGet, resource("accounts", args[0]), nil, &account); err != nil {
@@ -154,7 +154,7 @@ func (c *cli) accountShow() *cobra.Command {
 func (c *cli) accountUpdate() *cobra.Command {
 	var flags accountFlags
 	command := &cobra.Command{
-		Use: "update <id>", Short: "Changes an account; what no flag names stays as it is", Args: cobra.ExactArgs(1),
+		Use: "update <id>", Short: "Changes an account; what no flag names stays as it is", Args: one("the id of the account"),
 		Example: "  caddy moderation account update acme --tier growth --status active",
 		RunE: func(command *cobra.Command, args []string) error {
 			change, err := c.change(command, args[0], &flags)
@@ -209,7 +209,7 @@ func (c *cli) change(command *cobra.Command, id string, flags *accountFlags) (qu
 func (c *cli) accountDelete() *cobra.Command {
 	sure := false
 	command := &cobra.Command{
-		Use: "delete <id> --yes", Short: "Deletes an account, its keys and its counts; its feedback is kept", Args: cobra.ExactArgs(1),
+		Use: "delete <id> --yes", Short: "Deletes an account, its keys and its counts; its feedback is kept", Args: one("the id of the account"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !sure {
 				return fmt.Errorf("deleting account %s deletes its keys and its counts, too, and cannot be undone; add --yes", args[0])

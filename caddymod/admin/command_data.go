@@ -35,7 +35,7 @@ func (c *cli) feedbackExport() *cobra.Command {
 func (c *cli) backup() *cobra.Command {
 	force := false
 	command := &cobra.Command{
-		Use: "backup FILE", Short: "Saves accounts, keys, counts and feedback of a running server", Args: cobra.ExactArgs(1),
+		Use: "backup FILE", Short: "Saves accounts, keys, counts and feedback of a running server", Args: one("the name of the file"),
 		Long: `Saves a consistent copy of everything that the running server keeps: accounts,
 keys (their hashes), counts and feedback. The file appears when it is whole, and
 only its owner can read it. With - it goes to the standard output.`,
@@ -50,7 +50,7 @@ only its owner can read it. With - it goes to the standard output.`,
 func (c *cli) restore() *cobra.Command {
 	dir := ""
 	command := &cobra.Command{
-		Use: "restore FILE --dir DIR", Short: "Makes a database from a backup, for a server that is stopped", Args: cobra.ExactArgs(1),
+		Use: "restore FILE --dir DIR", Short: "Makes a database from a backup, for a server that is stopped", Args: one("the name of the file"),
 		Long: `Makes a badger database in DIR from a backup. DIR must be missing or empty.
 Start the server with "storage badger DIR" afterwards. With - the backup is read
 from the standard input. A backup that is not whole is refused.`,

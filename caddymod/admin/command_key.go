@@ -76,7 +76,7 @@ func (c *cli) keyList() *cobra.Command {
 
 func (c *cli) keyRevoke() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke <key id>", Short: "Refuses a key from the next request on", Args: cobra.ExactArgs(1),
+		Use: "revoke <key id>", Short: "Refuses a key from the next request on", Args: one("the id of the key"),
 		RunE: func(command *cobra.Command, args []string) error {
 			var key quota.Key
 			if err := c.call(command, http.MethodPost, resource("keys", args[0])+"/revoke", nil, &key); err != nil {
@@ -92,23 +92,26 @@ func (c *cli) keyRevoke() *cobra.Command {
 func (c *cli) keyRotate() *cobra.Command {
 	overlap := ""
 	command := &cobra.Command{
-		Use: "rotate <key id>", Short: "Replaces a key and prints the new one, this once", Args: cobra.ExactArgs(1),
+		Use: "rotate <key id>", Short: "Replaces a key and prints the new one, this once", Args: one("the id of the key"),
 		Long: `Creates a key with the account, name, environment and expiry of an old one, and
 prints it, and nothing else, on the standard output. The old key stays valid
 for the overlap, so that its users have time to change.`,
 		RunE: func(command *cobra.Command, args []string) error {
-			if _, err := parseOverlap(overlap); err != nil {
+			duration, err := parseOverlap(overlap)
+			if err != nil {
 				return err
 			}
 			var made madeKey
 			if err := c.call(command, http.MethodPost, resource("keys", args[0])+"/rotate", rotation{Overlap: overlap}, &made); err != nil {
 				return err
 			}
-			note(command, "The old key, %s, is valid for %s more.", args[0], overlap)
+			if duration > 0 {
+				note(command, "The old key, %s, is valid for %s more.", args[0], overlap)
+			}
 			return c.printMade(command, made)
 		},
 	}
-	command.Flags().StringVar(&overlap, "overlap", "24h", "How long the old key stays valid, such as 24h or 7d; 0s revokes it at once")
+	command.Flags().StringVar(&overlap, "overlap", "24h", "How long the old key stays valid, such as 24h or 7d; 0s ends it at once")
 	return command
 }
 

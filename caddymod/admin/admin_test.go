@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const (
+	address  = "localhost:2997"
+	endpoint = "http://" + address
+	// declaredHash is the hash of a key that nobody has.
+	declaredHash = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+)
+
+// load runs the service until the test ends; moderation are options of the app, without which there is no app. Caddy is one
+// per process, so tests that load do not run in parallel.
+func load(t *testing.T, moderation string) {
+	t.Helper()
+	option := ""
+	if moderation != "" {
+		option = `moderation {
+		demo off
+		tier free 1000 10
+		tier starter 25000 60
+		account fixed {
+			tier starter
+			key ` + declaredHash + ` {
+				name "in the file"
+			}
+		}
+		` + strings.ReplaceAll(moderation, "DIR", t.TempDir()) + `
+	}`
+	}
+	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(`{
+	admin `+address+`
+	persist_config off
+	log {
+		output discard
+	}
+	`+option+`
+}`), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Load(adapted, true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// services returns the services of the configuration that runs.
+func services(t *testing.T) *app.Services {
+	t.Helper()
+	running, err := activeApp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, err := running.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return services
+}
+
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send asks the admin endpoint; headers are pairs of names and values.
+func send(t *testing.T, method, path, body string, headers ...string) reply {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, endpoint+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	received, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{answer.StatusCode, answer.Header, strings.TrimSpace(string(received))}
+}
+
+// run runs the command as a terminal would.
+func run(t *testing.T, arguments ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	root := &cobra.Command{Use: "moderation", SilenceUsage: true}
+	line := newCLI()
+	line.addTo(root)
+	var out, notes bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&notes)
+	root.SetIn(strings.NewReader(""))
+	if root.SetArgs(append(arguments, "--address", address)); line.now == nil {
+		t.Fatal("the command has no clock")
+	}
+	err = root.ExecuteContext(t.Context())
+	return out.String(), notes.String(), err
+}
+
+// must runs a command that succeeds and returns what it prints.
+func must(t *testing.T, arguments ...string) string {
+	t.Helper()
+	stdout, stderr, err := run(t, arguments...)
+	if err != nil {
+		t.Fatalf("%s: %s", strings.Join(arguments, " "), stderr)
+	}
+	return strings.TrimSpace(stdout)
+}
+
+// What differs from run to run.
+var (
+	secrets  = regexp.MustCompile(`mod_sk_[0-9A-Za-z]{32}`)
+	keyIDs   = regexp.MustCompile(`key_[0-9A-Za-z]{16}`)
+	instants = regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+( UTC|Z)?)?`)
+)
+
+func normalized(text string) string {
+	text = secrets.ReplaceAllString(text, "mod_sk_SECRETSECRETSECRETSECRETSECRETSE")
+	text = keyIDs.ReplaceAllString(text, "key_IDIDIDIDIDIDIDID")
+	// Instants keep their length, so that tables keep their columns.
+	return instants.ReplaceAllStringFunc(text, func(instant string) string {
+		if strings.Contains(instant, "T") {
+			return "INSTANT" // fractions of seconds have no constant length
+		}
+		return strings.Repeat("#", len(instant))
+	})
+}
+
+// golden compares a text with the one that is written down.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// keep stores feedback of an account.
+func keep(t *testing.T, account string, texts ...string) {
+	t.Helper()
+	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	for i, text := range texts {
+		err := services(t).Store.AppendFeedback(t.Context(), feedback.Record{
+			ID: "fb_" + account + text, Time: at.Add(time.Duration(i) * time.Second), Account: account, Key: "key_1", Text: text,
+			Scores:       map[string]feedback.AttributeScore{"TOXICITY": {Summary: &feedback.Score{Value: 1, Type: "PROBABILITY"}}},
+			ModelVersion: "m", ModelScores: map[string]float64{"TOXICITY": 0.5},
+		}, feedback.Bound{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func init() { caddy.RegisterModule(new(brokenStorage)) }
+
+// brokenStorage is a store whose feedback and backup break off in the middle, and which is not ready.
+type brokenStorage struct{ app.Badger }
+
+func (*brokenStorage) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "moderation.storage.broken", New: func() caddy.Module { return new(brokenStorage) }}
+}
+
+func (b *brokenStorage) Open(ctx context.Context, logger *zap.Logger) (storage.Store, error) {
+	store, err := b.Badger.Open(ctx, logger)
+	return &brokenStore{Store: store}, err
+}
+
+type brokenStore struct {
+	storage.Store
+	asked int
+}
+
+var errBroken = errors.New("a secret of the disk")
+
+func (*brokenStore) Feedback(_ context.Context, account string) iter.Seq2[feedback.Record, error] {
+	return func(yield func(feedback.Record, error) bool) {
+		for range 3 * flushEvery {
+			if account != "early" && !yield(feedback.Record{ID: "fb_1", Account: account}, nil) {
+				return
+			}
+		}
+		yield(feedback.Record{}, errBroken)
+	}
+}
+
+func (*brokenStore) Backup(_ context.Context, w io.Writer) error {
+	if _, err := w.Write(bytes.Repeat([]byte("x"), 100_000)); err != nil {
+		return err
+	}
+	return errBroken
+}
+
+// Seeded answers the app when it starts and nobody after that.
+func (b *brokenStore) Seeded(ctx context.Context) (bool, error) {
+	if b.asked++; b.asked > 1 {
+		return false, storage.ErrUnavailable
+	}
+	return b.Store.Seeded(ctx)
+}

@@ -1,0 +1,301 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger"
+)
+
+// TestTranscript runs commands as an operator would and compares what the terminal shows: lines of the standard output as
+// they are, those of the standard error output after "! ".
+func TestTranscript(t *testing.T) {
+	load(t, "storage badger DIR")
+	var shown strings.Builder
+	for _, line := range []string{
+		"account create acme --name Acme --tier starter --anchor-day 15",
+		"account create acme",
+		"account create other --status trialing --requests-per-month 0 --requests-per-minute 7 --threshold hate=0.9 --threshold violence=0.5",
+		"account create",
+		"account create x --threshold hate",
+		"account create x --threshold hate=much",
+		"account create x --threshold hate=1.5",
+		"account create x --threshold spam=0.5",
+		"account create x --requests-per-month lots",
+		"account create x --tier gold",
+		"account list",
+		"account list --json",
+		"account show other",
+		"account show nobody",
+		"account update other --requests-per-month tier --threshold hate=default",
+		"account update other --name= --status active --tier starter --anchor-day 31",
+		"account update other",
+		"account update fixed --tier free",
+		"key create --account acme --name web --environment production --expires 2999-01-31",
+		"key create --account other --json",
+		"key create",
+		"key create --account acme --expires soon",
+		"key create --account acme --expires 2001-01-01",
+		"key create --account nobody",
+		"key list",
+		"key list --account acme --json",
+		"key revoke key_x",
+		"key rotate key_x --overlap soon",
+		"key rotate key_x",
+		"usage --account acme",
+		"usage",
+		"feedback export",
+		"account delete other",
+		"account delete other --yes",
+		"account delete other --yes",
+		"acount list",
+		"account drop",
+		"restore missing --dir x",
+	} {
+		stdout, stderr, _ := run(t, strings.Fields(line)...)
+		shown.WriteString("$ caddy moderation " + line + "\n" + normalized(stdout))
+		for note := range strings.Lines(normalized(stderr)) {
+			shown.WriteString("! " + note)
+		}
+	}
+	golden(t, "transcript.txt", shown.String())
+}
+
+// TestFailuresFail: a script sees that a command did not do what it was asked.
+func TestFailuresFail(t *testing.T) {
+	load(t, "storage badger DIR")
+	for _, line := range []string{
+		"account show nobody", "account delete fixed --yes", "account update fixed --name x", "key create --account nobody",
+		"key revoke key_x", "usage --account nobody", "acount list", "account", "backup", "restore nothing --dir x", "key rotate key_x",
+	} {
+		_, stderr, err := run(t, strings.Fields(line)...)
+		if (err == nil) != (line == "account") {
+			t.Errorf("%s: error %v, %s", line, err, stderr)
+		}
+	}
+}
+
+func TestKeyCreatePrintsOnlyTheKey(t *testing.T) {
+	load(t, "storage badger DIR")
+	stdout, stderr, err := run(t, "key", "create", "--account", "fixed", "--expires", "90d")
+	if err != nil {
+		t.Fatal(stderr)
+	}
+	secret, rest, ok := strings.Cut(stdout, "\n")
+	if !ok || rest != "" || !secrets.MatchString(secret) || len(secret) != len("mod_sk_")+32 {
+		t.Errorf("printed %q", stdout)
+	}
+	if strings.Contains(stderr, secret) {
+		t.Error("the key is on the standard error output, too, which ends up in logs")
+	}
+	if _, err := services(t).Gate.Authenticate(t.Context(), secret); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows := []struct{ address, want string }{
+		{free, "no server answers at " + free + " (connect: connection refused); start it with \"caddy run\", or name its admin endpoint with --address"},
+		{"unix//nowhere/caddy.sock", "no server answers at unix//nowhere/caddy.sock (connect: no such file or directory); start it with \"caddy run\", or name its admin endpoint with --address"},
+		{"localhost:1-5", "--address localhost:1-5 is not the address of an admin endpoint, such as localhost:2019 or unix//run/caddy.sock"},
+	}
+	for _, row := range rows {
+		t.Run(row.address, func(t *testing.T) {
+			t.Parallel()
+			client, err := newClient(row.address)
+			if err == nil {
+				err = client.call(t.Context(), "GET", "/moderation/accounts", nil, nil)
+			}
+			if err == nil || err.Error() != row.want {
+				t.Errorf("error %v, want %s", err, row.want)
+			}
+		})
+	}
+}
+
+// TestServerWithoutTheModules: a plain Caddy answers these paths with its own 404.
+func TestServerWithoutTheModules(t *testing.T) {
+	load(t, "")
+	client, err := newClient(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = client.call(t.Context(), "GET", "/elsewhere", nil, nil)
+	if want := "the server at localhost:2997 runs without the moderation modules"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 9, 0, 0, 500, time.UTC)
+	line := &cli{now: func() time.Time { return now }}
+	rows := []struct{ text, want string }{
+		{"2027-01-31", "2027-01-31T00:00:00Z"},
+		{"2027-01-31T12:00:00+02:00", "2027-01-31T10:00:00Z"},
+		{"90d", "2027-02-19T09:00:00Z"},
+		{"36h", "2026-11-22T21:00:00Z"},
+		{"", "never"},
+		{"soon", "error"},
+		{"0s", "error"},
+		{"-1d", "error"},
+		{"2027-02-30", "error"},
+	}
+	for _, row := range rows {
+		t.Run(row.text, func(t *testing.T) {
+			t.Parallel()
+			got := "never"
+			instant, err := line.expiry(row.text)
+			switch {
+			case err != nil:
+				got = "error"
+			case instant != nil:
+				got = instant.Format(time.RFC3339Nano)
+			}
+			if got != row.want {
+				t.Errorf("got %s, want %s", got, row.want)
+			}
+		})
+	}
+}
+
+func TestFeedbackExport(t *testing.T) {
+	load(t, "storage badger DIR")
+	keep(t, "fixed", "one", "two <b>")
+	keep(t, "gone", "three")
+	texts := func(lines string) string {
+		var all []string
+		for line := range strings.Lines(lines) {
+			var record feedback.Record
+			if err := json.Unmarshal([]byte(line), &record); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			all = append(all, record.Text)
+		}
+		return strings.Join(all, ",")
+	}
+	if got := texts(must(t, "feedback", "export", "--account", "fixed")); got != "one,two <b>" {
+		t.Errorf("exported %q", got)
+	}
+	// The feedback of an account that is no more is still there.
+	if got := texts(must(t, "feedback", "export", "--account", "gone")); got != "three" {
+		t.Errorf("exported %q", got)
+	}
+	file := filepath.Join(t.TempDir(), "all.jsonl")
+	must(t, "feedback", "export", "--out", file)
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(written), "\n"); got != 3 {
+		t.Errorf("exported %d records", got)
+	}
+}
+
+func TestBackupAndRestore(t *testing.T) {
+	load(t, "storage badger DIR")
+	must(t, "account", "create", "acme", "--tier", "starter")
+	secret := must(t, "key", "create", "--account", "acme")
+	keep(t, "acme", "one")
+	dir := t.TempDir()
+	file, restored := filepath.Join(dir, "backup"), filepath.Join(dir, "data")
+	must(t, "backup", file)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the backup has the mode %v, %v", info.Mode(), err)
+	}
+	if _, stderr, err := run(t, "backup", file); err == nil || stderr != "Error: "+file+" exists; add --force to replace it\n" {
+		t.Errorf("a second backup into the file: %v, %s", err, stderr)
+	}
+	must(t, "backup", file, "--force")
+	must(t, "restore", file, "--dir", restored)
+	if _, stderr, err := run(t, "restore", file, "--dir", restored); err == nil || !strings.Contains(stderr, "is not empty") {
+		t.Errorf("a second restore into the directory: %v, %s", err, stderr)
+	}
+
+	store, err := badger.Open(badger.Options{Dir: restored})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	account, err := store.Account(t.Context(), "acme")
+	if err != nil || account.Tier != "starter" {
+		t.Errorf("restored %+v, %v", account, err)
+	}
+	records := 0
+	for _, err := range store.Feedback(t.Context(), "acme") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records++
+	}
+	if records != 1 {
+		t.Errorf("restored %d records of feedback", records)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(content), secret) {
+		t.Error("the backup holds a key")
+	}
+}
+
+func TestRestoreRefusesAPart(t *testing.T) {
+	load(t, "storage badger DIR")
+	must(t, "account", "create", "acme")
+	dir := t.TempDir()
+	file, part := filepath.Join(dir, "backup"), filepath.Join(dir, "part")
+	must(t, "backup", file)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(part, content[:len(content)-1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, err := run(t, "restore", part, "--dir", filepath.Join(dir, "data")); err == nil || !strings.Contains(stderr, badger.ErrBackup.Error()) {
+		t.Errorf("a part of a backup is restored: %v, %s", err, stderr)
+	}
+}
+
+// TestBrokenOffFiles: neither a part of a backup nor a temporary file is left behind.
+func TestBrokenOffFiles(t *testing.T) {
+	load(t, "storage broken DIR")
+	dir := t.TempDir()
+	for _, line := range [][]string{
+		{"backup", filepath.Join(dir, "backup")},
+		{"feedback", "export", "--out", filepath.Join(dir, "feedback")},
+		{"backup", "-"},
+		{"feedback", "export"},
+	} {
+		_, stderr, err := run(t, line...)
+		if err == nil || !strings.Contains(stderr, "the answer of the server at localhost:2997 broke off") {
+			t.Errorf("%v: %v, %s", line, err, stderr)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
