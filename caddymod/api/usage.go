@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
@@ -63,7 +64,8 @@ func (u *Usage) report(w http.ResponseWriter, r *http.Request, call *access.Call
 	call.SetUsage(w, &usage)
 	encoded, err := json.Marshal(newUsageReport(&usage), json.Deterministic(true))
 	if err != nil {
-		return err
+		u.door.App.Logger().Error("writing a usage report", zap.String("moderation_id", call.ID), zap.Error(err))
+		return call.Problem(w, r, problem.New(problem.InternalError, "The report could not be written."))
 	}
 	return send(w, r, append(encoded, '\n'))
 }

@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// provisioned returns an app that is configured as JSON says and not started; what it shows goes to notice.
+func provisioned(t *testing.T, config string, notice io.Writer) *App {
+	t.Helper()
+	ctx, err := caddy.ProvisionContext(new(caddy.Config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &App{notice: notice}
+	if err := json.Unmarshal([]byte(config), a); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Provision(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// run starts an app and gives it up again, and returns its services in between.
+func run(t *testing.T, a *App, use func(*Services)) {
+	t.Helper()
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	services, err := a.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if use != nil {
+		use(services)
+	}
+	if err := a.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := a.Cleanup(); err != nil {
+		t.Error(err)
+	}
+}
+
+// inDir is a configuration with its store in a directory.
+func inDir(t *testing.T, dir, rest string) string {
+	t.Helper()
+	quoted, err := json.Marshal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return `{"storage":{"module":"badger","dir":` + string(quoted) + `}` + rest + `}`
+}
+
+var shownKey = regexp.MustCompile(`[a-z]+_sk_[0-9A-Za-z]{32}`)
+
+// TestFirstStartShowsAKeyOnce starts on the same directory three times.
+func TestFirstStartShowsAKeyOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var notice bytes.Buffer
+	run(t, provisioned(t, inDir(t, dir, `,"key_prefix":"acme"`), &notice), func(s *Services) {
+		keys := shownKey.FindAllString(notice.String(), -1)
+		if len(keys) != 2 || keys[0] != keys[1] || !strings.HasPrefix(keys[0], "acme_sk_") {
+			t.Fatalf("shown: %s", notice.String())
+		}
+		who, err := s.Gate.Authenticate(t.Context(), keys[0])
+		if err != nil || who.Account.ID != "demo" || who.Account.Tier != "free" || who.Limits.RequestsPerMonth != 1000 {
+			t.Errorf("%+v %v", who, err)
+		}
+	})
+	for range 2 {
+		notice.Reset()
+		run(t, provisioned(t, inDir(t, dir, ""), &notice), nil)
+		if notice.Len() != 0 {
+			t.Errorf("shown again: %s", notice.String())
+		}
+	}
+}
+
+// TestFirstStartIsQuiet when it is switched off, and when accounts are declared.
+func TestFirstStartIsQuiet(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]string{
+		"off":      `,"demo":false`,
+		"declared": `,"accounts":[{"id":"acme"}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var notice bytes.Buffer
+			run(t, provisioned(t, inDir(t, t.TempDir(), config), &notice), func(s *Services) {
+				if _, err := s.Store.Account(t.Context(), "demo"); !errors.Is(err, quota.ErrNotFound) {
+					t.Errorf("demo: %v", err)
+				}
+			})
+			if notice.Len() != 0 {
+				t.Errorf("shown: %s", notice.String())
+			}
+		})
+	}
+}
+
+// TestFirstStartWithoutTheFreeTier takes the first tier by name.
+func TestFirstStartWithoutTheFreeTier(t *testing.T) {
+	t.Parallel()
+	var notice bytes.Buffer
+	config := inDir(t, t.TempDir(), `,"tiers":{"small":{"requests_per_month":5,"requests_per_minute":0},"large":{"requests_per_month":0,"requests_per_minute":7}}`)
+	run(t, provisioned(t, config, &notice), func(s *Services) {
+		if account, err := s.Gate.Account(t.Context(), "demo"); err != nil || account.Tier != "large" {
+			t.Errorf("%+v %v", account, err)
+		}
+	})
+	if !strings.Contains(notice.String(), "tier large: unlimited requests a month, 7 requests a minute") {
+		t.Errorf("shown: %s", notice.String())
+	}
+}
+
+// closed is a terminal that nobody sees.
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// TestFirstStartThatNobodySeesIsRepeated leaves no valid key behind, and does not keep the service from starting.
+func TestFirstStartThatNobodySeesIsRepeated(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run(t, provisioned(t, inDir(t, dir, ""), closed{}), func(s *Services) {
+		for key, err := range s.Gate.Keys(t.Context(), "demo") {
+			if err != nil || key.Revoked == nil {
+				t.Errorf("%+v %v", key, err)
+			}
+		}
+	})
+	var notice bytes.Buffer
+	run(t, provisioned(t, inDir(t, dir, ""), &notice), nil)
+	if shownKey.FindString(notice.String()) == "" {
+		t.Errorf("shown: %s", notice.String())
+	}
+}
+
+// TestRequestsWaitForTheStart checks the gate that early requests stand at.
+func TestRequestsWaitForTheStart(t *testing.T) {
+	t.Parallel()
+	config := inDir(t, t.TempDir(), `,"demo":false,"start_timeout":30000000`) // 30 ms
+	a := provisioned(t, config, io.Discard)
+	if _, err := a.Services(t.Context()); !errors.Is(err, ErrStarting) {
+		t.Errorf("after the timeout: %v", err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.Services(canceled); !errors.Is(err, ErrStarting) || !errors.Is(err, context.Canceled) {
+		t.Errorf("for a client that left: %v", err)
+	}
+	a.StartTimeout = caddy.Duration(time.Minute)
+	waiting := make(chan error)
+	go func() {
+		_, err := a.Services(t.Context())
+		waiting <- err
+	}()
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waiting; err != nil {
+		t.Errorf("after the start: %v", err)
+	}
+	if err := a.Cleanup(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRequestsDoNotWaitForAFailedStart wakes them with an error.
+func TestRequestsDoNotWaitForAFailedStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := provisioned(t, inDir(t, dir, `,"demo":false`), io.Discard)
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = first.Cleanup() })
+	// A file stands where the directory should be.
+	second := provisioned(t, inDir(t, filepath.Join(dir, "KEYREGISTRY", "x"), `,"demo":false,"start_timeout":60000000000`), io.Discard)
+	waiting := make(chan error)
+	go func() {
+		_, err := second.Services(t.Context())
+		waiting <- err
+	}()
+	if err := second.Start(); err == nil {
+		t.Fatal("started")
+	}
+	if err := <-waiting; !errors.Is(err, ErrStarting) {
+		t.Errorf("%v", err)
+	}
+	if err := second.Cleanup(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCleanupTakesNothingFromOthers cleans up apps in every state while another one holds the store.
+func TestCleanupTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	config := inDir(t, t.TempDir(), `,"demo":false`)
+	holder := provisioned(t, config, io.Discard)
+	run(t, holder, func(s *Services) {
+		if err := new(App).Cleanup(); err != nil {
+			t.Error(err)
+		}
+		broken := new(App)
+		broken.Thresholds = map[string]float64{"hate": 2}
+		ctx, err := caddy.ProvisionContext(new(caddy.Config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := broken.Provision(ctx); err == nil {
+			t.Error("a threshold of 2 was accepted")
+		}
+		if err := broken.Cleanup(); err != nil {
+			t.Error(err)
+		}
+		never := provisioned(t, config, io.Discard)
+		for range 2 {
+			if err := never.Cleanup(); err != nil {
+				t.Error(err)
+			}
+		}
+		run(t, provisioned(t, config, io.Discard), nil)
+		if _, err := s.Gate.CreateAccount(t.Context(), quota.Account{ID: "after"}); err != nil {
+			t.Errorf("the store was closed under its holder: %v", err)
+		}
+	})
+}
+
+// TestDeclaredKeys come from the environment or as hashes, and have ids that tell nothing and stay.
+func TestDeclaredKeys(t *testing.T) {
+	const secret = "mod_sk_0123456789abcdefghijklmnopqrstuv"
+	t.Setenv("MODERATION_TEST_KEY", " "+secret+"\n")
+	hash := quota.HashKey(secret)
+	var ids []string
+	for _, key := range []string{"{env.MODERATION_TEST_KEY}", "sha256:" + hexOf(hash)} {
+		a := provisioned(t, inDir(t, t.TempDir(), `,"accounts":[{"id":"acme","keys":[{"key":"`+key+`","name":"web"}]}]`), io.Discard)
+		run(t, a, func(s *Services) {
+			who, err := s.Gate.Authenticate(t.Context(), secret)
+			if err != nil || who.Account.ID != "acme" || who.Key.Name != "web" || !who.Key.Declared {
+				t.Errorf("%+v %v", who, err)
+			}
+			ids = append(ids, who.Key.ID)
+		})
+		if a.Accounts[0].Keys[0].Key != key {
+			t.Error("the configuration was changed")
+		}
+	}
+	if len(ids) != 2 || ids[0] != ids[1] || strings.Contains(hexOf(hash), strings.TrimPrefix(ids[0], "key_")) {
+		t.Errorf("ids %v", ids)
+	}
+}
+
+func hexOf(hash quota.Hash) string {
+	const digits = "0123456789abcdef"
+	var text strings.Builder
+	for _, b := range hash {
+		text.WriteByte(digits[b>>4])
+		text.WriteByte(digits[b&15])
+	}
+	return text.String()
+}
