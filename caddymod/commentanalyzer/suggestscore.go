@@ -6,7 +6,6 @@
 package commentanalyzer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -112,7 +111,7 @@ func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *acce
 	}
 	scores, err := call.Services.Engine.Classify(r.Context(), wanted.text)
 	if err != nil && r.Context().Err() != nil {
-		return gone(r)
+		return gone(w)
 	}
 	if err != nil {
 		s.app.Logger().Error("scoring a comment", zap.String("moderation_id", call.ID), zap.Error(err))
@@ -121,7 +120,8 @@ func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *acce
 	}
 	record, err := s.record(call, wanted, &scores)
 	if err != nil {
-		return err
+		s.app.Logger().Error("making a feedback record", zap.String("moderation_id", call.ID), zap.Error(err))
+		return call.Problem(w, r, problem.New(problem.InternalError, ""))
 	}
 	err = call.Services.Store.AppendFeedback(r.Context(), record, call.Services.FeedbackBound)
 	switch {
@@ -136,14 +136,16 @@ func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *acce
 		boundReached(w, record.Time, call.Services.FeedbackBound).write(w, r, call.ID)
 		return nil
 	case r.Context().Err() != nil:
-		return gone(r)
+		return gone(w)
 	}
 	return call.Unavailable(w, r, "keeping feedback", err)
 }
 
-// gone ends the call of a client that has left. Nobody reads the answer; the status is for the log.
-func gone(r *http.Request) error {
-	return caddyhttp.Error(499, context.Cause(r.Context()))
+// gone ends the call of a client that has left. Nobody reads the answer; the status is for the access log. It is not
+// returned as an error, because Caddy's log of errors has the address of the request, and that may hold the key.
+func gone(w http.ResponseWriter) error {
+	w.WriteHeader(499)
+	return nil
 }
 
 // suggestScoreResponse is the whole answer. An absent or empty token makes it an empty object.

@@ -94,6 +94,8 @@ func load(t *testing.T, moderation string) *app.Services {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		// A connection that the next test would use again may be closed by then.
+		http.DefaultClient.CloseIdleConnections()
 		if err := caddy.Stop(); err != nil {
 			t.Error(err)
 		}
