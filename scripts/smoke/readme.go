@@ -160,9 +160,9 @@ func (p *place) runReadme(ctx context.Context, update bool) error {
 	}
 	for i, e := range slices.Backward(examples) { // from the end, so that the places of the others stay
 		if !matches(e.Output, printed[i]) {
-			lines := strings.Split(strings.TrimRight(pretty(printed[i]), "\n"), "\n")
-			if printed[i] == "" {
-				lines = nil
+			var lines []string
+			if printed[i] != "" {
+				lines = fold(pretty(printed[i]))
 			}
 			document = slices.Replace(document, e.begin, e.begin+len(e.Output), lines...)
 		}
@@ -214,6 +214,45 @@ func pretty(text string) string {
 	return text
 }
 
+// fold puts objects and lists that fit into one line, for people to read. The text is as pretty prints it.
+func fold(text string) []string {
+	const widest = 110
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	var folded []string
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		inner := strings.TrimLeft(line, " ")
+		indent := line[:len(line)-len(inner)]
+		if indent == "" || !strings.HasSuffix(line, "{") && !strings.HasSuffix(line, "[") {
+			folded = append(folded, line)
+			continue
+		}
+		end := i + 1 // the line that closes what this one opens has its indentation
+		for end < len(lines) && !strings.HasPrefix(lines[end], indent+"}") && !strings.HasPrefix(lines[end], indent+"]") {
+			end++
+		}
+		if end == len(lines) { // no JSON
+			folded = append(folded, line)
+			continue
+		}
+		for _, next := range lines[i+1 : end] {
+			next = strings.TrimLeft(next, " ")
+			if !strings.HasSuffix(line, "{") && !strings.HasSuffix(line, "[") && next[0] != '}' && next[0] != ']' {
+				line += " "
+			}
+			line += next
+		}
+		line += strings.TrimLeft(lines[end], " ")
+		if len(line) > widest {
+			folded = append(folded, lines[i])
+			continue
+		}
+		folded = append(folded, line)
+		i = end
+	}
+	return folded
+}
+
 // differing are the parts that are allowed to differ between two runs: random ids and keys, instants, days, sizes, the model's
 // version and the decimals of probabilities.
 var differing = []struct {
@@ -229,6 +268,7 @@ var differing = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?( ?(Z|UTC))?`), "INSTANT"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "DAY"},
 	{regexp.MustCompile(`(?m)^Date: .*$`), "Date: INSTANT"},
+	{regexp.MustCompile(`"(probability|confidence)": [\d.e-]+`), `"$1": N`},
 	{regexp.MustCompile(`\b\d(\.\d+)?e-\d+`), "0.N"},
 	{regexp.MustCompile(`\b0\.\d+`), "0.N"},
 	// What is left of a minute depends on whether one ended between two commands, and so does what was used of it.

@@ -120,3 +120,31 @@ func TestOwnCurlSendsWhatItIsAsked(t *testing.T) {
 		}
 	}
 }
+
+func TestFoldChangesNoJSON(t *testing.T) {
+	t.Parallel()
+	text := `{"id":"x","result":{"flagged":true,"categories":{"hate":{"flagged":false,"probability":0.1},"sexual":{"flagged":false,"probability":0.1}},"themes":{"a { b":{"flagged":true,"matches":[{"begin":1,"end":2}]},"c":{"matches":[]}}},"days":[1,2],"usage":{"c":1}}`
+	got := fold(pretty(text))
+	if !matches(got, text) {
+		t.Errorf("got other JSON: %s", strings.Join(got, "\n"))
+	}
+	want := `{
+  "id": "x",
+  "result": {
+    "flagged": true,
+    "categories": {
+      "hate": {"flagged": false, "probability": 0.1},
+      "sexual": {"flagged": false, "probability": 0.1}
+    },
+    "themes": {"a { b": {"flagged": true, "matches": [{"begin": 1, "end": 2}]}, "c": {"matches": []}}
+  },
+  "days": [1, 2],
+  "usage": {"c": 1}
+}`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	if got := fold("HTTP/1.1 200 OK\n  A: b {\n\nwords"); strings.Join(got, "\n") != "HTTP/1.1 200 OK\n  A: b {\n\nwords" {
+		t.Errorf("got %q", got)
+	}
+}
