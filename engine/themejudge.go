@@ -3,20 +3,36 @@
 
 package engine
 
+import (
+	"fmt"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/themes"
+)
+
 // embeddedThemes makes the judge of themes that is embedded in the binary.
-func embeddedThemes() (ThemeJudge, error) { return noThemes{}, nil }
-
-// noThemes finds nothing.
-type noThemes struct{}
-
-// JudgeThemes returns every distinct theme as not found.
-func (noThemes) JudgeThemes(_ string, wanted []string) (results []ThemeResult, tokens int) {
-	seen := make(map[string]bool, len(wanted))
-	for _, w := range wanted {
-		if !seen[w] {
-			seen[w] = true
-			results = append(results, ThemeResult{Theme: w})
-		}
+func embeddedThemes() (ThemeJudge, error) {
+	judge, err := themes.New(themes.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("loading the embedded theme judge: %w", err)
 	}
-	return results, 0
+	return themeAdapter{judge}, nil
 }
+
+// themeAdapter makes a judge of package themes, which knows nothing of this package, a [ThemeJudge].
+type themeAdapter struct{ judge *themes.Judge }
+
+// JudgeThemes judges each distinct theme once.
+func (a themeAdapter) JudgeThemes(content string, wanted []string) (results []ThemeResult, tokens int) {
+	for _, hit := range a.judge.Judge(content, wanted) {
+		r := ThemeResult{Theme: hit.Theme, Flagged: hit.Flagged, Probability: hit.Probability}
+		for _, m := range hit.Matches {
+			r.Matches = append(r.Matches, Span{Begin: m.Begin, End: m.End})
+		}
+		results = append(results, r)
+		tokens += hit.Tokens
+	}
+	return results, tokens
+}
+
+// Interface guard.
+var _ ThemeJudge = themeAdapter{}

@@ -64,10 +64,11 @@ func mix(h, v uint64) uint64 {
 
 // Features computes the features of texts. It keeps its memory between texts; it is not safe for concurrent use.
 type Features struct {
+	tokens  []text.Token
 	words   []word
-	hashes  []uint64 // features of all tokens, one after the other
-	ends    []int32  // end of each token's features in hashes
+	hashes  []uint64
 	letters []rune
+	pairs   memory
 }
 
 // word is what the features of its neighbours need to know of a token.
@@ -76,63 +77,108 @@ type word struct {
 	form  uint64 // of the class when it has one, else hash
 	class wordClass
 	start bool // first of its sentence
+	again bool // the same two words stood here a moment ago
 }
 
-// Compute returns the feature hashes of all tokens and, for each token, where its own end.
-func (f *Features) Compute(tokens []text.Token) (hashes []uint64, ends []int32) {
-	f.words, f.hashes, f.ends = f.words[:0], f.hashes[:0], f.ends[:0]
-	start := true
+// recently is how many tokens back the same two words count as a repetition. A repetition has no features: saying a
+// thing fifty times is no more evidence than saying it once.
+const recently = 64
+
+// memory remembers where pairs of words were last met, 256 of them.
+type memory [256]struct {
+	pair uint64
+	at   int32
+}
+
+// met takes note of a pair at a token and reports whether it was met recently.
+func (m *memory) met(pair uint64, at int) bool {
+	e := &m[pair>>32%256]
+	again := e.pair == pair && at-int(e.at) < recently
+	e.pair, e.at = pair, int32(at)
+	return again
+}
+
+// Read takes in a text. [Features.Word] and [Features.Context] then give the features of its tokens.
+func (f *Features) Read(tokens []text.Token) {
+	f.tokens, f.words = tokens, f.words[:0]
+	f.pairs = memory{}
+	start, before := true, uint64(edgeMark)
 	for i := range tokens {
 		t := &tokens[i]
-		w := word{hash: hashBytes(seedWord, t.Folded), class: classOf[string(t.Folded)], start: start}
+		w := word{hash: hashBytes(seedWord, t.Folded), start: start}
+		if t.Folded[0] < utf8.RuneSelf {
+			w.class = classOf[string(t.Folded)]
+		}
 		w.form = w.hash
 		if w.class != noClass {
 			w.form = mix(seedClass, uint64(w.class))
 		}
-		start = t.Flags&text.SentenceEnd != 0
+		w.again = f.pairs.met(mix(before, w.hash), i)
+		start, before = t.Flags&text.SentenceEnd != 0, w.hash
 		f.words = append(f.words, w)
 	}
-	for i := range tokens {
-		f.token(tokens, i)
-		f.ends = append(f.ends, int32(len(f.hashes)))
-	}
-	return f.hashes, f.ends
 }
 
-// token appends the features of token i.
-func (f *Features) token(tokens []text.Token, i int) {
-	t, w := &tokens[i], &f.words[i]
-	before, beforeThat := word{hash: edgeMark, form: edgeMark}, word{hash: edgeMark, form: edgeMark}
-	if i > 0 {
-		before = f.words[i-1]
+// Repeats reports whether token i only repeats what stood shortly before it. It then counts for nothing.
+func (f *Features) Repeats(i int) bool { return f.words[i].again }
+
+// Whole is the number of features of [Features.Word] that stand for the word as a whole: they come first, then those
+// of its parts.
+func (f *Features) Whole(i int) int {
+	if f.words[i].class != noClass {
+		return 2
 	}
-	if i > 1 {
-		beforeThat = f.words[i-2]
-	}
-	out := append(f.hashes, w.hash, mix(mix(seedBigram, before.hash), w.hash))
-	if w.class != noClass || before.class != noClass {
-		out = append(out, mix(mix(seedClassBigram, before.form), w.form))
-	}
-	out = append(out, mix(mix(mix(seedTrigram, beforeThat.form), before.form), w.form))
-	if i > 1 {
-		out = append(out, mix(mix(seedSkip, beforeThat.form), w.form))
-	}
-	out = f.frames(out, tokens, i)
-	out = flags(out, t, w)
-	if i == len(tokens)-1 {
-		out = append(out, mix(mix(seedEnd, w.hash), edgeMark), mix(mix(seedClassBigram, w.form), edgeMark))
+	return 1
+}
+
+// Word returns the features that come from the letters of token i alone. They are valid until the next call.
+func (f *Features) Word(i int) []uint64 {
+	t, w := &f.tokens[i], &f.words[i]
+	out := append(f.hashes[:0], w.hash)
+	if w.class != noClass {
+		out = append(out, w.form)
 	}
 	if t.Flags&text.Emoji == 0 {
 		out = f.chars(out, t.Folded)
 	}
 	f.hashes = out
+	return out
+}
+
+// Context returns the features that come from where token i stands and from how it is written. They are valid until
+// the next call.
+func (f *Features) Context(i int) []uint64 {
+	t, w := &f.tokens[i], &f.words[i]
+	before, beforeThat := word{hash: edgeMark, form: edgeMark}, word{hash: edgeMark, form: edgeMark}
+	// A sentence starts like a text, so that it means the same inside a long text as by itself.
+	if !w.start {
+		before = f.words[i-1]
+		if !before.start {
+			beforeThat = f.words[i-2]
+		}
+	}
+	out := append(f.hashes[:0], mix(mix(seedBigram, before.hash), w.hash))
+	if w.class != noClass || before.class != noClass {
+		out = append(out, mix(mix(seedClassBigram, before.form), w.form))
+	}
+	out = append(out, mix(mix(mix(seedTrigram, beforeThat.form), before.form), w.form))
+	if !w.start && !before.start {
+		out = append(out, mix(mix(seedSkip, beforeThat.form), w.form))
+	}
+	out = f.frames(out, i)
+	out = flags(out, t, w)
+	if i == len(f.tokens)-1 || t.Flags&text.SentenceEnd != 0 {
+		out = append(out, mix(mix(seedEnd, w.hash), edgeMark), mix(mix(seedClassBigram, w.form), edgeMark))
+	}
+	f.hashes = out
+	return out
 }
 
 // frames appends what the token says of whom: pairs with the persons and the other class words before it in the
 // sentence ("you ... worthless", "GROUP ... vermin", "will ... HARM").
-func (f *Features) frames(out []uint64, tokens []text.Token, i int) []uint64 {
+func (f *Features) frames(out []uint64, i int) []uint64 {
 	w := &f.words[i]
-	negated := uint64(tokens[i].Flags & text.Negated)
+	negated := uint64(f.tokens[i].Flags & text.Negated)
 	pairs, persons := 0, 0
 	for j := i; j > 0 && i-j < pairReach; {
 		if f.words[j].start {
@@ -157,9 +203,6 @@ func (f *Features) frames(out []uint64, tokens []text.Token, i int) []uint64 {
 
 // flags appends the features that come from how the token is written and where it stands.
 func flags(out []uint64, t *text.Token, w *word) []uint64 {
-	if w.class != noClass {
-		out = append(out, w.form)
-	}
 	if t.Flags == 0 {
 		return out
 	}

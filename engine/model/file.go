@@ -53,17 +53,24 @@ type Header struct {
 	Calibration [Heads]Calibration `json:"calibration"`
 }
 
-// Calibration is how one head turns the sum of a window's weights into a probability:
+// Calibration is how one head turns the sums of weights into a probability:
 //
-//	logit = Bias + Scale * sum / Norm(features)
-//	pooled = best logit of the windows - Spread * ln(number of windows)
-//	probability = 1 / (1 + exp(-(Slope*pooled + Offset)))
+//	logit of a window = Bias + Scale * sum / Norm(features)
+//	whole = sigmoid(Large*l + Small*s + Length*n + Offset)
+//	worst = sigmoid(Sentence*s + SentenceLength*n + SentenceOffset)
+//
+// l is the largest logit of a large window, s that of a small one, and n the natural logarithm of the number of small
+// windows. The probability is whole, or worst when that is larger and there are at least [minSentences] small windows.
 type Calibration struct {
-	Scale  float64 `json:"scale"`
-	Bias   float64 `json:"bias"`
-	Spread float64 `json:"spread"`
-	Slope  float64 `json:"slope"`
-	Offset float64 `json:"offset"`
+	Scale          float64 `json:"scale"`
+	Bias           float64 `json:"bias"`
+	Large          float64 `json:"large"`
+	Small          float64 `json:"small"`
+	Length         float64 `json:"length"`
+	Offset         float64 `json:"offset"`
+	Sentence       float64 `json:"sentence"`
+	SentenceLength float64 `json:"sentence_length"`
+	SentenceOffset float64 `json:"sentence_offset"`
 }
 
 // Row is what was learned of one feature.
@@ -143,7 +150,7 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: %d buckets", ErrCorrupt, b)
 	}
 	for i, c := range m.header.Calibration {
-		if bad := c.Scale + c.Bias + c.Spread + c.Slope + c.Offset; math.IsNaN(bad) || math.IsInf(bad, 0) {
+		if bad := c.Scale + c.Bias + c.Large + c.Small + c.Length + c.Offset + c.Sentence + c.SentenceLength + c.SentenceOffset; math.IsNaN(bad) || math.IsInf(bad, 0) {
 			return nil, fmt.Errorf("%w: calibration of %s", ErrCorrupt, HeadNames[i])
 		}
 	}

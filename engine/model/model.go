@@ -12,6 +12,7 @@ package model
 
 import (
 	_ "embed"
+	"iter"
 	"math"
 	"sync"
 
@@ -45,6 +46,7 @@ func (m *Model) Header() Header { return m.header }
 type scratch struct {
 	features Features
 	prefix   []sums
+	cache    cache
 }
 
 // sums are the sums over all tokens up to one.
@@ -66,73 +68,94 @@ func (m *Model) Probabilities(content string) Probabilities {
 	return p
 }
 
-// Logits returns what calibration starts from: the pooled logit of each head.
-func (m *Model) Logits(content string) [Heads]float64 {
-	tokens := text.Get()
-	defer text.Put(tokens)
-	return m.pooled(tokens.Tokenize(content))
-}
-
-// WindowsOf returns the number of windows that content is judged in.
-func (m *Model) WindowsOf(content string) int {
-	tokens := text.Get()
-	defer text.Put(tokens)
-	count := 0
-	Windows(len(tokens.Tokenize(content)), func(Window) bool { count++; return true })
-	return count
-}
-
 // Judge judges a text that is tokenised already.
 func (m *Model) Judge(tokens []text.Token) Probabilities {
 	var p Probabilities
-	pooled := m.pooled(tokens)
+	e := m.evidence(tokens)
 	for h, c := range m.header.Calibration {
-		p[h] = sigmoid(c.Slope*pooled[h] + c.Offset)
+		z := c.Large*e.Large[h] + c.Small*e.Small[h] + c.Length*e.Length + c.Offset
+		if e.Length >= minSentences {
+			z = max(z, c.Sentence*e.Small[h]+c.SentenceLength*e.Length+c.SentenceOffset)
+		}
+		p[h] = sigmoid(z)
 	}
 	return p
 }
 
-// pooled returns the logit of the whole text for each head, before calibration.
-func (m *Model) pooled(tokens []text.Token) (best [Heads]float64) {
+// minSentences is the natural logarithm of the number of small windows from which one sentence may decide: 20, a text
+// of about a thousand characters. Shorter ones are read as a whole.
+const minSentences = 3.0
+
+// Evidence is what calibration starts from.
+type Evidence struct {
+	// Large and Small are the largest logits of a large and of a small window.
+	Large, Small [Heads]float64
+	// Length is the natural logarithm of the number of small windows.
+	Length float64
+}
+
+// Evidence returns what calibration starts from.
+func (m *Model) Evidence(content string) Evidence {
+	tokens := text.Get()
+	defer text.Put(tokens)
+	return m.evidence(tokens.Tokenize(content))
+}
+
+func (m *Model) evidence(tokens []text.Token) (e Evidence) {
 	s, _ := m.pool.Get().(*scratch)
 	if s == nil {
 		s = new(scratch)
 	}
 	defer m.pool.Put(s)
 
-	hashes, ends := s.features.Compute(tokens)
+	f := &s.features
+	f.Read(tokens)
 	prefix := append(s.prefix[:0], sums{})
-	from := int32(0)
-	for _, end := range ends {
-		next := prefix[len(prefix)-1]
-		row := m.table.sum(hashes[from:end])
-		for h := range next.weights {
-			next.weights[h] += row[h]
+	for i := range tokens {
+		next := prefix[i]
+		if f.Repeats(i) {
+			prefix = append(prefix, next)
+			continue
 		}
-		next.features = end
+		letters := s.cache.entry(tokens[i].Folded)
+		if letters.features == 0 {
+			hashes := f.Word(i)
+			letters.weights, letters.features = m.table.sum(hashes), int32(len(hashes))
+		}
+		hashes := f.Context(i)
+		context := m.table.sum(hashes)
+		for h := range next.weights {
+			next.weights[h] += letters.weights[h] + context[h]
+		}
+		next.features += letters.features + int32(len(hashes))
 		prefix = append(prefix, next)
-		from = end
 	}
 	s.prefix = prefix
 
+	e.Large, _ = m.worst(prefix, func(yield func(Window) bool) { Large(len(tokens), yield) })
+	windows := 0
+	e.Small, windows = m.worst(prefix, func(yield func(Window) bool) { Small(tokens, yield) })
+	e.Length = math.Log(float64(windows))
+	return e
+}
+
+// worst returns the largest logit of a window for each head, and the number of windows.
+func (m *Model) worst(prefix []sums, windows iter.Seq[Window]) (best [Heads]float64, count int) {
 	for h := range best {
 		best[h] = math.Inf(-1)
 	}
-	windows := 0
-	for w := range func(yield func(Window) bool) { Windows(len(tokens), yield) } {
-		windows++
-		a, b := &prefix[w.FirstToken], &prefix[w.EndToken]
+	for w := range windows {
+		count++
+		a, b := &prefix[w.First], &prefix[w.End]
 		norm := 1 / Norm(int(b.features-a.features))
 		for h := range best {
-			z := float64(b.weights[h]-a.weights[h]) * norm * m.header.Calibration[h].Scale
-			best[h] = max(best[h], z)
+			best[h] = max(best[h], float64(b.weights[h]-a.weights[h])*norm)
 		}
 	}
-	spread := math.Log(float64(windows))
 	for h, c := range m.header.Calibration {
-		best[h] += c.Bias - c.Spread*spread
+		best[h] = best[h]*c.Scale + c.Bias
 	}
-	return best
+	return best, count
 }
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }

@@ -3,35 +3,66 @@
 
 package model
 
-import "math"
+import (
+	"math"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
+)
 
 const (
-	// windowTokens and windowStride cut a long text into overlapping windows: each is judged by itself and the worst
-	// decides, so that one bad sentence in a long text is found and length alone never flags.
-	windowTokens = 48
-	windowStride = 16
+	// A text is judged in overlapping windows of two kinds. The large ones read what only the context tells; the small
+	// ones, sentences and pairs of sentences, find one bad sentence among good ones.
+	largeTokens, largeStride = 48, 16
+	// A sentence without an end in sight is cut at sentenceTokens; the next starts half-way back.
+	sentenceTokens = 24
+	pairTokens     = 40
 	// damping keeps very short texts from being judged by one feature alone.
 	damping = 40
 )
 
-// Window is a run of tokens, by the place of its features: those from First to End.
+// Window is a run of tokens.
 type Window struct {
-	FirstToken, EndToken int
+	First, End int
 }
 
-// Windows calls yield for each window of a text of so many tokens. A text that fits is one window.
-func Windows(tokens int, yield func(Window) bool) {
-	if tokens <= windowTokens+windowStride/2 {
-		yield(Window{0, tokens})
+// Large calls yield for each large window of n tokens until it returns false. A text that about fits is one window.
+func Large(n int, yield func(Window) bool) {
+	if n <= largeTokens+largeStride/2 {
+		yield(Window{0, n})
 		return
 	}
-	for first := 0; ; first += windowStride {
-		if first+windowTokens >= tokens {
-			yield(Window{tokens - windowTokens, tokens})
+	for first := 0; first+largeTokens < n; first += largeStride {
+		if !yield(Window{first, first + largeTokens}) {
 			return
 		}
-		if !yield(Window{first, first + windowTokens}) {
+	}
+	yield(Window{n - largeTokens, n})
+}
+
+// Small calls yield for each small window of the tokens until it returns false. A text of one sentence is one window.
+func Small(tokens []text.Token, yield func(Window) bool) {
+	last := Window{First: -1}
+	for first := 0; first < len(tokens) || first == 0; {
+		end := first
+		for end < len(tokens) && end-first < sentenceTokens {
+			end++
+			if tokens[end-1].Flags&text.SentenceEnd != 0 {
+				break
+			}
+		}
+		sentence := Window{first, end}
+		if !yield(sentence) {
 			return
+		}
+		if last.First >= 0 && end-last.First <= pairTokens && !yield(Window{last.First, end}) {
+			return
+		}
+		if end >= len(tokens) {
+			return
+		}
+		last, first = sentence, end
+		if end-sentence.First == sentenceTokens && tokens[end-1].Flags&text.SentenceEnd == 0 {
+			first -= sentenceTokens / 2
 		}
 	}
 }

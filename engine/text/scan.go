@@ -324,6 +324,9 @@ func classify(r rune) class {
 	if r < utf8.RuneSelf {
 		return asciiClass[r&0x7f]
 	}
+	if r >= 0x1F200 && r < 0x1FB00 && (r < 0x1F3FB || r > 0x1F3FF) {
+		return emojiClass // the most common code points of four bytes
+	}
 	switch {
 	case r == '’' || r == 'ʼ' || r == '＇':
 		return apostrophe

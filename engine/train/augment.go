@@ -165,3 +165,38 @@ func Augment(examples []Example, share float64, seed uint64) []Example {
 	}
 	return out
 }
+
+// Embed returns a part of the examples that were labelled for this project with ordinary harmless texts before and
+// after them, so that the judge learns to find them there, and as many copies of harmless ones, so that context itself
+// means nothing.
+func Embed(examples []Example, share float64, seed uint64) []Example {
+	r := rand.New(rand.NewPCG(seed, 4))
+	var around []string
+	for i := range examples {
+		if e := &examples[i]; isOrdinary(e) && len(e.Text) < 300 {
+			around = append(around, e.Text)
+		}
+	}
+	if len(around) == 0 {
+		return nil
+	}
+	var out []Example
+	for _, e := range examples {
+		if !e.Written || len(e.Text) > 500 || r.Float64() >= share {
+			continue
+		}
+		parts := []string{e.Text}
+		for range r.IntN(4) {
+			parts = append([]string{around[r.IntN(len(around))]}, parts...)
+		}
+		for range r.IntN(4) {
+			parts = append(parts, around[r.IntN(len(around))])
+		}
+		e.Text = strings.Join(parts, []string{" ", "\n", "\n\n"}[r.IntN(3)])
+		for h := range e.Labels {
+			e.Labels[h].Weight /= 2
+		}
+		out = append(out, e)
+	}
+	return out
+}

@@ -16,12 +16,12 @@ import (
 
 // Prior is the share of traffic that is assumed to be harmful in the way of a head. A threshold of 0.7 means little
 // without it: the same ranking gives other probabilities where harm is rarer.
-const Prior = 0.10
+const Prior = 0.07
 
 // ordinary is the part of the harmless traffic that is ordinary text; the rest looks like harm and is not.
 const ordinary = 0.8
 
-// Calibrate fits how the sums of each head become probabilities, on examples that the weights have not seen, and
+// Calibrate fits how the evidence of each head becomes a probability, on examples that the weights have not seen, and
 // returns the finished weights file.
 func Calibrate(f *Fitted, tune []Example, seed uint64) ([]byte, error) {
 	raw, err := f.file()
@@ -32,58 +32,49 @@ func Calibrate(f *Fitted, tune []Example, seed uint64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the weights just written: %w", err)
 	}
-	f.fitSpread(m, tune, seed)
-	logits := make([][model.Heads]float64, len(tune))
-	for i := range tune {
-		logits[i] = m.Logits(tune[i].Text)
-	}
+	alone := evidenceOf(m, tune)
+	long := evidenceOf(m, Lengthen(tune, seed))
 	for h := range model.Heads {
-		var points []point
-		for i := range tune {
-			e := &tune[i]
-			if !e.Labelled(h) || e.Source == "lexicon" || h < categories && !e.Written && !isOrdinary(e) {
-				continue // scraped positives do not follow the definitions of the categories
-			}
-			points = append(points, point{z: logits[i][h], y: float64(e.Labels[h].Value), ordinary: isOrdinary(e)})
-		}
 		c := &f.Header.Calibration[h]
-		c.Slope, c.Offset = platt(points)
+		c.Large, c.Small, c.Offset = logistic(pointsOf(alone, h))
+		c.Length = length(alone, long, h, c)
+		c.Sentence, c.SentenceLength, c.SentenceOffset = sentences(pointsOf(long, h))
 	}
 	return f.file()
 }
 
-func (f *Fitted) file() ([]byte, error) {
-	var b bytes.Buffer
-	err := model.Write(&b, f.Header, f.Rows)
-	return b.Bytes(), err
+// weighed is an example with its evidence.
+type weighed struct {
+	*Example
+	model.Evidence
 }
 
-// isOrdinary says whether an example is of a source of everyday harmless text.
-func isOrdinary(e *Example) bool {
-	return strings.HasPrefix(e.Source, "clean_") || e.Source == "everyday" || e.Source == "goemotions_reddit" && e.Labelled(hate)
-}
-
-// point is a logit with its truth.
-type point struct {
-	z, y     float64
-	ordinary bool
-	weight   float64
-}
-
-// platt fits probability = 1/(1+exp(-(slope*z+offset))) by Newton's method on the weighted log loss, with the weights
-// that the assumed traffic gives to positives, look-alikes and ordinary text.
-func platt(points []point) (slope, offset float64) {
-	var yes, alike, plain float64
-	for _, p := range points {
-		yes += p.y
-		if p.ordinary {
-			plain += 1 - p.y
-		} else {
-			alike += 1 - p.y
-		}
+func evidenceOf(m *model.Model, examples []Example) []weighed {
+	out := make([]weighed, len(examples))
+	for i := range examples {
+		out[i] = weighed{&examples[i], m.Evidence(examples[i].Text)}
 	}
-	if yes < 5 || alike+plain < 5 {
-		return 1, 0
+	return out
+}
+
+// pointsOf takes the evidence of one head, with the weights that the assumed traffic gives to positives, look-alikes
+// and ordinary text.
+func pointsOf(all []weighed, h int) []point {
+	var points []point
+	var yes, alike, plain float64
+	for _, e := range all {
+		usual := isOrdinary(e.Example)
+		if !e.Labelled(h) || e.Source == "lexicon" || h < categories && !e.Written && !usual {
+			continue // scraped positives do not follow the definitions of the categories
+		}
+		y := float64(e.Labels[h].Value)
+		points = append(points, point{x: [3]float64{e.Large[h], e.Small[h], 1}, length: e.Length, y: y, ordinary: usual})
+		yes += y
+		if usual {
+			plain += 1 - y
+		} else {
+			alike += 1 - y
+		}
 	}
 	share := float64(ordinary)
 	if alike == 0 {
@@ -97,76 +88,206 @@ func platt(points []point) (slope, offset float64) {
 		if p.ordinary {
 			no = (1 - Prior) * share / max(plain, 1)
 		}
-		p.weight = p.y*Prior/yes + (1-p.y)*no
-		p.y = p.y * Prior / yes / p.weight
+		positive := p.y * Prior / max(yes, 1)
+		p.weight = positive + (1-p.y)*no
+		p.y = positive / p.weight
 	}
-	slope, offset = 1, 0
-	for range 50 {
-		var ga, gb, haa, hab, hbb float64
-		for _, p := range points {
-			q := 1 / (1 + math.Exp(-(slope*p.z + offset)))
-			g, h := p.weight*(q-p.y), p.weight*q*(1-q)
-			ga, gb = ga+g*p.z, gb+g
-			haa, hab, hbb = haa+h*p.z*p.z, hab+h*p.z, hbb+h
-		}
-		haa, hbb = haa+1e-9, hbb+1e-9
-		det := haa*hbb - hab*hab
-		if det <= 0 {
-			break
-		}
-		da, db := (hbb*ga-hab*gb)/det, (haa*gb-hab*ga)/det
-		// A step of at most one keeps Newton from running away where the start is far off.
-		limit := max(1, math.Abs(da), math.Abs(db))
-		slope, offset = slope-da/limit, offset-db/limit
-		if math.Abs(da)+math.Abs(db) < 1e-9 {
-			break
-		}
-	}
-	return slope, offset
+	return points
 }
 
-// fitSpread measures how much the best window of a long harmless text exceeds that of a short one, and takes it back,
-// so that length alone does not flag.
-func (f *Fitted) fitSpread(m *model.Model, tune []Example, seed uint64) {
-	const (
-		documents = 300
-		length    = 9000 // characters
-		quantile  = 0.97
-	)
-	var texts []string
-	for i := range tune {
-		if isOrdinary(&tune[i]) {
-			texts = append(texts, tune[i].Text)
+func (f *Fitted) file() ([]byte, error) {
+	var b bytes.Buffer
+	err := model.Write(&b, f.Header, f.Rows)
+	return b.Bytes(), err
+}
+
+// isOrdinary says whether an example is of a source of everyday harmless text.
+func isOrdinary(e *Example) bool {
+	return strings.HasPrefix(e.Source, "clean_") || e.Source == "everyday" || e.Source == "goemotions_reddit" && e.Labelled(hate)
+}
+
+// point is the evidence of one head with its truth.
+type point struct {
+	x        [3]float64 // large, small, 1
+	length   float64
+	y        float64
+	ordinary bool
+	weight   float64
+}
+
+// logistic fits probability = sigmoid(w*x) by Newton's method on the weighted log loss. The weight of a window is never
+// negative: more evidence in a window must not lower the probability.
+func logistic(points []point) (large, small, offset float64) {
+	use := [3]bool{true, true, true}
+	for {
+		w := newton(points, use)
+		switch {
+		case w[0] < 0:
+			use[0] = false
+		case w[1] < 0:
+			use[1] = false
+		default:
+			return w[0], w[1], w[2]
 		}
 	}
-	if len(texts) < 100 {
-		return
+}
+
+func newton(points []point, use [3]bool) (w [3]float64) {
+	if use[0] {
+		w[0] = 1
+	} else if use[1] {
+		w[1] = 1
+	}
+	for range 100 {
+		var grad [3]float64
+		var hess [3][4]float64
+		for _, p := range points {
+			q := sigmoid(p.x[0]*w[0] + p.x[1]*w[1] + w[2])
+			g, h := p.weight*(q-p.y), p.weight*q*(1-q)
+			for i, x := range p.x {
+				grad[i] += g * x
+				for j, y := range p.x {
+					hess[i][j] += h * x * y
+				}
+			}
+		}
+		for i := range hess {
+			hess[i][i] += 1e-7
+			hess[i][3] = grad[i]
+			if !use[i] {
+				hess[i] = [4]float64{}
+				hess[i][i] = 1
+			}
+		}
+		step := solve(hess)
+		longest := 1.0
+		for _, s := range step {
+			longest = max(longest, math.Abs(s))
+		}
+		moved := 0.0
+		for i, s := range step {
+			// A step of at most one keeps Newton from running away where the start is far off.
+			w[i] -= s / longest
+			moved += math.Abs(s)
+		}
+		if moved < 1e-9 {
+			break
+		}
+	}
+	return w
+}
+
+// length returns what each factor of e in the number of windows takes from the logit, so that of long ordinary texts no
+// more are near the top than of short ones: length by itself is no evidence.
+func length(alone, long []weighed, h int, c *model.Calibration) float64 {
+	const quantile = 0.985
+	logits := func(all []weighed, windows *float64) []float64 {
+		var z []float64
+		for _, e := range all {
+			if isOrdinary(e.Example) && e.Labelled(h) && !e.Positive(h) {
+				z = append(z, c.Large*e.Large[h]+c.Small*e.Small[h])
+				*windows += e.Length
+			}
+		}
+		*windows /= max(float64(len(z)), 1)
+		slices.Sort(z)
+		return z
+	}
+	var short, many float64
+	a, b := logits(alone, &short), logits(long, &many)
+	if len(a) == 0 || len(b) == 0 || many <= short {
+		return 0
+	}
+	at := func(z []float64) float64 { return z[int(quantile*float64(len(z)-1))] }
+	return min(0, (at(a)-at(b))/(many-short))
+}
+
+// sentences fits the second way to a verdict, by the worst sentence of a long text.
+func sentences(points []point) (sentence, length, offset float64) {
+	if len(points) == 0 {
+		return 0, 0, -20
+	}
+	for i := range points {
+		p := &points[i]
+		p.x[0], p.x[1] = p.x[1], p.length
+	}
+	w := newton(points, [3]bool{true, true, true})
+	return w[0], w[1], w[2]
+}
+
+func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
+
+// solve solves three linear equations by elimination; the last column is the right side.
+func solve(m [3][4]float64) (x [3]float64) {
+	for c := range m {
+		best := c
+		for r := c; r < len(m); r++ {
+			if math.Abs(m[r][c]) > math.Abs(m[best][c]) {
+				best = r
+			}
+		}
+		m[c], m[best] = m[best], m[c]
+		if m[c][c] == 0 {
+			continue
+		}
+		for r := range m {
+			if r == c {
+				continue
+			}
+			f := m[r][c] / m[c][c]
+			for k := range m[r] {
+				m[r][k] -= f * m[c][k]
+			}
+		}
+	}
+	for i := range x {
+		if m[i][i] != 0 {
+			x[i] = m[i][3] / m[i][i]
+		}
+	}
+	return x
+}
+
+// Lengthen puts examples that were labelled for this project, and ordinary ones, inside ordinary harmless text of very
+// different length, from some paragraphs to about 12,000 characters.
+func Lengthen(examples []Example, seed uint64) []Example {
+	var around []string
+	for i := range examples {
+		// Tweets and forum posts are harmless on the whole only; hundreds of them in one text are not.
+		if e := &examples[i]; isOrdinary(e) && e.Source != "clean_tweets" && e.Source != "goemotions_reddit" {
+			around = append(around, e.Text)
+		}
+	}
+	if len(around) == 0 {
+		return nil
 	}
 	r := rand.New(rand.NewPCG(seed, 3))
-	var short, long [model.Heads][]float64
-	for _, t := range texts {
-		z := m.Logits(t)
-		for h := range z {
-			short[h] = append(short[h], z[h])
+	var out []Example
+	for _, e := range examples {
+		odds := 0.5
+		if !e.Written {
+			odds = 0.04
+			if !isOrdinary(&e) {
+				odds = 0.2
+			}
 		}
-	}
-	windows := 0.0
-	for range documents {
+		if r.Float64() >= odds {
+			continue
+		}
+		size := int(800 * math.Exp(r.Float64()*math.Log(15)))
+		place := r.IntN(size)
 		var b strings.Builder
-		for b.Len() < length {
-			b.WriteString(texts[r.IntN(len(texts))])
-			b.WriteByte('\n')
+		for put := false; b.Len() < size || !put; {
+			if !put && b.Len() >= place {
+				b.WriteString(e.Text)
+				put = true
+			} else {
+				b.WriteString(around[r.IntN(len(around))])
+			}
+			b.WriteByte(' ')
 		}
-		z := m.Logits(b.String())
-		windows += float64(m.WindowsOf(b.String())) / documents
-		for h := range z {
-			long[h] = append(long[h], z[h])
-		}
+		e.Text = b.String()
+		out = append(out, e)
 	}
-	for h := range short {
-		slices.Sort(short[h])
-		slices.Sort(long[h])
-		at := func(z []float64) float64 { return z[int(quantile*float64(len(z)-1))] }
-		f.Header.Calibration[h].Spread = min(max((at(long[h])-at(short[h]))/math.Log(windows), 0), 0.5)
-	}
+	return out
 }

@@ -18,6 +18,12 @@ type Options struct {
 	Epochs int
 	// Rate is the learning rate of AdaGrad. Default 0.5.
 	Rate float64
+	// PartRate is the rate of the parts of words, relative to that of words. A word has a dozen parts that always come
+	// together; a lower rate lets the word itself and its neighbours say more. Default 1.
+	PartRate float64
+	// Caution is where the sum of squared gradients of a row starts. The larger it is, the less a feature that was met
+	// a few times is believed. Default 1.
+	Caution float64
 	// Decay pulls weights to zero at each step, relative to the rate. Default 1e-5.
 	Decay float64
 	// MinCount is how often a feature must be met to be learned; a row of this project's own text counts twice.
@@ -37,6 +43,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Rate == 0 {
 		o.Rate = 0.5
+	}
+	if o.PartRate == 0 {
+		o.PartRate = 1
+	}
+	if o.Caution == 0 {
+		o.Caution = 1
 	}
 	if o.Decay == 0 {
 		o.Decay = 1e-5
@@ -59,28 +71,36 @@ type Fitted struct {
 	Rows   []model.Row
 }
 
-// maxWindows bounds the windows of one training text.
-const maxWindows = 12
-
-// window is a window of an example as indexes of features, with the norm that its sum is divided by.
-type window struct {
-	from, to int32 // in fitter.ids
-	norm     float32
+// document is an example as indexes of features, token by token.
+type document struct {
+	from, to int32 // its tokens, in fitter.tokens
 }
+
+// token ends at the index end of fitter.ids; features is the number of features up to its end, known or not.
+type token struct {
+	end      int32
+	features int32
+}
+
+// vector holds one number for each head.
+type vector [model.Heads]float32
 
 // fitter holds the state of a training.
 type fitter struct {
-	opt      Options
-	ids      []uint32
-	windows  [][]window
-	examples []Example
-	index    map[uint64]uint32
-	hashes   []uint64 // by index
-	counts   []float32
-	weights  [][model.Heads]float32
-	grads    []float32 // sum of squared gradients, one per row
-	bias     [model.Heads]float64
-	boost    [model.Heads]float32
+	opt       Options
+	ids       []uint32
+	tokens    []token
+	documents []document
+	examples  []Example
+	index     map[uint64]uint32
+	hashes    []uint64 // by index
+	counts    []float32
+	speed     []float32 // of learning, relative to the rate
+	weights   []vector
+	grads     []float32 // sum of squared gradients, one per row
+	bias      [model.Heads]float64
+	boost     [model.Heads]float32
+	prefix    []vector // scratch of step
 }
 
 // Fit learns weights. It runs on one goroutine with a fixed order, so that the same examples give the same weights.
@@ -97,7 +117,7 @@ func Fit(examples []Example, opt Options) *Fitted {
 		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		rate := f.opt.Rate * (1 - 0.8*float64(epoch)/float64(f.opt.Epochs))
 		for _, i := range order {
-			f.step(&f.examples[i], f.windows[i], rate)
+			f.step(&f.examples[i], f.documents[i], rate)
 		}
 	}
 	return f.export()
@@ -116,53 +136,66 @@ func (f *fitter) collect() {
 		if e.Written {
 			weight = 2
 		}
-		hashes, _ := features.Compute(limit(scratch.Tokenize(e.Text)))
-		for _, h := range hashes {
-			if c := &seen[h>>38]; *c < 200 {
-				*c += weight
+		tokens := limit(scratch.Tokenize(e.Text))
+		features.Read(tokens)
+		for i := range tokens {
+			if features.Repeats(i) {
+				continue
 			}
+			meet(seen, features.Word(i), weight)
+			meet(seen, features.Context(i), weight)
 		}
 	}
-	f.windows = make([][]window, len(f.examples))
 	for i := range f.examples {
 		tokens := limit(scratch.Tokenize(f.examples[i].Text))
-		hashes, ends := features.Compute(tokens)
-		start := func(token int) int32 {
-			if token == 0 {
-				return 0
+		features.Read(tokens)
+		first, count := int32(len(f.tokens)), int32(0)
+		for i := range tokens {
+			if !features.Repeats(i) {
+				word, whole := features.Word(i), features.Whole(i)
+				count += f.add(seen, word[:whole], 1) + f.add(seen, word[whole:], float32(f.opt.PartRate))
+				count += f.add(seen, features.Context(i), 1)
 			}
-			return ends[token-1]
+			f.tokens = append(f.tokens, token{int32(len(f.ids)), count})
 		}
-		for w := range func(yield func(model.Window) bool) { model.Windows(len(tokens), yield) } {
-			if len(f.windows[i]) == maxWindows {
-				break
-			}
-			from, to := start(w.FirstToken), start(w.EndToken)
-			at := int32(len(f.ids))
-			for _, h := range hashes[from:to] {
-				if int(seen[h>>38]) < f.opt.MinCount {
-					continue
-				}
-				id, ok := f.index[h]
-				if !ok {
-					id = uint32(len(f.hashes))
-					f.index[h] = id
-					f.hashes = append(f.hashes, h)
-					f.counts = append(f.counts, 0)
-				}
-				f.counts[id]++
-				f.ids = append(f.ids, id)
-			}
-			f.windows[i] = append(f.windows[i], window{at, int32(len(f.ids)), float32(1 / model.Norm(int(to-from)))})
+		f.documents = append(f.documents, document{first, int32(len(f.tokens))})
+	}
+	f.weights = make([]vector, len(f.hashes))
+	f.grads = make([]float32, len(f.hashes))
+}
+
+// meet counts features that were met.
+func meet(seen []uint8, hashes []uint64, weight uint8) {
+	for _, h := range hashes {
+		if c := &seen[h>>38]; *c < 200 {
+			*c += weight
 		}
 	}
-	f.weights = make([][model.Heads]float32, len(f.hashes))
-	f.grads = make([]float32, len(f.hashes))
+}
+
+// add appends the features that are met often enough to the current text and returns the number of all.
+func (f *fitter) add(seen []uint8, hashes []uint64, speed float32) int32 {
+	for _, h := range hashes {
+		if int(seen[h>>38]) < f.opt.MinCount {
+			continue
+		}
+		id, ok := f.index[h]
+		if !ok {
+			id = uint32(len(f.hashes))
+			f.index[h] = id
+			f.hashes = append(f.hashes, h)
+			f.counts = append(f.counts, 0)
+			f.speed = append(f.speed, speed)
+		}
+		f.counts[id]++
+		f.ids = append(f.ids, id)
+	}
+	return int32(len(hashes))
 }
 
 // limit cuts a text to the tokens that training looks at.
 func limit(tokens []text.Token) []text.Token {
-	const most = 48 + 16*maxWindows
+	const most = 250
 	return tokens[:min(len(tokens), most)]
 }
 
@@ -183,24 +216,15 @@ func (f *fitter) balance() {
 
 // step learns from one example. For each head the window that looks worst carries the label: in a long text one bad
 // window is enough for a yes, and all must be fine for a no.
-func (f *fitter) step(e *Example, windows []window, rate float64) {
-	var best [model.Heads]float64
-	var which [model.Heads]int
-	for i, w := range windows {
-		var z [model.Heads]float32
-		for _, id := range f.ids[w.from:w.to] {
-			row := &f.weights[id]
-			for h := range z {
-				z[h] += row[h]
-			}
-		}
-		for h := range z {
-			if v := float64(z[h]*w.norm) + f.bias[h]; i == 0 || v > best[h] {
-				best[h], which[h] = v, i
-			}
-		}
+func (f *fitter) step(e *Example, d document, rate float64) {
+	tokens := f.tokens[d.from:d.to]
+	first := int32(0)
+	if d.from > 0 {
+		first = f.tokens[d.from-1].end
 	}
-	var grad [model.Heads]float32
+	best, which := f.worst(tokens, first)
+
+	var grad vector // of each head's sum over its window
 	for h, l := range e.Labels {
 		if l.Weight == 0 {
 			continue
@@ -208,31 +232,73 @@ func (f *fitter) step(e *Example, windows []window, rate float64) {
 		const smoothing = 0.01
 		y := float64(l.Value)*(1-2*smoothing) + smoothing
 		weight := l.Weight * (1 + (f.boost[h]-1)*l.Value)
-		grad[h] = float32(1/(1+math.Exp(-best[h]))-y) * weight
-		f.bias[h] -= rate * 0.002 * float64(grad[h])
+		g := float32(1/(1+math.Exp(-best[h]))-y) * weight
+		f.bias[h] -= rate * 0.002 * float64(g)
+		grad[h] = g * norm(tokens, which[h])
 	}
-	for i, w := range windows {
-		var g [model.Heads]float32
+	for i, t := range tokens {
+		var g vector
 		var squares float32
-		for h := range g {
-			if which[h] == i {
-				g[h] = grad[h] * w.norm
+		for h, w := range which {
+			if i >= w.First && i < w.End {
+				g[h] = grad[h]
 				squares += g[h] * g[h]
 			}
 		}
-		if squares == 0 {
-			continue
+		if squares > 0 {
+			for _, id := range f.ids[first:t.end] {
+				f.grads[id] += squares
+				rate := float32(rate/math.Sqrt(float64(f.grads[id])+f.opt.Caution)) * f.speed[id]
+				row := &f.weights[id]
+				keep := 1 - rate*float32(f.opt.Decay)
+				for h := range row {
+					row[h] = row[h]*keep - rate*g[h]
+				}
+			}
 		}
-		for _, id := range f.ids[w.from:w.to] {
-			f.grads[id] += squares
-			rate := float32(rate / math.Sqrt(float64(f.grads[id])+1e-4))
+		first = t.end
+	}
+}
+
+// worst returns, for each head, the largest logit of a window and the window.
+func (f *fitter) worst(tokens []token, first int32) (best [model.Heads]float64, which [model.Heads]model.Window) {
+	prefix := append(f.prefix[:0], vector{})
+	for i, t := range tokens {
+		sum := prefix[i]
+		for _, id := range f.ids[first:t.end] {
 			row := &f.weights[id]
-			keep := 1 - rate*float32(f.opt.Decay)
-			for h := range row {
-				row[h] = row[h]*keep - rate*g[h]
+			for h := range sum {
+				sum[h] += row[h]
+			}
+		}
+		prefix = append(prefix, sum)
+		first = t.end
+	}
+	f.prefix = prefix
+	for h := range best {
+		best[h] = math.Inf(-1)
+	}
+	for w := range func(yield func(model.Window) bool) { model.Large(len(tokens), yield) } {
+		n := norm(tokens, w)
+		for h := range best {
+			if z := float64((prefix[w.End][h]-prefix[w.First][h])*n) + f.bias[h]; z > best[h] {
+				best[h], which[h] = z, w
 			}
 		}
 	}
+	return best, which
+}
+
+// norm is what the sum over a window is multiplied by.
+func norm(tokens []token, w model.Window) float32 {
+	features := int32(0)
+	if w.End > 0 {
+		features = tokens[w.End-1].features
+	}
+	if w.First > 0 {
+		features -= tokens[w.First-1].features
+	}
+	return float32(1 / model.Norm(int(features)))
 }
 
 // export rounds the weights to int8, with a scale per head, and keeps the rows that matter most.
@@ -252,7 +318,7 @@ func (f *fitter) export() *Fitted {
 			// The few largest weights are clipped: finer steps for all others are worth more.
 			scale[h] = max(sizes[len(sizes)-1-len(sizes)/5000]/127, 1e-6)
 		}
-		out.Header.Calibration[h] = model.Calibration{Scale: float64(scale[h]), Bias: f.bias[h], Slope: 1}
+		out.Header.Calibration[h] = model.Calibration{Scale: float64(scale[h]), Bias: f.bias[h], Large: 1}
 	}
 	importance := make(map[uint64]float64, len(f.weights))
 	for i := range f.weights {

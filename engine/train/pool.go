@@ -33,7 +33,7 @@ type Pool struct {
 
 // strangers are the written files that a development run holds back as a whole: other hands and voices than those of
 // the rest, which predicts strangers' text better than random rows do.
-var strangers = []string{"posts", "voices"}
+var strangers = []string{"long", "posts", "voices"}
 
 // NewPool removes duplicates and splits. A text always lands in the same split: the split depends on its own letters,
 // or on its file or group. With ship, whole files are not held back, so that the shipped weights learn from all hands.
@@ -94,4 +94,29 @@ func split(e *Example, key uint64, ship bool) Split {
 		return Judge
 	}
 	return Learn
+}
+
+// Sample keeps all examples that were labelled for this project and one of every so many of the others.
+func Sample(examples []Example, every int) []Example {
+	if every <= 1 {
+		return examples
+	}
+	var out []Example
+	for i, e := range examples {
+		if e.Written || i%every == 0 {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Reweigh multiplies the weight of the category labels that scraped rows carry.
+func Reweigh(examples []Example, factor float32) {
+	for i := range examples {
+		if e := &examples[i]; !e.Written {
+			for h := range categories {
+				e.Labels[h].Weight *= factor
+			}
+		}
+	}
 }

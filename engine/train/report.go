@@ -200,7 +200,7 @@ func lengths(w io.Writer, m *model.Model, all []judged) {
 	for i := range all {
 		j := &all[i]
 		switch {
-		case isOrdinary(j.Example) && !j.flagged():
+		case isOrdinary(j.Example) && j.Source != "clean_tweets" && j.Source != "goemotions_reddit":
 			plain = append(plain, j.Text)
 		case j.Written && !j.Harmless() && j.flagged() && len(j.Text) < 200:
 			bad = append(bad, j)
@@ -209,7 +209,7 @@ func lengths(w io.Writer, m *model.Model, all []judged) {
 	if len(plain) < 100 || len(bad) < 20 {
 		return
 	}
-	fmt.Fprintf(w, "## Length\n\nHarmless documents are joined from ordinary texts that are not flagged; in the others one flagged text of at most 200 bytes stands in the middle.\n\n| characters | harmless flagged | flagged text found |\n|---|---|---|\n")
+	fmt.Fprintf(w, "## Length\n\nHarmless documents are joined from ordinary texts; in the others one flagged text of at most 200 bytes stands in the middle.\n\n| characters | harmless flagged | flagged text found |\n|---|---|---|\n")
 	r := rand.New(rand.NewPCG(9, 9))
 	const documents = 200
 	for _, size := range []int{500, 2000, 10000} {

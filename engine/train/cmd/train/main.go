@@ -38,9 +38,14 @@ func run(args []string, log io.Writer) error {
 	var opt train.Options
 	flags.IntVar(&opt.Epochs, "epochs", 0, "passes over the data")
 	flags.Float64Var(&opt.Rate, "rate", 0, "learning rate")
+	flags.Float64Var(&opt.PartRate, "part-rate", 0, "learning rate of the parts of words, relative")
+	flags.Float64Var(&opt.Caution, "caution", 0, "how little rare features are believed")
 	flags.Float64Var(&opt.Decay, "decay", 0, "weight decay")
 	flags.IntVar(&opt.MinCount, "min-count", 0, "how often a feature must be met")
 	share := flags.Float64("disguise", 0.2, "share of the written texts that is added in disguise")
+	embed := flags.Float64("embed", 0.2, "share of the written texts that is added inside ordinary text")
+	sample := flags.Int("sample", 1, "use one of so many scraped rows, to explore faster")
+	scraped := flags.Float64("scraped", 1, "what the category labels of scraped rows count, against the table of sources")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -56,7 +61,10 @@ func run(args []string, log io.Writer) error {
 	}
 	pool := train.NewPool(examples, *ship)
 	learn := pool.Splits[train.Learn]
-	learn = append(learn, train.Augment(learn, *share, opt.Seed)...)
+	learn = train.Sample(learn, *sample)
+	train.Reweigh(learn, float32(*scraped))
+	disguised, embedded := train.Augment(learn, *share, opt.Seed), train.Embed(learn, *embed, opt.Seed)
+	learn = append(append(learn, disguised...), embedded...)
 	fmt.Fprintf(log, "%s: %d texts to learn from, %d to calibrate on, %d to judge\n", time.Since(start).Round(time.Second), len(learn),
 		len(pool.Splits[train.Tune]), len(pool.Splits[train.Judge]))
 

@@ -1,0 +1,324 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/engine"
+)
+
+func newEngine(t testing.TB, o engine.Options) *engine.Engine {
+	t.Helper()
+	e, err := engine.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func moderate(t testing.TB, e *engine.Engine, req engine.Request) engine.Result {
+	t.Helper()
+	r, err := e.Moderate(t.Context(), req)
+	if err != nil {
+		t.Fatalf("Moderate: %v", err)
+	}
+	return r
+}
+
+// fixed is a classifier that always says the same.
+type fixed struct {
+	scores engine.Scores
+	err    error
+}
+
+func (f fixed) Classify(context.Context, string) (engine.Scores, error) { return f.scores, f.err }
+func (f fixed) Version() string                                         { return "fixed-1" }
+
+// categories makes a classifier of the probabilities of the categories.
+func categories(p ...float64) fixed {
+	var f fixed
+	copy(f.scores.Categories[:], p)
+	return f
+}
+
+// noThemes and oneTheme are judges of themes with a fixed opinion.
+type oneTheme struct{ flagged bool }
+
+func (o oneTheme) JudgeThemes(_ string, wanted []string) ([]engine.ThemeResult, int) {
+	r := engine.ThemeResult{Theme: wanted[0], Flagged: o.flagged, Probability: 0.9}
+	if !o.flagged {
+		r.Probability = 0.1
+	}
+	return []engine.ThemeResult{r}, 1
+}
+
+func TestVerdictFollowsTheThresholds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name           string
+		p              []float64
+		flagged        bool
+		recommendation engine.Recommendation
+	}{
+		{"nothing", []float64{0, 0, 0, 0, 0}, false, engine.Approve},
+		{"exactly the threshold is not over it", []float64{0.7, 0, 0, 0, 0}, false, engine.Review},
+		{"just over", []float64{0.7000001, 0, 0, 0, 0}, true, engine.Review},
+		{"below reject level", []float64{0, 0.849, 0, 0, 0}, true, engine.Review},
+		{"reject level", []float64{0, 0.85, 0, 0, 0}, true, engine.Reject},
+		{"near the threshold", []float64{0, 0, 0.4, 0, 0}, false, engine.Review},
+		{"not near", []float64{0, 0, 0.399, 0, 0}, false, engine.Approve},
+		{"sexual has its own threshold", []float64{0, 0, 0, 0.79, 0}, false, engine.Review},
+		{"violence has its own threshold", []float64{0, 0, 0, 0, 0.61}, true, engine.Review},
+		{"one rejects, one reviews", []float64{0.71, 0, 0, 0, 0.99}, true, engine.Reject},
+		{"reject is not softened by a later near one", []float64{0.99, 0.6, 0, 0, 0}, true, engine.Reject},
+	} {
+		r := moderate(t, newEngine(t, engine.Options{Classifier: categories(c.p...)}), engine.Request{Content: "x"})
+		if r.Flagged != c.flagged || r.Recommendation != c.recommendation {
+			t.Errorf("%s: flagged %v, %s; want %v, %s", c.name, r.Flagged, r.Recommendation, c.flagged, c.recommendation)
+		}
+	}
+}
+
+func TestAThemeHitRejects(t *testing.T) {
+	t.Parallel()
+	for _, hit := range []bool{true, false} {
+		e := newEngine(t, engine.Options{Classifier: categories(), Themes: oneTheme{hit}})
+		r := moderate(t, e, engine.Request{Content: "x", Themes: []string{"a"}})
+		want := engine.Approve
+		if hit {
+			want = engine.Reject
+		}
+		if r.Flagged != hit || r.Recommendation != want || r.Confidence != 0.9 {
+			t.Errorf("hit %v: flagged %v, %s, confidence %v", hit, r.Flagged, r.Recommendation, r.Confidence)
+		}
+	}
+}
+
+func TestConfidenceIsTheProbabilityThatFlaggedIsRight(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		p    []float64
+		want float64
+	}{
+		{[]float64{0, 0, 0, 0, 0}, 1},
+		{[]float64{0.1, 0.2, 0, 0, 0}, 0.9 * 0.8},
+		{[]float64{0.9, 0.2, 0, 0, 0}, 0.9},
+		{[]float64{0.9, 0.8, 0, 0, 0}, 1 - 0.1*0.2},
+	} {
+		r := moderate(t, newEngine(t, engine.Options{Classifier: categories(c.p...)}), engine.Request{Content: "x"})
+		if math.Abs(r.Confidence-c.want) > 1e-12 {
+			t.Errorf("%v: confidence %v, want %v", c.p, r.Confidence, c.want)
+		}
+	}
+}
+
+func TestARequestsPolicyOverridesTheEngines(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{Classifier: categories(0.6), Policy: engine.Policy{Thresholds: [5]float64{0.9}}})
+	if r := moderate(t, e, engine.Request{Content: "x"}); r.Flagged {
+		t.Error("flagged under the engine's threshold of 0.9")
+	}
+	r := moderate(t, e, engine.Request{Content: "x", Policy: &engine.Policy{Thresholds: [5]float64{0.2}}})
+	if !r.Flagged || r.Recommendation != engine.Reject {
+		t.Errorf("flagged %v, %s under a threshold of 0.2, whose reject level is 0.6", r.Flagged, r.Recommendation)
+	}
+	if got := e.Policy().Thresholds; got != [5]float64{0.9, 0.7, 0.5, 0.8, 0.6} {
+		t.Errorf("the engine's thresholds are %v", got)
+	}
+}
+
+func TestPolicyOutOfRangeIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		policy engine.Policy
+		want   string
+	}{
+		{engine.Policy{Thresholds: [5]float64{2: 1}}, "threshold of self-harm is 1: must be above 0 and below 1, or 0 for the default 0.5"},
+		{engine.Policy{Thresholds: [5]float64{-0.1}}, "threshold of hate is -0.1: must be above 0 and below 1, or 0 for the default 0.7"},
+		{engine.Policy{Thresholds: [5]float64{math.NaN()}}, "threshold of hate is NaN: must be above 0 and below 1, or 0 for the default 0.7"},
+		{engine.Policy{RejectLevels: [5]float64{4: 0.5}}, "reject level of violence is 0.5: must be from its threshold 0.6 to 1, or 0 for the default half-way"},
+		{engine.Policy{RejectLevels: [5]float64{4: 1.5}}, "reject level of violence is 1.5: must be from its threshold 0.6 to 1, or 0 for the default half-way"},
+	} {
+		_, err := engine.New(engine.Options{Policy: c.policy})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("New: %v, want %q", err, c.want)
+		}
+		e := newEngine(t, engine.Options{Classifier: categories()})
+		if _, err := e.Moderate(t.Context(), engine.Request{Content: "x", Policy: &c.policy}); err == nil {
+			t.Errorf("Moderate took the policy of %q", c.want)
+		}
+	}
+}
+
+func TestAForeignClassifierCannotSmuggleInNonsense(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []float64{math.NaN(), math.Inf(1), -0.01, 1.01} {
+		c := categories(0, 0, bad)
+		if _, err := newEngine(t, engine.Options{Classifier: c}).Moderate(t.Context(), engine.Request{Content: "x"}); !errors.Is(err, engine.ErrProbability) {
+			t.Errorf("category %v: %v", bad, err)
+		}
+		c = fixed{}
+		c.scores.Attributes[3] = bad
+		if _, err := newEngine(t, engine.Options{Classifier: c}).Classify(t.Context(), "x"); !errors.Is(err, engine.ErrProbability) {
+			t.Errorf("attribute %v: %v", bad, err)
+		}
+	}
+	down := errors.New("down")
+	if _, err := newEngine(t, engine.Options{Classifier: fixed{err: down}}).Moderate(t.Context(), engine.Request{Content: "x"}); !errors.Is(err, down) {
+		t.Errorf("the classifier's error is lost: %v", err)
+	}
+}
+
+func TestNamesRoundTrip(t *testing.T) {
+	t.Parallel()
+	for c := range engine.Category(engine.NumCategories) {
+		if got, err := engine.ParseCategory(c.String()); got != c || err != nil {
+			t.Errorf("%s: %v, %v", c, got, err)
+		}
+	}
+	for a := range engine.Attribute(engine.NumAttributes) {
+		if got, err := engine.ParseAttribute(a.String()); got != a || err != nil {
+			t.Errorf("%s: %v, %v", a, got, err)
+		}
+	}
+	_, err := engine.ParseCategory("Hate")
+	if err == nil || err.Error() != `unknown category "Hate": must be one of hate, harassment, self-harm, sexual, violence` {
+		t.Errorf("ParseCategory: %v", err)
+	}
+	if _, err := engine.ParseAttribute("toxicity"); err == nil {
+		t.Error("ParseAttribute took a name in lower case")
+	}
+}
+
+func TestOrdinaryTextIsApprovedAndPlainHarmIsFlagged(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	for _, content := range []string{
+		"", " ", "Thanks, see you at six.", "The recipe needs two eggs and a pinch of salt.",
+		"Can anyone recommend a dentist near the old harbour?", "My grandmother is Polish and makes the best dumplings in the world.",
+		"Parking behind the library is free after six on weekdays.", "Das Wetter ist heute schön.", "今日はいい天気ですね。", "Сегодня хорошая погода, пойдём в парк.",
+	} {
+		if r := moderate(t, e, engine.Request{Content: content}); r.Flagged {
+			t.Errorf("%q is flagged: %v", content, r.Categories)
+		}
+	}
+	for _, c := range []struct {
+		content string
+		want    engine.Category
+	}{
+		{"All of those immigrants are vermin and should be exterminated.", engine.Hate},
+		{"You are a worthless pathetic idiot and everybody hates you.", engine.Harassment},
+		{"I want to kill myself tonight, I can't go on any more.", engine.SelfHarm},
+		{"I want to lick your pussy until you cum all over my face.", engine.Sexual},
+		{"I'm going to stab you in the throat and watch you bleed.", engine.Violence},
+	} {
+		if r := moderate(t, e, engine.Request{Content: c.content}); !r.Categories[c.want].Flagged {
+			t.Errorf("%q is not flagged as %s: %v", c.content, c.want, r.Categories)
+		}
+	}
+}
+
+func TestDisguisesKeepTheVerdict(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	for _, c := range []struct{ name, content string }{
+		{"plain", "I will kill you, you worthless bitch"},
+		{"leetspeak", "I will k1ll you, you w0rthl3ss b1tch"},
+		{"symbols", "I will k!ll you, you worthle$$ b!tch"},
+		{"look-alikes", "I will kіll уоu, уou wоrthlеss bіtсh"},
+		{"zero width", "I will k\u200bi\u200bll you, you worth\u200bless bi\u200btch"},
+		{"full width", "I will ｋｉｌｌ you, you worthless ｂｉｔｃｈ"},
+		{"mathematical", "I will 𝐤𝐢𝐥𝐥 you, you worthless 𝐛𝐢𝐭𝐜𝐡"},
+		{"stacked marks", "I will k̷̛i̴͝l̶l̵ you, you worthless b̷i̴t̶c̵h̷"},
+		{"dotted", "I will k.i.l.l you, you worthless b.i.t.c.h"},
+		{"spaced", "I will k i l l  you, you worthless b i t c h"},
+		{"stretched", "I will killlll you, you worthlesssss bitchhhhh"},
+		{"masked", "I will k*ll you, you worthless b*tch"},
+		{"capitals", "I WILL KILL YOU, YOU WORTHLESS BITCH"},
+	} {
+		if r := moderate(t, e, engine.Request{Content: c.content}); !r.Flagged {
+			t.Errorf("%s: %q is not flagged: %v", c.name, c.content, r.Categories)
+		}
+	}
+}
+
+func TestLengthAloneDoesNotFlag(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	for _, content := range []string{
+		strings.Repeat(natural, 8), strings.Repeat("a", 10_000), strings.Repeat("a ", 5_000), strings.Repeat("😀", 10_000),
+		strings.Repeat("我", 10_000), strings.Repeat("\xff", 10_000), strings.Repeat("no ", 3_000), strings.Repeat("7 ", 5_000),
+	} {
+		if r := moderate(t, e, engine.Request{Content: content}); r.Flagged {
+			t.Errorf("%.40q… is flagged: %v", content, r.Categories)
+		}
+	}
+}
+
+func TestOneBadSentenceInALongTextIsFound(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	const needle = "I am going to stab you in the throat and kill your whole family, you worthless bitch."
+	for _, before := range []int{0, 1, 3, 7} {
+		content := strings.Repeat(natural, before) + needle + " " + strings.Repeat(natural, 7-before)
+		if r := moderate(t, e, engine.Request{Content: content}); !r.Flagged {
+			t.Errorf("not found after %d parts of the text: %v", before, r.Categories)
+		}
+	}
+}
+
+func TestTokensUsedCountsContentAndThemes(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	if r := moderate(t, e, engine.Request{Content: "one two three"}); r.TokensUsed != 3 {
+		t.Errorf("%d tokens, want 3", r.TokensUsed)
+	}
+	r := moderate(t, e, engine.Request{Content: "one two three", Themes: []string{"garden tools", "garden tools", "boats"}})
+	if r.TokensUsed != 6 {
+		t.Errorf("%d tokens, want 6: 3 of the content and 3 of the distinct themes", r.TokensUsed)
+	}
+	if len(r.Themes) != 2 || r.Themes[0].Theme != "garden tools" || r.Themes[1].Theme != "boats" {
+		t.Errorf("themes %v", r.Themes)
+	}
+	if r := moderate(t, newEngine(t, engine.Options{Classifier: categories()}), engine.Request{Content: "one two"}); r.TokensUsed != 2 {
+		t.Errorf("%d tokens with a foreign classifier, want 2", r.TokensUsed)
+	}
+}
+
+func TestMemoryDoesNotGrowWithTheText(t *testing.T) {
+	e := newEngine(t, engine.Options{})
+	allocations := func(content string) float64 {
+		return testing.AllocsPerRun(50, func() { moderate(t, e, engine.Request{Content: content}) })
+	}
+	short, long := allocations("a short text"), allocations(strings.Repeat(natural, 8))
+	// The pools may be emptied by a collection in between.
+	if long > short+2 {
+		t.Errorf("%v allocations for a long text, %v for a short one", long, short)
+	}
+}
+
+func FuzzModerate(f *testing.F) {
+	e := newEngine(f, engine.Options{})
+	for _, seed := range []string{"", "hello", "\xff\xfe", "k1ll", "😀", "\u202e\u200b", "f.u.c.k", strings.Repeat("a", 300), "\"quoted\" 'x'"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		r, err := e.Moderate(t.Context(), engine.Request{Content: content})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := e.Moderate(t.Context(), engine.Request{Content: content})
+		if err != nil || again.Categories != r.Categories || again.Attributes != r.Attributes {
+			t.Fatalf("judged twice, got %v and %v (%v)", r, again, err)
+		}
+		if r.Confidence < 0 || r.Confidence > 1 || r.TokensUsed < 0 {
+			t.Fatalf("confidence %v, %d tokens", r.Confidence, r.TokensUsed)
+		}
+	})
+}

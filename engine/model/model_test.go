@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package model_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden scores")
+
+// rowsOf makes a row for the word features of a text, with one weight for the first head.
+func rowsOf(content string, weight int8) []model.Row {
+	var s text.Scratch
+	var f model.Features
+	tokens := s.Tokenize(content)
+	f.Read(tokens)
+	var rows []model.Row
+	for i := range tokens {
+		for _, h := range f.Word(i) {
+			rows = append(rows, model.Row{Hash: h, Weights: [model.Heads]int8{weight, -weight}})
+		}
+	}
+	return rows
+}
+
+func header() model.Header {
+	h := model.Header{Buckets: 64}
+	for i := range h.Calibration {
+		h.Calibration[i] = model.Calibration{Scale: 0.05, Large: 1, SentenceOffset: -20}
+	}
+	return h
+}
+
+func write(t *testing.T, h model.Header, rows []model.Row) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := model.Write(&b, h, rows); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func load(t *testing.T, file []byte) *model.Model {
+	t.Helper()
+	m, err := model.Load(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestWeightsSurviveTheFile(t *testing.T) {
+	t.Parallel()
+	m := load(t, write(t, header(), rowsOf("badword", 100)))
+	bad, good := m.Probabilities("a badword here"), m.Probabilities("something else here")
+	if !(bad[0] > 0.9 && bad[1] < 0.1) {
+		t.Errorf("the learned word scores %v and %v", bad[0], bad[1])
+	}
+	if good[0] != 0.5 || good[1] != 0.5 {
+		t.Errorf("unknown words score %v and %v, want 0.5: no evidence", good[0], good[1])
+	}
+}
+
+func TestTheSameRowsGiveTheSameBytesAndVersion(t *testing.T) {
+	t.Parallel()
+	a, b := write(t, header(), rowsOf("some words", 7)), write(t, header(), rowsOf("some words", 7))
+	if !bytes.Equal(a, b) {
+		t.Error("two files of the same rows differ")
+	}
+	if v := load(t, a).Version(); !strings.HasPrefix(v, "linear-1-") || len(v) != len("linear-1-")+8 || v != load(t, b).Version() {
+		t.Errorf("version %q", v)
+	}
+	if load(t, a).Version() == load(t, write(t, header(), rowsOf("some words", 8))).Version() {
+		t.Error("other weights have the same version")
+	}
+}
+
+func TestADamagedFileIsRefused(t *testing.T) {
+	t.Parallel()
+	good := write(t, header(), rowsOf("some words", 7))
+	for i := 0; i < len(good); i += 7 {
+		bad := slices.Clone(good)
+		bad[i] ^= 0x40
+		if _, err := model.Load(bytes.NewReader(bad)); err == nil {
+			t.Fatalf("byte %d altered, and still loaded", i)
+		}
+	}
+	for _, cut := range []int{0, 5, 9, 40, len(good) - 1} {
+		if _, err := model.Load(bytes.NewReader(good[:cut])); !errors.Is(err, model.ErrCorrupt) && !errors.Is(err, model.ErrNotModel) {
+			t.Errorf("cut to %d bytes: %v", cut, err)
+		}
+	}
+	if _, err := model.Load(strings.NewReader("something else altogether")); !errors.Is(err, model.ErrNotModel) {
+		t.Errorf("another file: %v", err)
+	}
+}
+
+func TestAFullBucketDropsLaterRows(t *testing.T) {
+	t.Parallel()
+	h := header()
+	h.Buckets = 1
+	rows := rowsOf("first", 100)[:1]
+	for _, word := range []string{"second", "third", "fourth", "fifth", "sixth"} {
+		rows = append(rows, rowsOf(word, 100)[:1]...)
+	}
+	m := load(t, write(t, h, rows))
+	if p := m.Probabilities("first")[0]; p <= 0.5 {
+		t.Errorf("the most important row is lost: %v", p)
+	}
+	if p := m.Probabilities("sixth")[0]; p != 0.5 {
+		t.Errorf("a row too many is kept: %v", p)
+	}
+}
+
+func TestRepetitionIsNoEvidence(t *testing.T) {
+	t.Parallel()
+	m := load(t, write(t, header(), rowsOf("badword", 20)))
+	few, many := m.Probabilities("badword badword badword"), m.Probabilities(strings.Repeat("badword ", 60))
+	if many[0] > few[0] {
+		t.Errorf("sixty times scores %v, three times %v", many[0], few[0])
+	}
+}
+
+func TestASentenceMeansTheSameInALongText(t *testing.T) {
+	t.Parallel()
+	m := load(t, write(t, header(), rowsOf("this is a badword", 60)))
+	alone := m.Evidence("This is a badword.")
+	inside := m.Evidence(strings.Repeat("Nothing of interest stands here today. Other things do. ", 20) + "This is a badword. " + strings.Repeat("More follows, slowly. ", 20))
+	if alone.Small[0] != inside.Small[0] {
+		t.Errorf("the sentence scores %v alone and %v inside", alone.Small[0], inside.Small[0])
+	}
+}
+
+func TestTheEmbeddedModelServesManyAtOnce(t *testing.T) {
+	t.Parallel()
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := []string{"hello there", "you are an idiot", "k1ll them", strings.Repeat("a long one ", 500)}
+	want := make([]model.Probabilities, len(texts))
+	for i, s := range texts {
+		want[i] = m.Probabilities(s)
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 50 {
+				n := (g + i) % len(texts)
+				if got := m.Probabilities(texts[n]); got != want[n] {
+					t.Errorf("%.20q: %v, want %v", texts[n], got, want[n])
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestGoldenScores fails when the embedded model, the features or the arithmetic change. Run with -update after a
+// training, and look at what changed.
+func TestGoldenScores(t *testing.T) {
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := []string{
+		"", "Good morning, is the bakery open on Sundays?", "you are a disgusting idiot", "k1ll y0urself", "They should all be d.e.p.o.r.t.e.d, every single one",
+		"I can't wait to see you naked tonight", "I cut my wrists again last night", "WIN a FREE prize now!!! Call 0800 123 456", "He said \"I hate them\" and left.",
+		"Ich habe keine Zeit.", "我爱你", strings.Repeat("A quiet street in a quiet town. ", 40),
+	}
+	got := map[string]model.Probabilities{}
+	for _, s := range texts {
+		got[s] = m.Probabilities(s)
+	}
+	const name = "testdata/golden.json"
+	if *update {
+		out, err := json.MarshalIndent(got, "", "\t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, append(out, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]model.Probabilities
+	if err := json.Unmarshal(file, &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range texts {
+		for h := range want[s] {
+			if math.Abs(got[s][h]-want[s][h]) > 1e-6 {
+				t.Errorf("%.30q: %s is %v, want %v", s, model.HeadNames[h], got[s][h], want[s][h])
+			}
+		}
+		if _, ok := want[s]; !ok {
+			t.Errorf("%.30q: no golden score", s)
+		}
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	file, err := os.ReadFile("default.model")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := model.Load(bytes.NewReader(file)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
