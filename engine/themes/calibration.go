@@ -96,7 +96,8 @@ func weigh(x *[numInputs]float32) float64 {
 		for i, v := range x {
 			act += hiddenWeights[u][i] * v
 		}
-		sum += outWeights[u] * float32(math.Tanh(float64(act)))
+		// The soft sign bends like the hyperbolic tangent and costs a division.
+		sum += outWeights[u] * act / (1 + max(act, -act))
 	}
 	return float64(sum)
 }

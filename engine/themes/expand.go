@@ -23,11 +23,19 @@ const (
 	leastWorth   = 0.12
 )
 
+// doubts is what a word of so many senses is worth.
+var doubts = func() (d [100]float64) {
+	for n := range d {
+		d[n] = 1 / (1 + doubtPerLog*math.Log(float64(max(1, n))))
+	}
+	return d
+}()
+
 // widen adds a term, what means the same, what derives from it and what is a kind of it as evidence for a slot.
 func (b *builder) widen(s uint8, t lexicon.Term) {
 	b.add(key(t), s, 1)
 	b.derivatives(s, t, 1)
-	doubt := 1 / (1 + doubtPerLog*math.Log(float64(max(1, b.lex.SenseCount(t)))))
+	doubt := doubts[min(b.lex.SenseCount(t), len(doubts)-1)]
 	budget := maxSynsets
 	for i := range b.lex.SenseCount(t) {
 		sense := b.lex.Sense(t, i)
@@ -95,11 +103,12 @@ const plainRarity = 13
 func (b *builder) typical(t lexicon.Term, of lexicon.Synset) float64 {
 	n := b.lex.SenseCount(t)
 	share := 1.0
-	for i := range n {
+	for i := 0; n > 1 && i < n; i++ {
 		if sense := b.lex.Sense(t, i); sense.Synset == of {
 			share = math.Sqrt(float64(sense.Prior) / 255)
+			break
 		}
 	}
 	common := min(1, b.lex.Rarity(t)/plainRarity)
-	return share / (1 + doubtPerLog*math.Log(float64(max(1, n)))) * common * common
+	return share * doubts[min(n, len(doubts)-1)] * common * common
 }

@@ -43,18 +43,17 @@ const coveredWorth = 0.6
 
 // score returns the logit of the best window, and the places that carry it in all windows that reach the threshold.
 func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
-	if len(p.slots) == 0 {
+	if len(p.slots) == 0 || len(r.tokens) == 0 {
 		return r.literal(p)
 	}
 	r.gather(p)
 	best := math.Inf(-1)
 	r.input = [numInputs]float32{}
-	var f features
 	r.chosen = grow(r.chosen, len(r.tokens))
-	hit := false
-	windows := r.windowCount()
-	from := 0
-	for w := range max(windows, 1) {
+	hit, from, windows := false, 0, r.windowCount()
+	f := features{windows: windows}
+	empty := features{windows: windows, context: -1}
+	for w := range windows {
 		begin, end := int32(w*blockWords), int32(w*blockWords+windowWords)
 		if w == windows-1 {
 			end = int32(len(r.tokens))
@@ -62,17 +61,24 @@ func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
 		for from < len(r.events) && r.events[from].to <= begin {
 			from++
 		}
-		if p.vector == nil && (from == len(r.events) || r.events[from].from >= end) {
+		if from == len(r.events) || r.events[from].from >= end {
+			// Of the windows without any evidence only the one that is closest as a whole can be the best.
+			if context := r.context(p, w); context > empty.context {
+				empty.context, empty.rest, empty.filled = context, context, int(r.filled[w])
+			}
 			continue
 		}
-		f.reset()
+		f = features{windows: windows}
 		to := from
 		for to < len(r.events) && r.events[to].from < end {
 			r.collect(&f, p, &r.events[to])
 			to++
 		}
-		r.relate(&f, p, w)
-		f.windows = windows
+		f.context, f.filled = r.context(p, w), int(r.filled[w])
+		f.rest = f.context
+		if r.lengths[w] > 0 {
+			f.rest -= f.share / r.lengths[w]
+		}
 		x := f.inputs(p)
 		s := weigh(&x)
 		if s > best {
@@ -83,8 +89,11 @@ func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
 			r.choose(&f, p, from, to)
 		}
 	}
-	if math.IsInf(best, -1) {
-		return noEvidence, nil
+	if empty.context > -1 {
+		x := empty.inputs(p)
+		if s := weigh(&x); s > best {
+			best, r.input = s, x
+		}
 	}
 	if !hit {
 		return best, nil
@@ -92,7 +101,7 @@ func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
 	return best, r.spans()
 }
 
-// noEvidence is the logit of a text of which no word says anything for the theme.
+// noEvidence is the logit of a text in which a theme without words does not stand.
 const noEvidence = -7
 
 // gather lists the words and phrases of the text that are evidence for the theme, in order.
@@ -194,14 +203,10 @@ type features struct {
 	share   float32    // what those words add
 	filled  int        // content words in the window
 	windows int
-	events  int
 }
-
-func (f *features) reset() { *f = features{} }
 
 // collect adds a word or phrase to the features of a window.
 func (r *reading) collect(f *features, p *plan, e *event) {
-	f.events++
 	if e.first != 0 {
 		worth := float32(1)
 		if e.covered && e.mark >= 0 {
@@ -258,21 +263,17 @@ func (f *features) rank(z float32) {
 	}
 }
 
-// relate compares the window as a whole with the theme.
-func (r *reading) relate(f *features, p *plan, w int) {
-	f.filled = int(r.filled[w])
-	if p.vector == nil {
-		return
+// context is the closeness of a window as a whole to the theme, 0 when one of them has no direction.
+func (r *reading) context(p *plan, w int) float32 {
+	if p.vector == nil || r.lengths[w] == 0 {
+		return 0
 	}
 	dims := len(p.vector)
 	var sum float32
 	for i, x := range r.windows[w*dims : (w+1)*dims] {
 		sum += x * float32(p.vector[i])
 	}
-	f.context = sum * p.scale
-	if r.lengths[w] > 0 {
-		f.rest = f.context - f.share/r.lengths[w]
-	}
+	return sum * p.scale
 }
 
 // choose marks the tokens of a window that carry the hit: the lexical evidence, and without any the words closest in

@@ -4,7 +4,9 @@
 package themes
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
@@ -64,8 +66,8 @@ type run struct {
 
 // limits bound what a theme of any 100 characters can cost.
 const (
-	maxSlots   = 16
-	maxEntries = 6000
+	maxSlots    = 16
+	maxEvidence = 12000
 )
 
 // lightWeight is the weight of a slot that a text may leave out.
@@ -87,7 +89,7 @@ func prepare(lex *lexicon.Lexicon, theme string) *plan {
 		p.literal = strings.TrimSpace(theme)
 		return p
 	}
-	b := builder{lex: lex, plan: p, evidence: make(map[key][]entry)}
+	b := builder{lex: lex, plan: p}
 	list := pieces(theme, tokens)
 	if onlyStop(list) {
 		b.run(list)
@@ -205,12 +207,18 @@ func split(list []piece) []group {
 	return groups
 }
 
+// evidence says that a word or phrase is evidence for a slot.
+type evidence struct {
+	key    key
+	slot   uint8
+	weight uint8
+}
+
 // builder fills a plan.
 type builder struct {
 	lex      *lexicon.Lexicon
 	plan     *plan
-	evidence map[key][]entry
-	count    int
+	evidence []evidence
 	whole    []float32 // sum of the vectors of the slots
 }
 
@@ -409,17 +417,9 @@ func (b *builder) add(k key, s uint8, weight float64) {
 	if w == 0 {
 		return
 	}
-	for i, e := range b.evidence[k] {
-		if e.slot == s {
-			b.evidence[k][i].weight = max(e.weight, w)
-			return
-		}
+	if len(b.evidence) < maxEvidence {
+		b.evidence = append(b.evidence, evidence{k, s, w})
 	}
-	if b.count >= maxEntries {
-		return
-	}
-	b.count++
-	b.evidence[k] = append(b.evidence[k], entry{slot: s, weight: w})
 }
 
 // finish lays the evidence out in a flat table.
@@ -430,22 +430,25 @@ func (b *builder) finish() {
 		p.vector, p.scale, p.signs = pack(v)
 		p.spread = b.lex.Spread(v)
 	}
+	// The best of what was said about a word and a slot stands.
+	slices.SortFunc(b.evidence, func(x, y evidence) int {
+		return cmp.Or(cmp.Compare(x.key, y.key), cmp.Compare(x.slot, y.slot), cmp.Compare(y.weight, x.weight))
+	})
+	b.evidence = slices.CompactFunc(b.evidence, func(x, y evidence) bool { return x.key == y.key && x.slot == y.slot })
 	size := 4
 	for size < 2*len(b.evidence) {
 		size *= 2
 	}
 	p.table, p.first = make([]key, size), make([]uint16, size)
-	for k, list := range b.evidence {
-		i := k.place() & uint32(size-1)
-		for p.first[i] != 0 {
+	p.entries = slices.Grow(p.entries, len(b.evidence))
+	for _, e := range b.evidence {
+		i := e.key.place() & uint32(size-1)
+		for p.first[i] != 0 && p.table[i] != e.key {
 			i = (i + 1) & uint32(size-1)
 		}
-		p.table[i] = k
-		for _, e := range list {
-			e.next = p.first[i]
-			p.entries = append(p.entries, e)
-			p.first[i] = uint16(len(p.entries))
-		}
+		p.table[i] = e.key
+		p.entries = append(p.entries, entry{slot: e.slot, weight: e.weight, next: p.first[i]})
+		p.first[i] = uint16(len(p.entries))
 	}
 }
 

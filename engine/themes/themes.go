@@ -112,13 +112,12 @@ func (j *Judge) Judge(content string, wanted []string) []Hit {
 	defer putReading(r)
 	r.read(lex, content)
 	hits := make([]Hit, 0, len(wanted))
-next:
+	seen := make(map[string]struct{}, len(wanted))
 	for _, theme := range wanted {
-		for i := range hits {
-			if hits[i].Theme == theme {
-				continue next
-			}
+		if _, ok := seen[theme]; ok {
+			continue
 		}
+		seen[theme] = struct{}{}
 		hits = append(hits, j.judgeOne(lex, r, theme))
 	}
 	return hits
@@ -156,7 +155,7 @@ func (j *Judge) Inputs(content string, wanted []string) [][]float32 {
 	all := make([][]float32, len(wanted))
 	for i, theme := range wanted {
 		p := j.plan(lex, theme)
-		if score, _ := r.score(p, j.logit); score != noEvidence && len(p.slots) > 0 {
+		if score, _ := r.score(p, j.logit); score != noEvidence && len(p.slots) > 0 && len(r.tokens) > 0 {
 			all[i] = append([]float32(nil), r.input[:]...)
 		}
 	}

@@ -126,7 +126,7 @@ func sample(judge *themes.Judge, d *data) []example {
 		}
 		add(text, some, false, unrelatedWeight)
 		if i%8 == 0 {
-			add(long(d.clean, i, 1000+random.IntN(8000), ""), some, false, 0.25)
+			add(long(d.clean, i, 1000+random.IntN(8000), ""), some, false, 1.5)
 		}
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// model is a logistic regression with an optional hidden layer of tanh units beside it.
+// model is a logistic regression with an optional hidden layer of soft-sign units beside it.
 type model struct {
 	linear []float64
 	hidden [][]float64
@@ -65,7 +65,7 @@ func train(s []example) *model {
 				}
 				for u, a := range act {
 					grad[n+units*n+u] += d * a
-					back := d * m.out[u] * (1 - a*a)
+					back := d * m.out[u] * (1 - math.Abs(a)) * (1 - math.Abs(a))
 					for i, x := range e.x {
 						grad[n+u*n+i] += back * float64(x)
 					}
@@ -125,7 +125,7 @@ func (m *model) forward(x []float32) (p float64, act [units]float64) {
 		for i, v := range x {
 			sum += h[i] * float64(v)
 		}
-		act[u] = math.Tanh(sum)
+		act[u] = sum / (1 + math.Abs(sum))
 		z += m.out[u] * act[u]
 	}
 	return 1 / (1 + math.Exp(-z)), act

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package themes_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/themes"
+)
+
+// ten are themes as people write them, of several shapes.
+var ten = []string{"fireworks", "theft of bicycles", "content about layoffs at tech companies", "drugs or alcohol",
+	"sale of human organs", "animals kept as pets", "illegal street racing", "astrology and horoscopes",
+	"praise for terrorist attacks", "being chased for unpaid debts by collectors or bailiffs"}
+
+// prose is text of n bytes in which many different words stand.
+func prose(n int) string {
+	words := strings.Fields(sampleProse)
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		b.WriteString(words[(i*7+i/len(words))%len(words)])
+		b.WriteByte(' ')
+	}
+	return b.String()[:n]
+}
+
+const sampleProse = `the council met on tuesday evening to talk about the new library which will open in spring once the roof
+	has been repaired several residents asked whether parking near the station could be made cheaper for nurses who work
+	nights at the hospital while others wanted more benches trees and lamps along the river path my neighbour keeps bees
+	and sells honey from her kitchen window every saturday she says the lavender was late this year because of frost our
+	team lost again although the goalkeeper stopped two penalties afterwards everybody went for chips and argued about
+	the referee until closing time does anyone know a plumber who answers the phone mine has vanished with the deposit
+	and the boiler makes a noise like a kettle full of gravel thanks for all the kind messages about grandad he is home
+	now watching cricket complaining about tea and asking when the garden will be dug software update broke the printer
+	computer camera and music player so the whole office wrote letters by hand which was oddly pleasant recipe for plum
+	cake three eggs sugar butter flour cinnamon bake slowly until golden the train to the coast was crowded with dogs
+	children suitcases bicycles and one very large cheese history teacher showed us maps of castles roads bridges markets`
+
+func BenchmarkJudge(b *testing.B) {
+	for _, n := range []int{200, 2000, 10000} {
+		content := prose(n)
+		b.Run(fmt.Sprintf("cached/10themes/%dchars", n), func(b *testing.B) {
+			judge := newJudge(b)
+			judge.Judge(content, ten)
+			b.ReportAllocs()
+			for b.Loop() {
+				judge.Judge(content, ten)
+			}
+		})
+		b.Run(fmt.Sprintf("cold/10themes/%dchars", n), func(b *testing.B) {
+			judge := newJudge(b)
+			judge.Judge(content, ten)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				// A number makes a theme that was never seen, without changing its shape.
+				wanted := make([]string, len(ten))
+				for k := range ten {
+					wanted[k] = fmt.Sprint(ten[k], " ", i)
+				}
+				judge.Judge(content, wanted)
+			}
+		})
+	}
+}
+
+func BenchmarkJudgeHostile(b *testing.B) {
+	for name, content := range map[string]string{
+		"one word":   strings.Repeat("firework ", 1111),
+		"one letter": strings.Repeat("a ", 5000),
+		"ideographs": strings.Repeat("爆竹", 5000),
+		"no space":   strings.Repeat("x", 10000),
+		"emoji":      strings.Repeat("🎆", 10000),
+		"phrases":    strings.Repeat("hot dog set fire to the ", 416),
+	} {
+		b.Run(name, func(b *testing.B) {
+			judge := newJudge(b)
+			judge.Judge(content, ten)
+			for b.Loop() {
+				judge.Judge(content, ten)
+			}
+		})
+	}
+}
+
+func BenchmarkFirstTheme(b *testing.B) {
+	for b.Loop() {
+		if err := themes.Reopen(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func newJudge(tb testing.TB) *themes.Judge {
+	tb.Helper()
+	judge, err := themes.New(themes.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return judge
+}
