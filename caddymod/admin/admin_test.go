@@ -10,6 +10,7 @@ import (
 	"flag"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,17 +31,29 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-const (
-	address  = "localhost:2997"
-	endpoint = "http://" + address
-	// declaredHash is the hash of a key that nobody has.
-	declaredHash = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-)
+// declaredHash is the hash of a key that nobody has.
+const declaredHash = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+// address is that of the admin endpoint of the configuration that runs. Each has another one: Caddy closes the one of the
+// configuration before in the background, and connections that still reach it are reset.
+var address string
+
+// freeAddress returns an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
 
 // load runs the service until the test ends; moderation are options of the app, without which there is no app. Caddy is one
 // per process, so tests that load do not run in parallel.
 func load(t *testing.T, moderation string) {
 	t.Helper()
+	address = freeAddress(t)
 	option := ""
 	if moderation != "" {
 		option = `moderation {
@@ -102,7 +115,7 @@ type reply struct {
 // send asks the admin endpoint; headers are pairs of names and values.
 func send(t *testing.T, method, path, body string, headers ...string) reply {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, endpoint+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,14 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 
 	"github.com/caddyserver/caddy/v2"
 )
+
+// dialAttempts is how often a connection is tried. A reload replaces the listener of the admin endpoint, and resets the
+// connections that wait on the old one; nothing was sent on them yet.
+const dialAttempts = 3
 
 // client talks to the admin endpoint of a running server.
 type client struct {
@@ -40,7 +45,12 @@ func newClient(address string) (*client, error) {
 		parsed.Host, _, _ = strings.Cut(parsed.Host, "|") // permissions are for the server that makes the socket
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, parsed.Network, parsed.JoinHostPort(0))
+		for attempt := 1; ; attempt++ {
+			connection, err := new(net.Dialer).DialContext(ctx, parsed.Network, parsed.JoinHostPort(0))
+			if attempt == dialAttempts || !errors.Is(err, syscall.ECONNRESET) {
+				return connection, err
+			}
+		}
 	}
 	return &client{address: address, origin: origin, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
 }

@@ -5,7 +5,6 @@ package admin
 
 import (
 	"encoding/json"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,14 +103,7 @@ func TestKeyCreatePrintsOnlyTheKey(t *testing.T) {
 
 func TestNoServer(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	free := freeAddress(t)
 	rows := []struct{ address, want string }{
 		{free, "no server answers at " + free + " (connect: connection refused); start it with \"caddy run\", or name its admin endpoint with --address"},
 		{"unix//nowhere/caddy.sock", "no server answers at unix//nowhere/caddy.sock (connect: no such file or directory); start it with \"caddy run\", or name its admin endpoint with --address"},
@@ -139,7 +131,7 @@ func TestServerWithoutTheModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = client.call(t.Context(), "GET", "/elsewhere", nil, nil)
-	if want := "the server at localhost:2997 runs without the moderation modules"; err == nil || err.Error() != want {
+	if want := "the server at " + address + " runs without the moderation modules"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
@@ -287,7 +279,7 @@ func TestBrokenOffFiles(t *testing.T) {
 		{"feedback", "export"},
 	} {
 		_, stderr, err := run(t, line...)
-		if err == nil || !strings.Contains(stderr, "the answer of the server at localhost:2997 broke off") {
+		if err == nil || !strings.Contains(stderr, "the answer of the server at "+address+" broke off") {
 			t.Errorf("%v: %v, %s", line, err, stderr)
 		}
 	}
