@@ -129,6 +129,12 @@ func TestOddBodies(t *testing.T) {
 			if got.status != test.status {
 				t.Fatalf("%d, want %d: %.300s", got.status, test.status, got.body)
 			}
+			// What the service takes and refuses is what the document says.
+			_, schema := theContract().at("paths", "/v1/moderate/text", "post", "requestBody", "content", "application/json", "schema")
+			described := theContract().validate(schema, []byte(test.body)) == nil
+			if wellFormed := test.code != problem.MalformedJSON && test.code != problem.BodyTooLarge; wellFormed && described != (test.status == http.StatusOK) {
+				t.Errorf("answered %d; valid by the document: %v", got.status, described)
+			}
 			if test.status == http.StatusOK {
 				var sent, result struct {
 					ID, Content string

@@ -166,8 +166,10 @@ func (c *Call) Unavailable(w http.ResponseWriter, r *http.Request, doing string,
 }
 
 func (c *Call) unavailable(w http.ResponseWriter, doing string, err error) *problem.Problem {
-	c.app.Metrics().StoreUp(false)
-	c.app.Logger().Error(doing, zap.String("moderation_id", c.ID), zap.Error(err))
+	if c.request.Context().Err() == nil { // else the client left, and the store is not to blame
+		c.app.Metrics().StoreUp(false)
+		c.app.Logger().Error(doing, zap.String("moderation_id", c.ID), zap.Error(err))
+	}
 	w.Header().Set("Retry-After", "1")
 	return problem.New(problem.StorageUnavailable, "The store cannot answer now. Try again.")
 }
