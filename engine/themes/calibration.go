@@ -6,7 +6,10 @@ package themes
 import "math"
 
 // numInputs is the number of inputs of the scorer.
-const numInputs = 23
+const numInputs = 24
+
+// inputMissing is the input that says that a part of the theme is missing.
+const inputMissing = 23
 
 // inputs are the features as the scorer weighs them, each about 0 to 1.
 func (f *features) inputs(p *plan) (x [numInputs]float32) {
@@ -48,9 +51,47 @@ func (f *features) inputs(p *plan) (x [numInputs]float32) {
 	x[19] = rarest / 20
 	x[20] = f.rest
 	x[21] = f.rest * least
+	if many > 0 {
+		x[inputMissing] = f.missing(p)
+	}
 	x[22] = covered / max(total, 1) * x[20]
 	return x
 }
+
+// missing is 1 when too much of a theme is not there, neither by a word that is evidence nor by one that is close in use.
+// Of one or two words all must be there; of three, one that is not a part by itself may be missing; of more, a third.
+// Words that a text may leave out do not count.
+func (f *features) missing(p *plan) float32 {
+	words, absent := 0, 0
+	wholly := false
+	for i := range p.parts {
+		bestWords, bestAbsent := 0, math.MaxInt
+		for _, c := range p.parts[i].choices {
+			n, missing := 0, 0
+			for _, s := range c.slots {
+				if p.slots[s].optional {
+					continue
+				}
+				n++
+				if max(f.lexical[s], f.close[s]/mostClose) < presence {
+					missing++
+				}
+			}
+			if missing < bestAbsent {
+				bestWords, bestAbsent = n, missing
+			}
+		}
+		words, absent = words+bestWords, absent+bestAbsent
+		wholly = wholly || bestWords > 0 && bestAbsent == bestWords
+	}
+	if words <= 2 && absent > 0 || words == 3 && (wholly || absent > 1) || words > 3 && absent*3 > words {
+		return 1
+	}
+	return 0
+}
+
+// presence is the evidence from which a part of a theme is there.
+const presence = 0.35
 
 // part returns how far a part of the theme is there: by lexical evidence, by that or closeness in use, and the
 // closeness alone; then the rarity that its lexical evidence covers of the total, and the rarest word that is there.
@@ -84,6 +125,14 @@ func (f *features) part(p *plan, part *part) (lexical, both, closest, covered, t
 	return lexical, both, closest, covered, total, rarest
 }
 
+// missingCap is the logit of which a window in which a part of the theme is missing stays short: what it scores above
+// counts missingShare. The fit alone is too lenient, because one rare word often stands for a whole theme, but "bicycle
+// for sale" is not "theft of bicycles".
+const (
+	missingCap   = -1.5
+	missingShare = 0.2
+)
+
 // weigh scores the inputs of a window: a logistic regression with a small hidden layer beside it, which knows how the
 // inputs depend on each other. weights.go holds what engine/themes/fit found.
 func weigh(x *[numInputs]float32) float64 {
@@ -98,6 +147,9 @@ func weigh(x *[numInputs]float32) float64 {
 		}
 		// The soft sign bends like the hyperbolic tangent and costs a division.
 		sum += outWeights[u] * act / (1 + max(act, -act))
+	}
+	if x[inputMissing] > 0 && sum > missingCap {
+		return min(missingCap+missingShare*float64(sum-missingCap), -0.1)
 	}
 	return float64(sum)
 }

@@ -53,7 +53,7 @@ type reading struct {
 	slots   []uint32 // hash table of words: number + 1
 	ids     []uint32 // the word of each token
 	phrases []phrase
-	covered []bool // the token is part of a known phrase
+	covered []bool // the token is part of a known phrase in which it means something else
 	blocks  []int32
 	windows []float32 // a unit vector for each window
 	lengths []float32 // of the vector before it was made a unit vector
@@ -182,8 +182,8 @@ func (r *reading) phrasesFrom(lex *lexicon.Lexicon, i, reach int) {
 				r.join = append(r.join[:at], tail...)
 				if term, ok := lex.Find(r.join); ok {
 					r.phrases = append(r.phrases, phrase{int32(i), int32(i + n), key(term)})
-					for k := i; k < i+n; k++ {
-						r.covered[k] = true
+					for k := range n {
+						r.covered[i+k] = r.covered[i+k] || lex.Opaque(term, k)
 					}
 					return
 				}

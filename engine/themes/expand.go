@@ -18,8 +18,9 @@ const (
 	kindDecay    = 0.93
 	fieldWorth   = 0.70 // of a word that belongs to the field, as "foul" to "sport"
 	doubtPerLog  = 0.35 // a word of n senses is worth 1 / (1 + 0.35 ln n)
-	maxDepth     = 6
-	maxSynsets   = 1500
+	maxDepth     = 10
+	maxSynsets   = 6000
+	rareDepth    = 2 // below it words that were never met in running text are left out
 	leastWorth   = 0.12
 )
 
@@ -43,11 +44,11 @@ func (b *builder) widen(s uint8, t lexicon.Term) {
 		if worth < leastWorth {
 			continue
 		}
-		b.members(s, sense.Synset, synonymWorth*worth, true)
+		b.members(s, sense.Synset, synonymWorth*worth, 0)
 		b.kinds(s, sense.Synset, kindWorth*worth, &budget)
 		b.lex.Field(sense.Synset, func(f lexicon.Synset) {
 			if budget--; budget > 0 {
-				b.members(s, f, fieldWorth*worth, false)
+				b.members(s, f, fieldWorth*worth, 1)
 			}
 		})
 	}
@@ -56,7 +57,7 @@ func (b *builder) widen(s uint8, t lexicon.Term) {
 // kinds adds the hyponyms of a meaning, level by level, so that the nearest ones come within the budget.
 func (b *builder) kinds(s uint8, of lexicon.Synset, worth float64, budget *int) {
 	level, seen := []lexicon.Synset{of}, map[lexicon.Synset]bool{of: true}
-	for range maxDepth {
+	for depth := range maxDepth {
 		var next []lexicon.Synset
 		for _, parent := range level {
 			b.lex.Children(parent, func(child lexicon.Synset) {
@@ -65,7 +66,7 @@ func (b *builder) kinds(s uint8, of lexicon.Synset, worth float64, budget *int) 
 				}
 				seen[child] = true
 				*budget--
-				b.members(s, child, worth, false)
+				b.members(s, child, worth, depth+1)
 				next = append(next, child)
 			})
 		}
@@ -74,15 +75,18 @@ func (b *builder) kinds(s uint8, of lexicon.Synset, worth float64, budget *int) 
 }
 
 // members adds the words of a meaning: each worth less the less it is used in that meaning, and the commoner it is,
-// because common words stand in texts on anything.
-func (b *builder) members(s uint8, of lexicon.Synset, worth float64, derive bool) {
+// because common words stand in texts on anything. What derives from them counts too where they mean the same (depth 0).
+func (b *builder) members(s uint8, of lexicon.Synset, worth float64, depth int) {
 	b.lex.Members(of, func(t lexicon.Term) {
+		if depth > rareDepth && b.lex.Rarity(t) == lexicon.NeverSeen {
+			return
+		}
 		w := worth * b.typical(t, of)
 		if w < leastWorth {
 			return
 		}
 		b.add(key(t), s, w)
-		if derive {
+		if depth == 0 {
 			b.derivatives(s, t, w)
 		}
 	})

@@ -43,4 +43,4 @@ var light = set(`illegal illegally legal real fake false new old good bad big sm
 	being taking doing reading seeing telling talk talking chasing letting paid services
 	service products product messages message event events world modern home house display fun praise claims
 	policy full many much actual actually purpose deliberately covertly secretly own
-	price value adult adults`)
+	price value adult adults body bodies sighting sightings video videos photo photos picture pictures footage`)

@@ -38,8 +38,8 @@ const (
 // on average with a standard deviation of 4, unrelated words 32.
 const maxApart = 25
 
-// coveredWorth is what a word is worth inside a known phrase that is no evidence itself: "dog" in "hot dog".
-const coveredWorth = 0.6
+// coveredWorth is what a word is worth in a phrase in which it means something else: "dog" in "hot dog".
+const coveredWorth = 0.15
 
 // score returns the logit of the best window, and the places that carry it in all windows that reach the threshold.
 func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
@@ -98,7 +98,12 @@ func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
 	if !hit {
 		return best, nil
 	}
-	return best, r.spans()
+	spans := r.spans()
+	if len(spans) == 0 {
+		// What cannot be shown is not a hit: all evidence stands in idioms.
+		best = min(best, threshold-0.1)
+	}
+	return best, spans
 }
 
 // noEvidence is the logit of a text in which a theme without words does not stand.
@@ -223,7 +228,7 @@ func (r *reading) collect(f *features, p *plan, e *event) {
 			f.countWord(e.mark)
 		}
 	}
-	if e.mark < 0 {
+	if e.mark < 0 || e.covered {
 		return
 	}
 	m := &r.marks[e.mark]
@@ -291,11 +296,11 @@ func (r *reading) choose(f *features, p *plan, from, to int) {
 		e := &r.events[i]
 		carries := false
 		if lexical {
-			for n := e.first; n != 0; n = p.entries[n-1].next {
+			for n := e.first; n != 0 && !e.covered; n = p.entries[n-1].next {
 				carries = carries || float32(p.entries[n-1].weight) >= 0.3*255
 			}
 		}
-		if !carries && e.mark >= 0 && !lexical {
+		if !carries && e.mark >= 0 && !e.covered && !lexical {
 			m := &r.marks[e.mark]
 			carries = m.whole > 0 && m.whole >= least
 			for s := range p.slots {

@@ -43,12 +43,13 @@ type choice struct{ slots []uint8 }
 
 // slot is a word or a known phrase of the theme.
 type slot struct {
-	weight float32 // 1, or less for words that a text may leave out
-	rarity float32 // of the word
-	vector []int8
-	scale  float32
-	spread float32
-	signs  uint64
+	weight   float32 // 1, or less for words that a text may leave out
+	rarity   float32 // of the word
+	optional bool    // a text on the theme often leaves the word out
+	vector   []int8
+	scale    float32
+	spread   float32
+	signs    uint64
 }
 
 // entry says that a word is evidence for a slot.
@@ -378,6 +379,7 @@ func (b *builder) choice(words []string) choice {
 		rarity := float32(b.lex.Rarity(bases[0]))
 		s := b.slot(weight*rarity, b.direction([]string{w}))
 		b.plan.slots[s].weight = weight
+		b.plan.slots[s].optional = light[w]
 		b.plan.slots[s].rarity = rarity
 		b.widen(s, bases[0])
 		// What the lexicon lacks may still be a form of the word: "homeschool" beside "homeschooling".

@@ -36,6 +36,8 @@ type synset struct {
 // isModern reports whether the synset is one of this project.
 func (s *synset) isModern() bool { return s.ID[0] == 'x' }
 
+func (s *synset) isIdiom() bool { return s.ID[0] == 'y' }
+
 func (s *synset) kind() uint8 { return s.ID[len(s.ID)-1] }
 
 // modern holds what the WordNet of a decade ago lacks, written for this project in the same form: phishing, deepfakes,
@@ -43,6 +45,12 @@ func (s *synset) kind() uint8 { return s.ID[len(s.ID)-1] }
 //
 //go:embed modern.jsonl
 var modern []byte
+
+// idioms holds expressions of which a word means something else than by itself: shooting hoops, snakes and ladders.
+// Their ids start with y, and none of their words is evidence for what it means by itself.
+//
+//go:embed idioms.jsonl
+var idioms []byte
 
 // readGlosses reads the synsets and puts their lemmas into normal form.
 func readGlosses(data string) ([]*synset, error) {
@@ -61,9 +69,9 @@ func readGlosses(data string) ([]*synset, error) {
 	if err := eachRow(filepath.Join(data, "themes", "oewn_glosses.jsonl.gz"), read); err != nil {
 		return nil, err
 	}
-	for line := range bytes.Lines(modern) {
+	for line := range bytes.Lines(slices.Concat(modern, idioms)) {
 		if err := read(line); err != nil {
-			return nil, fmt.Errorf("modern.jsonl: %w", err)
+			return nil, fmt.Errorf("modern.jsonl and idioms.jsonl: %w", err)
 		}
 	}
 	// The part of speech is the last letter of the id; the order of the ids is the order of the synsets.

@@ -73,6 +73,7 @@ func run(data, out string, dims, words int) error {
 	d.Parents, d.Domains = r.above()
 	d.Senses = r.senses(d.Terms)
 	d.Derived = r.roots(d.Terms)
+	d.Opaque = r.opaque(d.Terms)
 	file, err := d.Encode()
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func vocabulary(data string, synsets []*synset) (*lexicon.Data, error) {
 		}
 		slices.Sort(d.Terms)
 		n := len(d.Terms)
-		d.Seen, d.Senses = make([]uint8, n), make([][]lexicon.Sense, n)
+		d.Seen, d.Opaque, d.Senses = make([]uint8, n), make([]uint8, n), make([][]lexicon.Sense, n)
 		d.Derived, d.Vectors = make([][]lexicon.Link, n), make([][]int8, n)
 	}
 	fill()

@@ -160,6 +160,38 @@ func (r *relations) senses(terms []string) [][]lexicon.Sense {
 	return all
 }
 
+// opaque says, for each phrase, which of its words mean something else in it than by themselves, as a set of bits: the
+// "dog" of "hot dog" has nothing to do with what a hot dog is. Other terms have none.
+func (r *relations) opaque(terms []string) []uint8 {
+	out := make([]uint8, len(terms))
+	for t, term := range terms {
+		words := strings.Fields(term)
+		if len(words) < 2 || len(words) > lexicon.MaxPhrase {
+			continue
+		}
+		for i, w := range words {
+			bases := r.words.Bases([]byte(w), nil)
+			if len(bases) == 0 || r.rows[bases[0]] < 0 {
+				continue
+			}
+			near := float32(-1)
+			idiom := false
+			for _, id := range r.lemmas[term] {
+				idiom = idiom || r.synsets[id].isIdiom()
+				near = max(near, dot(r.vector(int(bases[0])), r.mean(id)))
+			}
+			if idiom || near < transparent {
+				out[t] |= 1 << i
+			}
+		}
+	}
+	return out
+}
+
+// transparent is the cosine between a word and the gloss of a phrase from which the word counts as meaning the same in
+// the phrase.
+const transparent = 0.25
+
 // roots lists, for each single word, words of the same root: a common beginning, an ending that English derives words
 // with, and either a gloss that explains one by the other or vectors that are close ("organ" and "organize" are not).
 func (r *relations) roots(terms []string) [][]lexicon.Link {

@@ -88,6 +88,8 @@ func sample(judge *themes.Judge, d *data) []example {
 		both := []string{r.Theme, r.Paraphrase}
 		weight := 1.0
 		switch {
+		case r.Kind == "negative_half":
+			weight = 1.5
 		case strings.HasPrefix(r.Kind, "negative"):
 			weight = 0.5
 		case r.Kind == "positive_implicit":

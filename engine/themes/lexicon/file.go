@@ -31,6 +31,8 @@ type Data struct {
 	Terms []string
 	// Seen holds, per term, 8 times the binary logarithm of total frequency over its own; 255 means never seen.
 	Seen []uint8
+	// Opaque holds, per phrase, a bit for each word that means something else in it than by itself; 0 for other terms.
+	Opaque []uint8
 	// Senses holds the meanings of each term, by ascending synset.
 	Senses [][]Sense
 	// Kinds holds the part of speech of each synset.
@@ -47,7 +49,7 @@ type Data struct {
 
 // Encode writes the data as a file. The same data gives the same bytes.
 func (d *Data) Encode() ([]byte, error) {
-	if len(d.Seen) != len(d.Terms) || len(d.Senses) != len(d.Terms) || len(d.Derived) != len(d.Terms) ||
+	if len(d.Seen) != len(d.Terms) || len(d.Opaque) != len(d.Terms) || len(d.Senses) != len(d.Terms) || len(d.Derived) != len(d.Terms) ||
 		len(d.Vectors) != len(d.Terms) || len(d.Parents) != len(d.Kinds) || len(d.Domains) != len(d.Kinds) {
 		return nil, errors.New("lexicon: tables differ in length")
 	}
@@ -71,6 +73,7 @@ func (d *Data) Encode() ([]byte, error) {
 		last = term
 	}
 	out = append(out, d.Seen...)
+	out = append(out, d.Opaque...)
 	for _, senses := range d.Senses {
 		number(len(senses))
 		before := 0
@@ -225,6 +228,7 @@ func (in *input) lexicon() *Lexicon {
 	}
 	l.text = []byte(text.String())
 	l.seen = slices.Clone(in.bytes(terms))
+	l.opaque = slices.Clone(in.bytes(terms))
 	l.senses, l.priors = in.relation(terms, synsets, true)
 	l.kinds = slices.Clone(in.bytes(synsets))
 	l.parents, _ = in.relation(synsets, synsets, false)

@@ -37,11 +37,12 @@ type Link struct {
 
 // Lexicon answers questions about words.
 type Lexicon struct {
-	text  []byte   // all terms one after another
-	ends  []uint32 // where each term ends in text
-	slots []uint32 // hash table of terms: number + 1, 0 is free
-	seen  []uint8  // how common each term is
-	reach []uint8  // words in the longest phrase that starts with the term
+	text   []byte   // all terms one after another
+	ends   []uint32 // where each term ends in text
+	slots  []uint32 // hash table of terms: number + 1, 0 is free
+	seen   []uint8  // how common each term is
+	opaque []uint8  // for a phrase, which of its words mean something else in it
+	reach  []uint8  // words in the longest phrase that starts with the term
 
 	senses   relation // term to synsets
 	priors   []uint8  // beside senses.to
@@ -102,6 +103,9 @@ func (l *Lexicon) Find(term []byte) (Term, bool) {
 
 // PhraseLength is the number of words of the longest known phrase that starts with the term, 0 when there is none.
 func (l *Lexicon) PhraseLength(t Term) int { return int(l.reach[t]) }
+
+// Opaque reports whether the i-th word of a phrase means something else in it than by itself, as "dog" in "hot dog".
+func (l *Lexicon) Opaque(phrase Term, i int) bool { return l.opaque[phrase]>>i&1 == 1 }
 
 // Rarity is 0 for the commonest words and grows by 1 with each halving of frequency; words that were never seen in
 // running text have [NeverSeen].
