@@ -100,6 +100,15 @@ func load(t testing.TB, config string) {
 	})
 }
 
+// reload replaces the running configuration, and leaves the connections to the old server behind.
+func reload(t testing.TB, config string) {
+	t.Helper()
+	if err := caddy.Load(adapt(t, config), true); err != nil {
+		t.Fatalf("reloading: %v", err)
+	}
+	client.CloseIdleConnections()
+}
+
 // client keeps enough connections for concurrent tests.
 var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 	MaxIdleConnsPerHost: 128,

@@ -216,9 +216,7 @@ func TestMetricsSurviveReload(t *testing.T) {
 	}
 	ask("/a")
 	ask("/b")
-	if err := caddy.Load(adapt(t, siteConfig(dir, "demo off", site)), true); err != nil {
-		t.Fatal(err)
-	}
+	reload(t, siteConfig(dir, "demo off", site))
 	ask("/a")
 	if after := count(); after != before+3 {
 		t.Errorf("%v before, %v after 3 requests", before, after)

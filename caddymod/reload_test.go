@@ -39,9 +39,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		return runtime.NumGoroutine()
 	}
 	// One reload before the first count: what Caddy starts lazily is running then.
-	if err := caddy.Load(adapt(t, config(1)), true); err != nil {
-		t.Fatal(err)
-	}
+	reload(t, config(1))
 	before := settled()
 
 	stop := make(chan struct{})
@@ -113,6 +111,7 @@ func TestInvalidReloadKeepsTheStore(t *testing.T) {
 		if err := caddy.Load([]byte(broken), true); err == nil {
 			t.Errorf("%s: loaded", name)
 		}
+		client.CloseIdleConnections()
 		if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusOK {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
@@ -150,9 +149,7 @@ func TestOneDirectoryInManySpellings(t *testing.T) {
 	load(t, siteConfig(dir, "", "moderation_api"))
 	key := newKey(t, quota.Account{ID: "spelled", Tier: "unlimited"})
 	for i, spelling := range []string{dir + "/", "./data", parent + "//x/../data", filepath.Join(link, "data"), "{env.MODERATION_TEST_DIR}"} {
-		if err := caddy.Load(adapt(t, siteConfig(spelling, "", "moderation_api")), true); err != nil {
-			t.Fatalf("%s: %v", spelling, err)
-		}
+		reload(t, siteConfig(spelling, "", "moderation_api"))
 		if got := usageOf(t, key); got.CurrentPeriod.Made != int64(i+1) {
 			t.Errorf("%s: %d made, want %d", spelling, got.CurrentPeriod.Made, i+1)
 		}
@@ -168,9 +165,7 @@ func TestDirectoryCanBeChanged(t *testing.T) {
 		dir    string
 		status int
 	}{{second, 401}, {first, 200}, {second, 401}} {
-		if err := caddy.Load(adapt(t, siteConfig(step.dir, "", "moderation_api")), true); err != nil {
-			t.Fatal(err)
-		}
+		reload(t, siteConfig(step.dir, "", "moderation_api"))
 		if got := moderate(t, key, `{"content":"text"}`); got.status != step.status {
 			t.Errorf("%d %s, want %d", got.status, got.body, step.status)
 		}
@@ -187,17 +182,13 @@ func TestReloadChangesPolicyAndTiers(t *testing.T) {
 			t.Fatalf("%d, want %d", got.status, want)
 		}
 	}
-	if err := caddy.Load(adapt(t, siteConfig(dir, "tier changing 2 0", "moderation_api")), true); err != nil {
-		t.Fatal(err)
-	}
+	reload(t, siteConfig(dir, "tier changing 2 0", "moderation_api"))
 	for _, want := range []int{200, 402} {
 		if got := moderate(t, key, `{"content":"text"}`); got.status != want {
 			t.Fatalf("%d, want %d", got.status, want)
 		}
 	}
-	if err := caddy.Load(adapt(t, siteConfig(dir, "", "moderation_api")), true); err != nil {
-		t.Fatal(err)
-	}
+	reload(t, siteConfig(dir, "", "moderation_api"))
 	if got := moderate(t, key, `{"content":"text"}`); got.status != http.StatusServiceUnavailable || problemOf(t, got).Code != "tier_not_configured" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
