@@ -9,13 +9,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
 )
 
-// How much the words around a word of a theme are worth. A word itself is worth 1. The figures are those with which
-// public topic sets were told apart best when the parts were weighed against each other.
+// How much the words around a word of a theme are worth. A word itself is worth 1. The order matters more than the
+// figures, because the weights of the scorer are fitted on top of them (engine/themes/fit).
 const (
 	synonymWorth = 0.90
 	derivedWorth = 0.90
 	kindWorth    = 0.90 // of a direct hyponym; a kind of a kind is worth kindDecay of that
-	kindDecay    = 0.93
+	kindDecay    = 0.97
 	fieldWorth   = 0.70 // of a word that belongs to the field, as "foul" to "sport"
 	doubtPerLog  = 0.35 // a word of n senses is worth 1 / (1 + 0.35 ln n)
 	maxDepth     = 10

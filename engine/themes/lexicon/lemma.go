@@ -28,10 +28,13 @@ func (l *Lexicon) Bases(word []byte, dst []Term) []Term {
 	if t, ok := l.Find(word); ok {
 		dst = append(dst, t)
 	}
-	if len(word) < 3 || len(word) > maxWord {
+	if len(word) < 3 || len(word) > maxWord || IsStop(word) {
 		return dst
 	}
 	known := len(dst) > n
+	if known && len(word) <= 4 && word[len(word)-1] == 's' {
+		return dst // "gas" and "bus" are no plurals
+	}
 	var buf [maxWord + 2]byte
 	try := func(stem []byte, with string) bool {
 		if len(stem)+len(with) < 2 {
@@ -71,7 +74,6 @@ func (l *Lexicon) Bases(word []byte, dst []Term) []Term {
 		}
 		try(stem, with)
 	}
-	// A known word in -s is rarely a plural (glass, lens, news); one that is not known always is.
 	for _, d := range detachments {
 		if len(dst)-n >= 3 {
 			return dst
