@@ -132,13 +132,25 @@ func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *acce
 		tooLarge(wanted).write(w, r, call.ID)
 		return nil
 	case errors.Is(err, feedback.ErrBound):
-		s.app.Metrics().Refused(string(problem.FeedbackBoundReached))
+		s.refused(call)
 		boundReached(w, record.Time, call.Services.FeedbackBound).write(w, r, call.ID)
 		return nil
 	case r.Context().Err() != nil:
 		return gone(w)
 	}
 	return call.Unavailable(w, r, "keeping feedback", err)
+}
+
+// refused counts a call that its account's bound has refused, and tells those who listen.
+func (s *SuggestScore) refused(call *access.Call) {
+	const reason = string(problem.FeedbackBoundReached)
+	s.app.Metrics().Refused(reason)
+	s.app.Emit(app.RefusedEvent, func() map[string]any {
+		return map[string]any{
+			"id": call.ID, "operation": string(metrics.Suggestscore), "reason": reason,
+			"account": call.Who.Account.ID, "key": call.Who.Key.ID,
+		}
+	})
 }
 
 // gone ends the call of a client that has left. Nobody reads the answer; the status is for the access log. It is not
