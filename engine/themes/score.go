@@ -334,7 +334,8 @@ func (r *reading) spans() []Span {
 
 // literal looks for a theme without words, such as ":-(", as it stands.
 func (r *reading) literal(p *plan) (float64, []Span) {
-	if p.literal == "" {
+	// Broken bytes could match inside a character.
+	if p.literal == "" || !utf8.ValidString(p.literal) {
 		return noEvidence, nil
 	}
 	var spans []Span
