@@ -58,8 +58,8 @@ func CheckJSON(r *http.Request) error {
 	return nil
 }
 
-// Read reads the whole body of r. The limit, in bytes, holds for the body as it is sent and as it is decoded; what
-// announces more is refused before a byte of it is read. The timeout is the time that the whole body may take; it
+// Read reads the whole body of r. The limit, in bytes, holds for the body as it is sent and as it is decoded; of what is
+// larger nothing is kept. The timeout is the time that the whole body may take; it
 // replaces a read timeout of the server, and does nothing on a connection without deadlines. The caller releases the buffer.
 func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) (*Buffer, error) {
 	compressed, err := compressed(r.Header)
@@ -97,10 +97,22 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Dura
 	return nil, ErrIncomplete
 }
 
-// tooLarge makes the error. The rest of the body is not waited for: on HTTP/1 that means to close the connection.
+// Many clients write a whole body before they look for an answer, and see nothing but a broken connection when it is closed
+// before that. What remains of a body that is too large is therefore thrown away, up to these bounds.
+const (
+	lingerBytes = 64 << 20
+	lingerTime  = 2 * time.Second
+)
+
+// tooLarge makes the error, and lets the client see the answer that follows. HTTP/2 and later end a stream without that.
 func tooLarge(w http.ResponseWriter, r *http.Request, limit int64) error {
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
+		// A client that waits for the go-ahead has sent nothing yet, and reading would tell it to.
+		waits := r.Header.Get("Expect") != ""
+		if !waits && http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+			_, _ = io.CopyN(io.Discard, r.Body, lingerBytes)
+		}
 	}
 	return fmt.Errorf("%w; it may have %d bytes", ErrTooLarge, limit)
 }

@@ -104,7 +104,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestAnnouncedTooLarge: a body that says that it is too large costs neither memory nor time.
+// TestAnnouncedTooLarge: a body that says that it is too large costs no memory.
 func TestAnnouncedTooLarge(t *testing.T) {
 	t.Parallel()
 	r := request(t, unsized{untouched{t}})
@@ -207,6 +207,33 @@ func TestOverTheWire(t *testing.T) {
 				t.Errorf("status %d, want %d", answer.StatusCode, row.status)
 			}
 		})
+	}
+}
+
+// TestLargeBodyIsAnswered: a client that sends all that it has before it reads is told why it is refused.
+func TestLargeBodyIsAnswered(t *testing.T) {
+	t.Parallel()
+	for _, framing := range []string{"Content-Length: 50000000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n2faf080\r\n"} {
+		connection, err := new(net.Dialer).DialContext(context.Background(), "tcp", serve(t, time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: x\r\n%s", framing)
+		if _, err := connection.Write(make([]byte, 50_000_000)); err != nil {
+			t.Fatal(err)
+		}
+		if framing[0] == 'T' {
+			fmt.Fprint(connection, "\r\n0\r\n\r\n")
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("status %d, want 413", answer.StatusCode)
+		}
 	}
 }
 
