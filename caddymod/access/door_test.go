@@ -114,6 +114,12 @@ func TestEveryEndIsSettledOnce(t *testing.T) {
 			_, err := io.WriteString(w, "streamed")
 			return err
 		}, 200, "streamed", 1},
+		{"a flush, then a returned error", func(w http.ResponseWriter, _ *http.Request, _ *access.Call) error {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				return err
+			}
+			return errors.New("the backend went away")
+		}, 200, "", 1},
 		{"a copied body", func(w http.ResponseWriter, _ *http.Request, _ *access.Call) error {
 			_, err := io.Copy(w, struct{ io.Reader }{strings.NewReader("copied")})
 			return err

@@ -241,7 +241,11 @@ func TestCleanupTakesNothingFromOthers(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		run(t, provisioned(t, config, io.Discard), nil)
+		guest := provisioned(t, config, io.Discard)
+		run(t, guest, nil)
+		if err := guest.Cleanup(); err != nil { // a second time
+			t.Error(err)
+		}
 		if _, err := s.Gate.CreateAccount(t.Context(), quota.Account{ID: "after"}); err != nil {
 			t.Errorf("the store was closed under its holder: %v", err)
 		}
