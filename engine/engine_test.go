@@ -202,7 +202,7 @@ func TestOrdinaryTextIsApprovedAndPlainHarmIsFlagged(t *testing.T) {
 	for _, content := range []string{
 		"", " ", "Thanks, see you at six.", "The recipe needs two eggs and a pinch of salt.",
 		"Can anyone recommend a dentist near the old harbour?", "My grandmother is Polish and makes the best dumplings in the world.",
-		"Parking behind the library is free after six on weekdays.", "Das Wetter ist heute schön.", "今日はいい天気ですね。", "Сегодня хорошая погода, пойдём в парк.",
+		"The car park by the library closes at six.", "Das Wetter ist heute schön.", "今日はいい天気ですね。", "Сегодня хорошая погода, пойдём в парк.",
 	} {
 		if r := moderate(t, e, engine.Request{Content: content}); r.Flagged {
 			t.Errorf("%q is flagged: %v", content, r.Categories)

@@ -13,7 +13,7 @@ import (
 
 // schema names the features and the shape of the table. It changes whenever a weights file that was trained before
 // the change must no longer be read.
-const schema = "words-subwords-frames-1"
+const schema = "words-subwords-frames-2"
 
 // Schema identifies the features that this build computes: a weights file that was trained with others is refused.
 func Schema() string {
@@ -46,6 +46,7 @@ const (
 	seedChars
 	seedStretched
 	seedClass
+	seedCluster
 )
 
 const (
@@ -69,12 +70,18 @@ type Features struct {
 	hashes  []uint64
 	letters []rune
 	pairs   memory
+
+	// Clusters maps the hashes of words to groups of words that keep similar company. It may be nil.
+	Clusters map[uint64]uint16
 }
+
+// WordHash is the hash by which Clusters knows a folded word.
+func WordHash(folded []byte) uint64 { return hashBytes(seedWord, folded) }
 
 // word is what the features of its neighbours need to know of a token.
 type word struct {
 	hash  uint64 // of the folded form
-	form  uint64 // of the class when it has one, else hash
+	form  uint64 // of the class or else of the cluster when it has one, else hash
 	class wordClass
 	start bool // first of its sentence
 	again bool // the same two words stood here a moment ago
@@ -112,6 +119,8 @@ func (f *Features) Read(tokens []text.Token) {
 		w.form = w.hash
 		if w.class != noClass {
 			w.form = mix(seedClass, uint64(w.class))
+		} else if c, ok := f.Clusters[w.hash]; ok {
+			w.form = mix(seedCluster, uint64(c))
 		}
 		w.again = f.pairs.met(mix(before, w.hash), i)
 		start, before = t.Flags&text.SentenceEnd != 0, w.hash
@@ -125,7 +134,7 @@ func (f *Features) Repeats(i int) bool { return f.words[i].again }
 // Whole is the number of features of [Features.Word] that stand for the word as a whole: they come first, then those
 // of its parts.
 func (f *Features) Whole(i int) int {
-	if f.words[i].class != noClass {
+	if f.words[i].form != f.words[i].hash {
 		return 2
 	}
 	return 1
@@ -135,7 +144,7 @@ func (f *Features) Whole(i int) int {
 func (f *Features) Word(i int) []uint64 {
 	t, w := &f.tokens[i], &f.words[i]
 	out := append(f.hashes[:0], w.hash)
-	if w.class != noClass {
+	if w.form != w.hash {
 		out = append(out, w.form)
 	}
 	if t.Flags&text.Emoji == 0 {
@@ -158,20 +167,29 @@ func (f *Features) Context(i int) []uint64 {
 		}
 	}
 	out := append(f.hashes[:0], mix(mix(seedBigram, before.hash), w.hash))
-	if w.class != noClass || before.class != noClass {
-		out = append(out, mix(mix(seedClassBigram, before.form), w.form))
+	// What is known of sentences is known of English ones; elsewhere neighbours are enough.
+	if t.Folded[0] < utf8.RuneSelf {
+		out = f.sentence(out, i, before, beforeThat)
 	}
-	out = append(out, mix(mix(mix(seedTrigram, beforeThat.form), before.form), w.form))
-	if !w.start && !before.start {
-		out = append(out, mix(mix(seedSkip, beforeThat.form), w.form))
-	}
-	out = f.frames(out, i)
 	out = flags(out, t, w)
 	if i == len(f.tokens)-1 || t.Flags&text.SentenceEnd != 0 {
 		out = append(out, mix(mix(seedEnd, w.hash), edgeMark), mix(mix(seedClassBigram, w.form), edgeMark))
 	}
 	f.hashes = out
 	return out
+}
+
+// sentence appends the features of token i with the two words before it, and its frames.
+func (f *Features) sentence(out []uint64, i int, before, beforeThat word) []uint64 {
+	w := &f.words[i]
+	if w.form != w.hash || before.form != before.hash {
+		out = append(out, mix(mix(seedClassBigram, before.form), w.form))
+	}
+	out = append(out, mix(mix(mix(seedTrigram, beforeThat.form), before.form), w.form))
+	if !w.start && !before.start {
+		out = append(out, mix(mix(seedSkip, beforeThat.form), w.form))
+	}
+	return f.frames(out, i)
 }
 
 // frames appends what the token says of whom: pairs with the persons and the other class words before it in the

@@ -13,6 +13,7 @@ import (
 	"io"
 	"math"
 	"math/bits"
+	"slices"
 	"sort"
 
 	"github.com/klauspost/compress/zstd"
@@ -81,9 +82,10 @@ type Row struct {
 	Weights [Heads]int8
 }
 
-// Write writes a weights file. Rows come in the order of their importance: where a bucket of the table is full, the
+// Write writes a weights file. Clusters are those that the features were computed with.
+// Rows come in the order of their importance: where a bucket of the table is full, the
 // later rows are left out. The same header and rows give the same bytes.
-func Write(w io.Writer, header Header, rows []Row) error {
+func Write(w io.Writer, header Header, rows []Row, clusters map[uint64]uint16) error {
 	if header.Buckets <= 0 || bits.OnesCount(uint(header.Buckets)) != 1 {
 		return fmt.Errorf("buckets must be a power of two, not %d", header.Buckets)
 	}
@@ -106,7 +108,7 @@ func Write(w io.Writer, header Header, rows []Row) error {
 	file.WriteString(magic)
 	file.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(head))))
 	file.Write(head)
-	file.Write(enc.EncodeAll(t.marshal(), nil))
+	file.Write(enc.EncodeAll(append(marshalClusters(clusters), t.marshal()...), nil))
 	sum := sha256.Sum256(file.Bytes())
 	file.Write(sum[:])
 	_, err = file.WriteTo(w)
@@ -164,11 +166,47 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: its body: %w", ErrCorrupt, err)
 	}
 	m.table = newTable(m.header.Buckets)
+	m.clusters, body = unmarshalClusters(body)
 	if !m.table.unmarshal(body) {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
 	}
 	m.version = fmt.Sprintf("linear-1-%x", sum[:4])
 	return m, nil
+}
+
+// marshalClusters lays out the clusters by hash: their number, all hashes, all clusters.
+func marshalClusters(clusters map[uint64]uint16) []byte {
+	hashes := make([]uint64, 0, len(clusters))
+	for h := range clusters {
+		hashes = append(hashes, h)
+	}
+	slices.Sort(hashes)
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(hashes)))
+	for _, h := range hashes {
+		out = binary.LittleEndian.AppendUint64(out, h)
+	}
+	for _, h := range hashes {
+		out = binary.LittleEndian.AppendUint16(out, clusters[h])
+	}
+	return out
+}
+
+// unmarshalClusters returns the clusters and what follows them; nil where they are cut short.
+func unmarshalClusters(body []byte) (clusters map[uint64]uint16, rest []byte) {
+	const each = 8 + 2
+	if len(body) < 4 {
+		return nil, nil
+	}
+	n := int(binary.LittleEndian.Uint32(body))
+	body = body[4:]
+	if n > len(body)/each {
+		return nil, nil
+	}
+	clusters = make(map[uint64]uint16, n)
+	for i := range n {
+		clusters[binary.LittleEndian.Uint64(body[8*i:])] = binary.LittleEndian.Uint16(body[8*n+2*i:])
+	}
+	return clusters, body[each*n:]
 }
 
 // marshal lays the table out for compression: all tags, then the weights of the filled slots, head by head.

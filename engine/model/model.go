@@ -24,10 +24,11 @@ type Probabilities [Heads]float64
 
 // Model is a trained classifier. It is immutable and safe for concurrent use.
 type Model struct {
-	header  Header
-	table   table
-	version string
-	pool    sync.Pool
+	header   Header
+	table    table
+	clusters map[uint64]uint16
+	version  string
+	pool     sync.Pool
 }
 
 //go:embed default.model
@@ -104,7 +105,7 @@ func (m *Model) Evidence(content string) Evidence {
 func (m *Model) evidence(tokens []text.Token) (e Evidence) {
 	s, _ := m.pool.Get().(*scratch)
 	if s == nil {
-		s = new(scratch)
+		s = &scratch{features: Features{Clusters: m.clusters}}
 	}
 	defer m.pool.Put(s)
 

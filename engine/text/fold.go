@@ -93,18 +93,20 @@ func (s *Scratch) emitWord(begin, end int, before rune, hidden bool) {
 	run := 0
 	for _, l := range w {
 		lower := l.r
+		alphabetic := isASCIILetter(l.r)
 		if lower < utf8.RuneSelf {
 			if lower >= 'A' && lower <= 'Z' {
 				lower += 'a' - 'A'
 			}
 		} else {
 			lower = unicode.ToLower(l.r)
+			alphabetic = unicode.IsLetter(l.r)
 		}
 		if l.r == '’' || l.r == 'ʼ' || l.r == '＇' {
 			lower = '\''
 		}
 		s.buf = utf8.AppendRune(s.buf, lower)
-		if unicode.IsLetter(l.r) {
+		if alphabetic {
 			letters++
 			if lower != l.r {
 				upper++

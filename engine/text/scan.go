@@ -324,6 +324,26 @@ func classify(r rune) class {
 	if r < utf8.RuneSelf {
 		return asciiClass[r&0x7f]
 	}
+	if r < tableEnd {
+		return lowClass[r]
+	}
+	return classifyRune(r)
+}
+
+// tableEnd ends the code points whose class and folding are looked up and not computed: Latin, Greek, Cyrillic,
+// Armenian, Hebrew.
+const tableEnd = 0x600
+
+// lowClass holds the classes of the code points below tableEnd.
+var lowClass = func() (t [tableEnd]class) {
+	for r := range rune(tableEnd) {
+		t[r] = classifyRune(r)
+	}
+	return t
+}()
+
+// classifyRune computes the class of a code point beyond ASCII.
+func classifyRune(r rune) class {
 	if r >= 0x1F200 && r < 0x1FB00 && (r < 0x1F3FB || r > 0x1F3FF) {
 		return emojiClass // the most common code points of four bytes
 	}

@@ -13,6 +13,22 @@ import (
 
 // foldRune returns what the code point of a word may read as, in lower case.
 func foldRune(r rune) (rune, kind) {
+	if r < tableEnd {
+		f := &lowFold[r]
+		return f.to, f.kind
+	}
+	return computeFold(r)
+}
+
+// lowFold holds the foldings of the code points below tableEnd.
+var lowFold = func() (t [tableEnd]letter) {
+	for r := range rune(tableEnd) {
+		t[r].to, t[r].kind = computeFold(r)
+	}
+	return t
+}()
+
+func computeFold(r rune) (rune, kind) {
 	switch {
 	case isASCIILetter(r):
 		return r | 0x20, plain

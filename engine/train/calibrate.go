@@ -36,9 +36,9 @@ func Calibrate(f *Fitted, tune []Example, seed uint64) ([]byte, error) {
 	long := evidenceOf(m, Lengthen(tune, seed))
 	for h := range model.Heads {
 		c := &f.Header.Calibration[h]
-		c.Large, c.Small, c.Offset = logistic(pointsOf(alone, h))
+		c.Large, c.Small, c.Offset = logistic(pointsOf(alone, h, Prior))
 		c.Length = length(alone, long, h, c)
-		c.Sentence, c.SentenceLength, c.SentenceOffset = sentences(pointsOf(long, h))
+		c.Sentence, c.SentenceLength, c.SentenceOffset = sentences(pointsOf(long, h, 2*Prior)) // who hides harm in a long text means it
 	}
 	return f.file()
 }
@@ -58,8 +58,9 @@ func evidenceOf(m *model.Model, examples []Example) []weighed {
 }
 
 // pointsOf takes the evidence of one head, with the weights that the assumed traffic gives to positives, look-alikes
-// and ordinary text.
-func pointsOf(all []weighed, h int) []point {
+// and ordinary text; prior is the
+// share of the positives.
+func pointsOf(all []weighed, h int, prior float64) []point {
 	var points []point
 	var yes, alike, plain float64
 	for _, e := range all {
@@ -84,11 +85,11 @@ func pointsOf(all []weighed, h int) []point {
 	}
 	for i := range points {
 		p := &points[i]
-		no := (1 - Prior) * (1 - share) / max(alike, 1)
+		no := (1 - prior) * (1 - share) / max(alike, 1)
 		if p.ordinary {
-			no = (1 - Prior) * share / max(plain, 1)
+			no = (1 - prior) * share / max(plain, 1)
 		}
-		positive := p.y * Prior / max(yes, 1)
+		positive := p.y * prior / max(yes, 1)
 		p.weight = positive + (1-p.y)*no
 		p.y = positive / p.weight
 	}
@@ -97,7 +98,7 @@ func pointsOf(all []weighed, h int) []point {
 
 func (f *Fitted) file() ([]byte, error) {
 	var b bytes.Buffer
-	err := model.Write(&b, f.Header, f.Rows)
+	err := model.Write(&b, f.Header, f.Rows, f.Clusters)
 	return b.Bytes(), err
 }
 

@@ -22,7 +22,7 @@ type Options struct {
 	// together; a lower rate lets the word itself and its neighbours say more. Default 1.
 	PartRate float64
 	// Caution is where the sum of squared gradients of a row starts. The larger it is, the less a feature that was met
-	// a few times is believed. Default 1.
+	// a few times is believed. Default 0.1.
 	Caution float64
 	// Decay pulls weights to zero at each step, relative to the rate. Default 1e-5.
 	Decay float64
@@ -48,7 +48,7 @@ func (o Options) withDefaults() Options {
 		o.PartRate = 1
 	}
 	if o.Caution == 0 {
-		o.Caution = 1
+		o.Caution = 0.1
 	}
 	if o.Decay == 0 {
 		o.Decay = 1e-5
@@ -69,6 +69,8 @@ func (o Options) withDefaults() Options {
 type Fitted struct {
 	Header model.Header
 	Rows   []model.Row
+	// Clusters are the groups of words that the features were computed with.
+	Clusters map[uint64]uint16
 }
 
 // document is an example as indexes of features, token by token.
@@ -97,15 +99,17 @@ type fitter struct {
 	counts    []float32
 	speed     []float32 // of learning, relative to the rate
 	weights   []vector
-	grads     []float32 // sum of squared gradients, one per row
+	grads     [][2]float32 // sums of squared gradients of a row: of its categories and of its attributes
 	bias      [model.Heads]float64
 	boost     [model.Heads]float32
 	prefix    []vector // scratch of step
+	clusters  map[uint64]uint16
 }
 
 // Fit learns weights. It runs on one goroutine with a fixed order, so that the same examples give the same weights.
 func Fit(examples []Example, opt Options) *Fitted {
 	f := &fitter{opt: opt.withDefaults(), examples: examples, index: map[uint64]uint32{}}
+	f.clusters = Cluster(examples, f.opt.Seed)
 	f.collect()
 	f.balance()
 	order := make([]int, len(examples))
@@ -127,7 +131,7 @@ func Fit(examples []Example, opt Options) *Fitted {
 func (f *fitter) collect() {
 	const counters = 1 << 26
 	seen := make([]uint8, counters)
-	var features model.Features
+	features := model.Features{Clusters: f.clusters}
 	scratch := text.Get()
 	defer text.Put(scratch)
 	for i := range f.examples {
@@ -161,7 +165,7 @@ func (f *fitter) collect() {
 		f.documents = append(f.documents, document{first, int32(len(f.tokens))})
 	}
 	f.weights = make([]vector, len(f.hashes))
-	f.grads = make([]float32, len(f.hashes))
+	f.grads = make([][2]float32, len(f.hashes))
 }
 
 // meet counts features that were met.
@@ -238,25 +242,37 @@ func (f *fitter) step(e *Example, d document, rate float64) {
 	}
 	for i, t := range tokens {
 		var g vector
-		var squares float32
+		var squares [2]float32
 		for h, w := range which {
 			if i >= w.First && i < w.End {
 				g[h] = grad[h]
-				squares += g[h] * g[h]
+				squares[min(h/categories, 1)] += g[h] * g[h]
 			}
 		}
-		if squares > 0 {
+		if squares[0]+squares[1] > 0 {
 			for _, id := range f.ids[first:t.end] {
-				f.grads[id] += squares
-				rate := float32(rate/math.Sqrt(float64(f.grads[id])+f.opt.Caution)) * f.speed[id]
-				row := &f.weights[id]
-				keep := 1 - rate*float32(f.opt.Decay)
-				for h := range row {
-					row[h] = row[h]*keep - rate*g[h]
+				row, sums := &f.weights[id], &f.grads[id]
+				sums[0] += squares[0]
+				sums[1] += squares[1]
+				// The two groups learn from different rows, so each has its own pace.
+				if squares[0] > 0 {
+					f.move(row[:categories], g[:categories], rate*float64(f.speed[id]), sums[0])
+				}
+				if squares[1] > 0 {
+					f.move(row[categories:], g[categories:], rate*float64(f.speed[id]), sums[1])
 				}
 			}
 		}
 		first = t.end
+	}
+}
+
+// move takes a step of AdaGrad.
+func (f *fitter) move(row, grad []float32, rate float64, squares float32) {
+	step := float32(rate / math.Sqrt(float64(squares)+f.opt.Caution))
+	keep := 1 - step*float32(f.opt.Decay)
+	for h := range row {
+		row[h] = row[h]*keep - step*grad[h]
 	}
 }
 
@@ -303,7 +319,7 @@ func norm(tokens []token, w model.Window) float32 {
 
 // export rounds the weights to int8, with a scale per head, and keeps the rows that matter most.
 func (f *fitter) export() *Fitted {
-	out := &Fitted{Header: model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples)}}
+	out := &Fitted{Clusters: f.clusters, Header: model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples)}}
 	var scale [model.Heads]float32
 	for h := range scale {
 		sizes := make([]float32, 0, len(f.weights))

@@ -41,11 +41,13 @@ func run(args []string, log io.Writer) error {
 	flags.Float64Var(&opt.PartRate, "part-rate", 0, "learning rate of the parts of words, relative")
 	flags.Float64Var(&opt.Caution, "caution", 0, "how little rare features are believed")
 	flags.Float64Var(&opt.Decay, "decay", 0, "weight decay")
+	flags.IntVar(&opt.Rows, "rows", 0, "rows to keep")
+	flags.IntVar(&opt.Buckets, "buckets", 0, "size of the table, a power of two")
 	flags.IntVar(&opt.MinCount, "min-count", 0, "how often a feature must be met")
-	share := flags.Float64("disguise", 0.2, "share of the written texts that is added in disguise")
+	share := flags.Float64("disguise", 0.3, "share of the written texts that is added in disguise")
 	embed := flags.Float64("embed", 0.2, "share of the written texts that is added inside ordinary text")
 	sample := flags.Int("sample", 1, "use one of so many scraped rows, to explore faster")
-	scraped := flags.Float64("scraped", 1, "what the category labels of scraped rows count, against the table of sources")
+	scraped := flags.Float64("scraped", 0.3, "what the category labels of scraped rows count, against the table of sources")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
