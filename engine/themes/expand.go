@@ -12,16 +12,17 @@ import (
 // How much the words around a word of a theme are worth. A word itself is worth 1. The order matters more than the
 // figures, because the weights of the scorer are fitted on top of them (engine/themes/fit).
 const (
-	synonymWorth = 0.90
-	derivedWorth = 0.90
-	kindWorth    = 0.90 // of a direct hyponym; a kind of a kind is worth kindDecay of that
-	kindDecay    = 0.97
-	fieldWorth   = 0.70 // of a word that belongs to the field, as "foul" to "sport"
-	doubtPerLog  = 0.35 // a word of n senses is worth 1 / (1 + 0.35 ln n)
-	maxDepth     = 10
-	maxSynsets   = 6000
-	rareDepth    = 2 // below it words that were never met in running text are left out
-	leastWorth   = 0.12
+	synonymWorth   = 0.90
+	derivedWorth   = 0.90
+	kindWorth      = 0.90 // of a direct hyponym; a kind of a kind is worth kindDecay of that
+	kindDecay      = 0.97
+	fieldWorth     = 0.70 // of a word that belongs to the field, as "foul" to "sport"
+	explainedWorth = 0.75 // of a word whose gloss speaks of it, as that of "casino" of gambling, where the two are as close as can be
+	doubtPerLog    = 0.35 // a word of n senses is worth 1 / (1 + 0.35 ln n)
+	maxDepth       = 10
+	maxSynsets     = 6000
+	rareDepth      = 2 // below it words that were never met in running text are left out
+	leastWorth     = 0.12
 )
 
 // doubts is what a word of so many senses is worth.
@@ -36,6 +37,10 @@ var doubts = func() (d [100]float64) {
 func (b *builder) widen(s uint8, t lexicon.Term) {
 	b.add(key(t), s, 1)
 	b.derivatives(s, t, 1)
+	for i := range b.lex.ExplainsCount(t) {
+		link := b.lex.Explains(t, i)
+		b.add(key(link.Term), s, explainedWorth*float64(link.Weight)/255)
+	}
 	doubt := doubts[min(b.lex.SenseCount(t), len(doubts)-1)]
 	budget := maxSynsets
 	for i := range b.lex.SenseCount(t) {

@@ -346,16 +346,16 @@ func TestFiguresOnHeldBackThemes(t *testing.T) {
 		}
 	}
 	t.Logf("explicit recall %.3f, by paraphrase %.3f; half themes hit %.3f; other themes hit %.4f", found/positives, paraphrased/positives, halfHit/half, alarms/others)
-	if r := found / positives; r < 0.66 {
+	if r := found / positives; r < 0.72 {
 		t.Errorf("recall %.3f", r)
 	}
-	if r := paraphrased / positives; r < 0.48 {
+	if r := paraphrased / positives; r < 0.57 {
 		t.Errorf("recall by paraphrase %.3f", r)
 	}
-	if r := halfHit / half; r > 0.35 {
+	if r := halfHit / half; r > 0.26 {
 		t.Errorf("half themes hit %.3f", r)
 	}
-	if r := alarms / others; r > 0.008 {
+	if r := alarms / others; r > 0.006 {
 		t.Errorf("texts on other themes hit %.4f", r)
 	}
 }

@@ -29,8 +29,9 @@ type synset struct {
 	Lexname   string   `json:"lexname"`
 	ID        string   `json:"synset"`
 
-	lemmas []string // Topic and Synonyms in normal form, the topic first
-	gloss  []string // words of Text
+	lemmas     []string // Topic and Synonyms in normal form, the topic first
+	gloss      []string // words of Text
+	definition int      // how many of them stand before the examples
 }
 
 // isModern reports whether the synset is one of this project.
@@ -94,6 +95,8 @@ func readGlosses(data string) ([]*synset, error) {
 			s.Domain[i] = n.normal(s.Domain[i])
 		}
 		s.gloss = n.words(s.Text)
+		definition, _, _ := strings.Cut(s.Text, ". ")
+		s.definition = min(len(n.words(definition)), len(s.gloss))
 	}
 	return all, nil
 }

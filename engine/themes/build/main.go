@@ -25,7 +25,7 @@ func main() {
 	log.SetFlags(log.Ltime)
 	data := flag.String("data", "", "directory of the training data")
 	out := flag.String("out", "engine/themes/lexicon.bin", "file to write")
-	dims := flag.Int("dims", 64, "dimensions of the vectors, a multiple of 8 up to 128")
+	dims := flag.Int("dims", 96, "dimensions of the vectors, a multiple of 8 up to 128")
 	words := flag.Int("words", 50000, "how many words get a vector")
 	flag.Parse()
 	if err := run(*data, *out, *dims, *words); err != nil {
@@ -73,6 +73,7 @@ func run(data, out string, dims, words int) error {
 	d.Parents, d.Domains = r.above()
 	d.Senses = r.senses(d.Terms)
 	d.Derived = r.roots(d.Terms)
+	d.Explains = r.explained(d.Terms, d.Senses)
 	d.Opaque = r.opaque(d.Terms)
 	file, err := d.Encode()
 	if err != nil {
@@ -111,7 +112,7 @@ func vocabulary(data string, synsets []*synset) (*lexicon.Data, error) {
 		slices.Sort(d.Terms)
 		n := len(d.Terms)
 		d.Seen, d.Opaque, d.Senses = make([]uint8, n), make([]uint8, n), make([][]lexicon.Sense, n)
-		d.Derived, d.Vectors = make([][]lexicon.Link, n), make([][]int8, n)
+		d.Derived, d.Explains, d.Vectors = make([][]lexicon.Link, n), make([][]lexicon.Link, n), make([][]int8, n)
 	}
 	fill()
 	known, err := reopen(d)

@@ -160,6 +160,64 @@ func (r *relations) senses(terms []string) [][]lexicon.Sense {
 	return all
 }
 
+// What a gloss must be like for its words to count: they are not too common, they are close to what the gloss as a whole
+// is about, and the word that is explained is mostly used in that meaning.
+const (
+	glossRarity = 11.0
+	glossClose  = 0.52
+	glossPrior  = 128
+	glossSenses = 4
+)
+
+// explained lists, for each term, the terms that are explained by it: "casino", a building for gambling.
+func (r *relations) explained(terms []string, senses [][]lexicon.Sense) [][]lexicon.Link {
+	out := make([]map[lexicon.Term]uint8, len(terms))
+	for t, term := range terms {
+		if len(senses[t]) > glossSenses {
+			continue
+		}
+		for _, sense := range senses[t] {
+			if sense.Prior < glossPrior {
+				continue
+			}
+			s := r.synsets[sense.Synset]
+			for _, w := range s.gloss[:s.definition] {
+				if lexicon.IsStop([]byte(w)) {
+					continue
+				}
+				bases := r.words.Bases([]byte(w), nil)
+				if len(bases) == 0 || int(bases[0]) == t || r.rows[bases[0]] < 0 || r.words.Rarity(bases[0]) < glossRarity || w == term {
+					continue
+				}
+				near := dot(r.vector(int(bases[0])), r.mean(uint32(sense.Synset)))
+				if v := r.vector(t); v != nil {
+					near = (near + dot(r.vector(int(bases[0])), v)) / 2
+				}
+				if near < glossClose {
+					continue
+				}
+				if out[bases[0]] == nil {
+					out[bases[0]] = make(map[lexicon.Term]uint8)
+				}
+				out[bases[0]][lexicon.Term(t)] = max(out[bases[0]][lexicon.Term(t)], uint8(255*min(near, 1)))
+			}
+		}
+	}
+	return ordered(out)
+}
+
+// ordered turns maps into lists in the order of the terms.
+func ordered(links []map[lexicon.Term]uint8) [][]lexicon.Link {
+	out := make([][]lexicon.Link, len(links))
+	for t := range links {
+		for other, weight := range links[t] {
+			out[t] = append(out[t], lexicon.Link{Term: other, Weight: weight})
+		}
+		slices.SortFunc(out[t], func(a, b lexicon.Link) int { return int(a.Term) - int(b.Term) })
+	}
+	return out
+}
+
 // opaque says, for each phrase, which of its words mean something else in it than by themselves, as a set of bits: the
 // "dog" of "hot dog" has nothing to do with what a hot dog is. Other terms have none.
 func (r *relations) opaque(terms []string) []uint8 {
@@ -209,13 +267,14 @@ func (r *relations) roots(terms []string) [][]lexicon.Link {
 		}
 		return false
 	}
-	links := make([]map[int]uint8, len(terms))
+	links := make([]map[lexicon.Term]uint8, len(terms))
 	link := func(a, b int, weight float64) {
 		for _, p := range [2][2]int{{a, b}, {b, a}} {
 			if links[p[0]] == nil {
-				links[p[0]] = make(map[int]uint8)
+				links[p[0]] = make(map[lexicon.Term]uint8)
 			}
-			links[p[0]][p[1]] = max(links[p[0]][p[1]], uint8(255*weight))
+			other := lexicon.Term(p[1])
+			links[p[0]][other] = max(links[p[0]][other], uint8(255*weight))
 		}
 	}
 	for t, term := range terms {
@@ -253,14 +312,7 @@ func (r *relations) roots(terms []string) [][]lexicon.Link {
 			}
 		}
 	}
-	out := make([][]lexicon.Link, len(terms))
-	for t := range links {
-		for other, weight := range links[t] {
-			out[t] = append(out[t], lexicon.Link{Term: lexicon.Term(other), Weight: weight})
-		}
-		slices.SortFunc(out[t], func(a, b lexicon.Link) int { return int(a.Term) - int(b.Term) })
-	}
-	return out
+	return ordered(links)
 }
 
 // endings are how English derives words from words.

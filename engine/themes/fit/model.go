@@ -100,7 +100,7 @@ func train(s []example) *model {
 }
 
 // falseHits is the share of unrelated texts of which the shifted model flags, at probability 0.5.
-const falseHits = 0.005
+const falseHits = 0.007
 
 // shift moves the bias so that the probability is 0.5 where the share falseHits of the unrelated texts lies above.
 func (m *model) shift(unrelated []example) {

@@ -41,6 +41,8 @@ type Data struct {
 	Parents, Domains [][]uint32
 	// Derived holds, per term, terms of the same root in ascending order.
 	Derived [][]Link
+	// Explains holds, per term, the terms whose glosses speak of it, in ascending order.
+	Explains [][]Link
 	// Dims is the length of the vectors.
 	Dims int
 	// Vectors holds a vector for some terms, nil for the others.
@@ -49,7 +51,7 @@ type Data struct {
 
 // Encode writes the data as a file. The same data gives the same bytes.
 func (d *Data) Encode() ([]byte, error) {
-	if len(d.Seen) != len(d.Terms) || len(d.Opaque) != len(d.Terms) || len(d.Senses) != len(d.Terms) || len(d.Derived) != len(d.Terms) ||
+	if len(d.Seen) != len(d.Terms) || len(d.Opaque) != len(d.Terms) || len(d.Senses) != len(d.Terms) || len(d.Derived) != len(d.Terms) || len(d.Explains) != len(d.Terms) ||
 		len(d.Vectors) != len(d.Terms) || len(d.Parents) != len(d.Kinds) || len(d.Domains) != len(d.Kinds) {
 		return nil, errors.New("lexicon: tables differ in length")
 	}
@@ -94,7 +96,7 @@ func (d *Data) Encode() ([]byte, error) {
 			}
 		}
 	}
-	for _, links := range d.Derived {
+	for _, links := range slices.Concat(d.Derived, d.Explains) {
 		number(len(links))
 		before := 0
 		for _, link := range links {
@@ -200,8 +202,9 @@ func (in *input) relation(rows, limit int, weighted bool) (r relation, weights [
 		}
 		r.at = append(r.at, uint32(len(r.to)))
 	}
-	r.to = slices.Clip(r.to)
-	return r, slices.Clip(weights)
+	// Copies have no spare room; these stay for the life of the process.
+	r.to = append(make([]uint32, 0, len(r.to)), r.to...)
+	return r, append(make([]uint8, 0, len(weights)), weights...)
 }
 
 func (in *input) lexicon() *Lexicon {
@@ -234,6 +237,7 @@ func (in *input) lexicon() *Lexicon {
 	l.parents, _ = in.relation(synsets, synsets, false)
 	l.domains, _ = in.relation(synsets, synsets, false)
 	l.derived, l.nearness = in.relation(terms, terms, true)
+	l.explains, l.closeness = in.relation(terms, terms, true)
 	l.vector = make([]uint32, terms)
 	rows := 0
 	for i := range l.vector {

@@ -6,7 +6,7 @@
 // vector for each common word that is close to those of words used in the same places.
 //
 // The facts come from the Open English WordNet; frequencies and vectors were counted by engine/themes/build. Everything
-// is kept in flat sorted arrays, about 12 MB, and never changes after it was loaded, so it is safe for concurrent use.
+// is kept in flat sorted arrays, about 16 MB, and never changes after it was loaded, so it is safe for concurrent use.
 package lexicon
 
 import (
@@ -28,7 +28,7 @@ type Sense struct {
 	Prior uint8
 }
 
-// Link is a term that derives from another one, as "pregnant" and "pregnancy".
+// Link is a term that has to do with another one, as "pregnant" with "pregnancy".
 type Link struct {
 	Term Term
 	// Weight is how close the two are in use, from 0 to 255.
@@ -44,16 +44,18 @@ type Lexicon struct {
 	opaque []uint8  // for a phrase, which of its words mean something else in it
 	reach  []uint8  // words in the longest phrase that starts with the term
 
-	senses   relation // term to synsets
-	priors   []uint8  // beside senses.to
-	members  relation // synset to terms
-	kinds    []uint8
-	parents  relation // synset to more general synsets
-	children relation
-	domains  relation // synset to the synsets of its field
-	field    relation // synset to the synsets whose field it is
-	derived  relation // term to terms
-	nearness []uint8  // beside derived.to
+	senses    relation // term to synsets
+	priors    []uint8  // beside senses.to
+	members   relation // synset to terms
+	kinds     []uint8
+	parents   relation // synset to more general synsets
+	children  relation
+	domains   relation // synset to the synsets of its field
+	field     relation // synset to the synsets whose field it is
+	derived   relation // term to terms
+	nearness  []uint8  // beside derived.to
+	explains  relation // term to the terms whose glosses speak of it
+	closeness []uint8  // beside explains.to
 
 	dims    int
 	vectors []int8
@@ -166,6 +168,15 @@ func (l *Lexicon) DerivedCount(t Term) int { return len(l.derived.row(uint32(t))
 func (l *Lexicon) Derived(t Term, i int) Link {
 	at := l.derived.at[t] + uint32(i)
 	return Link{Term(l.derived.to[at]), l.nearness[at]}
+}
+
+// ExplainsCount is the number of terms whose glosses speak of the term, as that of "casino" speaks of gambling.
+func (l *Lexicon) ExplainsCount(t Term) int { return len(l.explains.row(uint32(t))) }
+
+// Explains returns the i-th term whose gloss speaks of the term.
+func (l *Lexicon) Explains(t Term, i int) Link {
+	at := l.explains.at[t] + uint32(i)
+	return Link{Term(l.explains.to[at]), l.closeness[at]}
 }
 
 // Dims is the number of dimensions of the vectors, at most 128 and a multiple of 8.

@@ -27,7 +27,7 @@ func sample() *Data {
 	}
 	n := len(d.Terms)
 	d.Seen, d.Opaque, d.Senses = make([]uint8, n), make([]uint8, n), make([][]Sense, n)
-	d.Derived, d.Vectors = make([][]Link, n), make([][]int8, n)
+	d.Derived, d.Explains, d.Vectors = make([][]Link, n), make([][]Link, n), make([][]int8, n)
 	d.Seen[0], d.Seen[4] = 80, 255
 	d.Opaque[3] = 2
 	d.Senses[0] = []Sense{{0, 255}}
@@ -36,6 +36,7 @@ func sample() *Data {
 	d.Senses[8] = []Sense{{1, 255}}
 	d.Derived[6] = []Link{{7, 250}}
 	d.Derived[7] = []Link{{6, 250}}
+	d.Explains[0] = []Link{{8, 99}}
 	d.Vectors[4] = []int8{127, 0, 0, 0, 0, 0, 0, 0}
 	d.Vectors[8] = []int8{90, -90, 0, 0, 0, 0, 0, 0}
 	return d
@@ -94,6 +95,9 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 	if got := l.Derived(find("shoot"), 0); l.String(got.Term) != "shooting" || got.Weight != 250 {
 		t.Errorf("derived %v", got)
+	}
+	if got := l.Explains(find("animal"), 0); l.String(got.Term) != "snake" || got.Weight != 99 || l.ExplainsCount(find("snake")) != 0 {
+		t.Errorf("explains %v", got)
 	}
 	if v, _ := l.Vector(find("glass")); v != nil {
 		t.Errorf("vector %v", v)
