@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
 // provisioned returns an app that is configured as JSON says and not started; what it shows goes to notice.
@@ -210,6 +211,32 @@ func TestRequestsDoNotWaitForAFailedStart(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if err := second.Cleanup(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStoreOfAnotherHolderIsLocked opens a store that somebody else has open: it is tried again for a while, and the error
+// names the directory once.
+func TestStoreOfAnotherHolderIsLocked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	other, err := badger.Open(badger.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := provisioned(t, inDir(t, dir, `,"demo":false`), io.Discard)
+	err = a.Start()
+	if !errors.Is(err, ErrLocked) || strings.Count(err.Error(), dir) != 1 || strings.Count(err.Error(), "in use") != 1 {
+		t.Errorf("%v", err)
+	}
+	go func() {
+		time.Sleep(2 * lockPause)
+		_ = other.Close()
+	}()
+	if err := a.Start(); err != nil {
+		t.Errorf("the lock was given up: %v", err)
+	}
+	if err := a.Cleanup(); err != nil {
 		t.Error(err)
 	}
 }

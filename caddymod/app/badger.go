@@ -78,13 +78,22 @@ func (b *Badger) Identity() (string, error) {
 func (b *Badger) Open(_ context.Context, logger *zap.Logger) (storage.Store, error) {
 	store, err := badger.Open(badger.Options{Dir: b.dir, Logger: logger.Named("badger")})
 	if errors.Is(err, badger.ErrLocked) {
-		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
+		return nil, locked{err}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return store, nil
 }
+
+// locked marks an error as an [ErrLocked], whose text would say the same again.
+type locked struct{ error }
+
+// Is reports whether target is ErrLocked.
+func (locked) Is(target error) bool { return target == ErrLocked }
+
+// Unwrap returns the marked error.
+func (l locked) Unwrap() error { return l.error }
 
 // UnmarshalCaddyfile reads the storage from a Caddyfile. Syntax:
 //
