@@ -63,6 +63,7 @@ func Evaluate(w io.Writer, m *model.Model, examples []Example) {
 		anyRow(w, s, all, func(j *judged) bool { return j.Written && j.Source == s })
 	}
 	harmless(w, all)
+	identities(w, m)
 	disguisedReport(w, m, all)
 	lengths(w, m, all)
 }

@@ -5,7 +5,8 @@
 //
 //	go run ./engine/train/cmd/train --data DIR --out engine/model/default.model --ship
 //
-// Without --ship whole files of written text are held back, and --report says what the model does on them.
+// Without --ship whole files of written text are held back, and --report says what the model does on them. With --model
+// nothing is trained: the report is that of the weights file.
 package main
 
 import (
@@ -34,6 +35,7 @@ func run(args []string, log io.Writer) error {
 	corpus := flags.String("corpus", "engine/train/corpus", "folder with the project's own texts")
 	out := flags.String("out", "", "weights file to write")
 	report := flags.String("report", "", "file to write the report to, - for standard output")
+	judge := flags.String("model", "", "weights file to report on, instead of training one")
 	ship := flags.Bool("ship", false, "learn from whole files that are otherwise held back")
 	var opt train.Options
 	flags.IntVar(&opt.Epochs, "epochs", 0, "passes over the data")
@@ -62,6 +64,17 @@ func run(args []string, log io.Writer) error {
 		return err
 	}
 	pool := train.NewPool(examples, *ship)
+	if *judge != "" {
+		file, err := os.ReadFile(*judge)
+		if err != nil {
+			return err
+		}
+		m, err := model.Load(bytes.NewReader(file))
+		if err != nil {
+			return fmt.Errorf("%s: %w", *judge, err)
+		}
+		return write(*report, m, pool.Splits[train.Judge])
+	}
 	learn := pool.Splits[train.Learn]
 	learn = train.Sample(learn, *sample)
 	train.Reweigh(learn, float32(*scraped))
@@ -87,15 +100,23 @@ func run(args []string, log io.Writer) error {
 			return err
 		}
 	}
-	if *report == "" {
+	if err := write(*report, m, pool.Splits[train.Judge]); err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "%s: done\n", time.Since(start).Round(time.Second))
+	return nil
+}
+
+// write writes the report on a model to a file, to standard output for -, and nowhere without a name.
+func write(name string, m *model.Model, examples []train.Example) error {
+	if name == "" {
 		return nil
 	}
 	var text bytes.Buffer
-	train.Evaluate(&text, m, pool.Splits[train.Judge])
-	fmt.Fprintf(log, "%s: judged\n", time.Since(start).Round(time.Second))
-	if *report == "-" {
-		_, err = text.WriteTo(os.Stdout)
+	train.Evaluate(&text, m, examples)
+	if name == "-" {
+		_, err := text.WriteTo(os.Stdout)
 		return err
 	}
-	return os.WriteFile(*report, text.Bytes(), 0o644)
+	return os.WriteFile(name, text.Bytes(), 0o644)
 }
