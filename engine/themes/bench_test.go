@@ -85,6 +85,19 @@ func BenchmarkJudgeHostile(b *testing.B) {
 	}
 }
 
+// BenchmarkWidestThemes prepares themes whose words have the most kinds.
+func BenchmarkWidestThemes(b *testing.B) {
+	judge := newJudge(b)
+	judge.Judge("", ten)
+	for i := 0; b.Loop(); i++ {
+		wanted := make([]string, 10)
+		for k := range wanted {
+			wanted[k] = fmt.Sprint("entity person animal plant food thing place act state group tool device body ", i, k)
+		}
+		judge.Judge("a tiger", wanted)
+	}
+}
+
 func BenchmarkFirstTheme(b *testing.B) {
 	for b.Loop() {
 		if err := themes.Reopen(); err != nil {

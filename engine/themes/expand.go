@@ -20,8 +20,8 @@ const (
 	explainedWorth = 0.75 // of a word whose gloss speaks of it, as that of "casino" of gambling, where the two are as close as can be
 	doubtPerLog    = 0.35 // a word of n senses is worth 1 / (1 + 0.35 ln n)
 	maxDepth       = 10
-	maxSynsets     = 6000
-	rareDepth      = 2 // below it words that were never met in running text are left out
+	maxSynsets     = 4000 // for all words of a theme together
+	rareDepth      = 2    // below it words that were never met in running text are left out
 	leastWorth     = 0.12
 )
 
@@ -42,7 +42,6 @@ func (b *builder) widen(s uint8, t lexicon.Term) {
 		b.add(key(link.Term), s, explainedWorth*float64(link.Weight)/255)
 	}
 	doubt := doubts[min(b.lex.SenseCount(t), len(doubts)-1)]
-	budget := maxSynsets
 	for i := range b.lex.SenseCount(t) {
 		sense := b.lex.Sense(t, i)
 		worth := doubt * math.Sqrt(float64(sense.Prior)/255)
@@ -50,9 +49,9 @@ func (b *builder) widen(s uint8, t lexicon.Term) {
 			continue
 		}
 		b.members(s, sense.Synset, synonymWorth*worth, 0)
-		b.kinds(s, sense.Synset, kindWorth*worth, &budget)
+		b.kinds(s, sense.Synset, kindWorth*worth)
 		b.lex.Field(sense.Synset, func(f lexicon.Synset) {
-			if budget--; budget > 0 {
+			if b.budget--; b.budget > 0 {
 				b.members(s, f, fieldWorth*worth, 1)
 			}
 		})
@@ -60,22 +59,30 @@ func (b *builder) widen(s uint8, t lexicon.Term) {
 }
 
 // kinds adds the hyponyms of a meaning, level by level, so that the nearest ones come within the budget.
-func (b *builder) kinds(s uint8, of lexicon.Synset, worth float64, budget *int) {
-	level, seen := []lexicon.Synset{of}, map[lexicon.Synset]bool{of: true}
-	for depth := range maxDepth {
-		var next []lexicon.Synset
+func (b *builder) kinds(s uint8, of lexicon.Synset, worth float64) {
+	if b.visited == nil {
+		b.visited = make([]uint64, b.lex.Synsets()/64+1)
+	}
+	all := []lexicon.Synset{of}
+	b.visited[of/64] |= 1 << (of % 64)
+	for depth, from := 1, 0; depth <= maxDepth && from < len(all); depth++ {
+		level := all[from:]
+		from = len(all)
 		for _, parent := range level {
 			b.lex.Children(parent, func(child lexicon.Synset) {
-				if seen[child] || *budget <= 0 {
+				if b.visited[child/64]>>(child%64)&1 == 1 || b.budget <= 0 {
 					return
 				}
-				seen[child] = true
-				*budget--
-				b.members(s, child, worth, depth+1)
-				next = append(next, child)
+				b.visited[child/64] |= 1 << (child % 64)
+				b.budget--
+				b.members(s, child, worth, depth)
+				all = append(all, child)
 			})
 		}
-		level, worth = next, worth*kindDecay
+		worth *= kindDecay
+	}
+	for _, synset := range all {
+		b.visited[synset/64] = 0
 	}
 }
 

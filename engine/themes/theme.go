@@ -4,7 +4,6 @@
 package themes
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -68,7 +67,7 @@ type run struct {
 // limits bound what a theme of any 100 characters can cost.
 const (
 	maxSlots    = 16
-	maxEvidence = 12000
+	maxEvidence = 8000
 )
 
 // lightWeight is the weight of a slot that a text may leave out.
@@ -90,7 +89,7 @@ func prepare(lex *lexicon.Lexicon, theme string) *plan {
 		p.literal = strings.TrimSpace(theme)
 		return p
 	}
-	b := builder{lex: lex, plan: p}
+	b := builder{lex: lex, plan: p, budget: maxSynsets}
 	list := pieces(theme, tokens)
 	if onlyStop(list) {
 		b.run(list)
@@ -208,12 +207,17 @@ func split(list []piece) []group {
 	return groups
 }
 
-// evidence says that a word or phrase is evidence for a slot.
-type evidence struct {
-	key    key
-	slot   uint8
-	weight uint8
+// evidence says that a word or phrase is evidence for a slot. It is packed so that it sorts fast: the key, the slot and
+// 255 less the weight.
+type evidence uint64
+
+func newEvidence(k key, slot, weight uint8) evidence {
+	return evidence(k)<<16 | evidence(slot)<<8 | evidence(255-weight)
 }
+
+func (e evidence) key() key      { return key(e >> 16) }
+func (e evidence) slot() uint8   { return uint8(e >> 8) }
+func (e evidence) weight() uint8 { return 255 - uint8(e) }
 
 // builder fills a plan.
 type builder struct {
@@ -221,6 +225,8 @@ type builder struct {
 	plan     *plan
 	evidence []evidence
 	whole    []float32 // sum of the vectors of the slots
+	visited  []uint64  // a bit for each synset, for kinds
+	budget   int       // synsets that may still be looked at
 }
 
 // related is the cosine from which "A and B" names two sides of one thing (unions and strikes), so that either is enough;
@@ -420,7 +426,7 @@ func (b *builder) add(k key, s uint8, weight float64) {
 		return
 	}
 	if len(b.evidence) < maxEvidence {
-		b.evidence = append(b.evidence, evidence{k, s, w})
+		b.evidence = append(b.evidence, newEvidence(k, s, w))
 	}
 }
 
@@ -433,10 +439,8 @@ func (b *builder) finish() {
 		p.spread = b.lex.Spread(v)
 	}
 	// The best of what was said about a word and a slot stands.
-	slices.SortFunc(b.evidence, func(x, y evidence) int {
-		return cmp.Or(cmp.Compare(x.key, y.key), cmp.Compare(x.slot, y.slot), cmp.Compare(y.weight, x.weight))
-	})
-	b.evidence = slices.CompactFunc(b.evidence, func(x, y evidence) bool { return x.key == y.key && x.slot == y.slot })
+	slices.Sort(b.evidence)
+	b.evidence = slices.CompactFunc(b.evidence, func(x, y evidence) bool { return x>>8 == y>>8 })
 	size := 4
 	for size < 2*len(b.evidence) {
 		size *= 2
@@ -444,12 +448,12 @@ func (b *builder) finish() {
 	p.table, p.first = make([]key, size), make([]uint16, size)
 	p.entries = slices.Grow(p.entries, len(b.evidence))
 	for _, e := range b.evidence {
-		i := e.key.place() & uint32(size-1)
-		for p.first[i] != 0 && p.table[i] != e.key {
+		i := e.key().place() & uint32(size-1)
+		for p.first[i] != 0 && p.table[i] != e.key() {
 			i = (i + 1) & uint32(size-1)
 		}
-		p.table[i] = e.key
-		p.entries = append(p.entries, entry{slot: e.slot, weight: e.weight, next: p.first[i]})
+		p.table[i] = e.key()
+		p.entries = append(p.entries, entry{slot: e.slot(), weight: e.weight(), next: p.first[i]})
 		p.first[i] = uint16(len(p.entries))
 	}
 }

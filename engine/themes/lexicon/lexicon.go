@@ -73,6 +73,9 @@ func (r *relation) row(i uint32) []uint32 { return r.to[r.at[i]:r.at[i+1]] }
 // Size is the number of terms.
 func (l *Lexicon) Size() int { return len(l.ends) }
 
+// Synsets is the number of meanings.
+func (l *Lexicon) Synsets() int { return len(l.kinds) }
+
 // Bytes returns the term as it is written: lower case, words divided by one space. The bytes must not be changed.
 func (l *Lexicon) Bytes(t Term) []byte {
 	begin := uint32(0)
