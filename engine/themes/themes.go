@@ -8,7 +8,7 @@
 // fireworks" hits "fireworks". A theme of several parts needs its parts near each other: "bicycle" alone does not hit
 // "theft of bicycles".
 //
-// A theme is taken apart once (theme.go) and its words are widened by what the lexicon knows about them (expand.go). A
+// A theme is taken apart once (theme.go, prepare.go) and its words are widened by what the lexicon knows about them (expand.go). A
 // text is read once for all themes (content.go). Then each window of 30 words is scored (score.go): by the words of the
 // theme that it holds, by synonyms and kinds of them, and by how close in use its words are to those of the theme.
 package themes

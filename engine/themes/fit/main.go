@@ -26,7 +26,7 @@ func main() {
 	log.SetFlags(0)
 	dir := flag.String("data", "", "directory of the training data")
 	write := flag.String("write", "", "fit the weights and write them as this Go file")
-	show := flag.Bool("show", false, "list the held-back texts that were judged wrong")
+	show := flag.Bool("show", false, "list texts of the fitted themes that were judged wrong; those held back are never shown")
 	flag.Parse()
 	if *dir == "" {
 		log.Fatal("--data is needed: the directory of the training data")

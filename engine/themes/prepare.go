@@ -1,0 +1,323 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package themes
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
+	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
+)
+
+// prepare takes a theme apart.
+func prepare(lex *lexicon.Lexicon, theme string) *plan {
+	scratch := text.Get()
+	defer text.Put(scratch)
+	tokens := scratch.Tokenize(theme)
+	p := &plan{tokens: scratch.Words()}
+	if len(tokens) == 0 {
+		p.literal = strings.TrimSpace(theme)
+		return p
+	}
+	b := builder{lex: lex, plan: p, budget: maxSynsets}
+	list := pieces(theme, tokens)
+	if onlyStop(list) {
+		b.run(list)
+	} else {
+		for _, g := range b.regroup(split(unwrap(list))) {
+			b.part(g)
+		}
+	}
+	if len(p.parts) == 0 {
+		b.run(list)
+	}
+	b.finish()
+	return p
+}
+
+// evidence says that a word or phrase is evidence for a slot. It is packed so that it sorts fast: the key, the slot and
+// 255 less the weight.
+type evidence uint64
+
+func newEvidence(k key, slot, weight uint8) evidence {
+	return evidence(k)<<16 | evidence(slot)<<8 | evidence(255-weight)
+}
+
+func (e evidence) key() key      { return key(e >> 16) }
+func (e evidence) slot() uint8   { return uint8(e >> 8) }
+func (e evidence) weight() uint8 { return 255 - uint8(e) }
+
+// builder fills a plan.
+type builder struct {
+	lex      *lexicon.Lexicon
+	plan     *plan
+	evidence []evidence
+	whole    []float32 // sum of the vectors of the slots
+	visited  []uint64  // a bit for each synset, for kinds
+	budget   int       // synsets that may still be looked at
+}
+
+// related is the cosine from which "A and B" names two sides of one thing (unions and strikes), so that either is enough;
+// below it both are needed (guns and children).
+const related = 0.08
+
+// regroup decides what "and" means and drops groups of which nothing is left.
+func (b *builder) regroup(groups []group) []group {
+	var out []group
+	for _, g := range groups {
+		if g.and && b.apart(g.choices[0], g.choices[1]) {
+			out = append(out, group{choices: g.choices[:1]}, group{choices: g.choices[1:]})
+			continue
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func (b *builder) apart(one, other []string) bool {
+	u, v := b.direction(one), b.direction(other)
+	if u == nil || v == nil {
+		return false
+	}
+	var sum float32
+	for i := range u {
+		sum += u[i] * v[i]
+	}
+	return sum < related
+}
+
+// direction is the unit vector of the mean of some words; nil when none has a vector.
+func (b *builder) direction(words []string) []float32 {
+	sum := make([]float32, b.lex.Dims())
+	found := false
+	for _, w := range words {
+		bases := b.lex.Bases([]byte(w), nil)
+		if len(bases) == 0 || light[w] {
+			continue
+		}
+		if v, scale := b.lex.Vector(bases[0]); v != nil {
+			found = true
+			for i, x := range v {
+				sum[i] += float32(x) * scale
+			}
+		}
+	}
+	if !found {
+		return nil
+	}
+	return normalise(sum)
+}
+
+// part adds a part to the plan.
+func (b *builder) part(g group) {
+	var out part
+	for _, words := range g.choices {
+		if len(b.plan.slots)+len(words) > maxSlots {
+			break
+		}
+		if len(words) > 1 && b.foreign(words) {
+			b.evidenceRun(&out, words)
+			continue
+		}
+		if whole, ok := b.phrase(words); ok {
+			out.choices = append(out.choices, whole)
+		}
+		out.choices = append(out.choices, b.choice(words))
+	}
+	if len(out.choices) > 0 {
+		b.plan.parts = append(b.plan.parts, out)
+	}
+}
+
+// foreign reports whether the lexicon knows none of the words: another language, another script, or nonsense.
+func (b *builder) foreign(words []string) bool {
+	for _, w := range words {
+		if len(b.lex.Bases([]byte(w), nil)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// run makes a plan of one run of words: themes of words that say nothing by themselves.
+func (b *builder) run(list []piece) {
+	words := make([]string, len(list))
+	for i, p := range list {
+		words[i] = p.form
+	}
+	var out part
+	b.evidenceRun(&out, words)
+	b.plan.parts = append(b.plan.parts, out)
+}
+
+// evidenceRun adds a choice that needs the words as they stand.
+func (b *builder) evidenceRun(out *part, words []string) {
+	s := b.slot(1, nil)
+	b.plan.slots[s].rarity = lexicon.NeverSeen
+	keys := make([]key, len(words))
+	for i, w := range words {
+		keys[i] = strangeKey([]byte(w))
+		if bases := b.lex.Bases([]byte(w), nil); len(bases) > 0 {
+			keys[i] = key(bases[0])
+		}
+	}
+	b.plan.runs = append(b.plan.runs, run{s, keys})
+	b.plan.rarity = lexicon.NeverSeen
+	b.plan.entries = append(b.plan.entries, entry{slot: s, weight: 255})
+	out.choices = append(out.choices, choice{[]uint8{s}})
+}
+
+// phrase makes a choice of one slot of words that are a known phrase together.
+func (b *builder) phrase(words []string) (choice, bool) {
+	if len(words) < 2 || len(words) > lexicon.MaxPhrase {
+		return choice{}, false
+	}
+	head := strings.Join(words[:len(words)-1], " ") + " "
+	last := words[len(words)-1]
+	forms := []string{last}
+	for _, t := range b.lex.Bases([]byte(last), nil) {
+		forms = append(forms, b.lex.String(t))
+	}
+	for _, form := range forms {
+		if term, ok := b.lex.Find([]byte(head + form)); ok {
+			s := b.slot(1, nil)
+			b.plan.slots[s].rarity = lexicon.NeverSeen
+			b.widen(s, term)
+			return choice{[]uint8{s}}, true
+		}
+	}
+	return choice{}, false
+}
+
+// choice makes a choice of a slot for each word.
+func (b *builder) choice(words []string) choice {
+	var c choice
+	heavy := false
+	for _, w := range words {
+		heavy = heavy || !light[w]
+	}
+	for _, w := range words {
+		weight := float32(1)
+		if heavy && light[w] {
+			weight = lightWeight
+		}
+		bases := b.lex.Bases([]byte(w), nil)
+		if len(bases) == 0 {
+			s := b.slot(weight, nil)
+			b.add(strangeKey([]byte(w)), s, 1)
+			b.plan.rarity = lexicon.NeverSeen
+			b.plan.slots[s].rarity = lexicon.NeverSeen
+			c.slots = append(c.slots, s)
+			continue
+		}
+		rarity := float32(b.lex.Rarity(bases[0]))
+		s := b.slot(weight*rarity, b.direction([]string{w}))
+		b.plan.slots[s].weight = weight
+		b.plan.slots[s].optional = light[w]
+		b.plan.slots[s].rarity = rarity
+		b.widen(s, bases[0])
+		// What the lexicon lacks may still be a form of the word: "homeschool" beside "homeschooling".
+		b.add(strangeKey([]byte(w)), s, 0.9)
+		for _, other := range bases[1:] {
+			b.add(key(other), s, derivedWorth)
+			b.derivatives(s, other, derivedWorth)
+		}
+		if weight == 1 {
+			b.plan.rarity = max(b.plan.rarity, float32(b.lex.Rarity(bases[0])))
+		}
+		c.slots = append(c.slots, s)
+	}
+	return c
+}
+
+// slot adds a slot to the plan.
+func (b *builder) slot(weight float32, v []float32) uint8 {
+	s := slot{weight: weight}
+	if v != nil {
+		s.vector, s.scale, s.signs = pack(v)
+		s.spread = b.lex.Spread(v)
+		if b.whole == nil {
+			b.whole = make([]float32, len(v))
+		}
+		for i, x := range v {
+			b.whole[i] += weight * x
+		}
+	}
+	b.plan.slots = append(b.plan.slots, s)
+	return uint8(len(b.plan.slots) - 1)
+}
+
+// add notes that a word is evidence for a slot.
+func (b *builder) add(k key, s uint8, weight float64) {
+	w := uint8(math.Round(255 * weight))
+	if w == 0 {
+		return
+	}
+	if len(b.evidence) < maxEvidence {
+		b.evidence = append(b.evidence, newEvidence(k, s, w))
+	}
+}
+
+// finish lays the evidence out in a flat table.
+func (b *builder) finish() {
+	p := b.plan
+	if b.whole != nil {
+		v := normalise(b.whole)
+		p.vector, p.scale, p.signs = pack(v)
+		p.spread = b.lex.Spread(v)
+	}
+	// The best of what was said about a word and a slot stands.
+	slices.Sort(b.evidence)
+	b.evidence = slices.CompactFunc(b.evidence, func(x, y evidence) bool { return x>>8 == y>>8 })
+	size := 4
+	for size < 2*len(b.evidence) {
+		size *= 2
+	}
+	p.table, p.first = make([]key, size), make([]uint16, size)
+	p.entries = slices.Grow(p.entries, len(b.evidence))
+	for _, e := range b.evidence {
+		i := e.key().place() & uint32(size-1)
+		for p.first[i] != 0 && p.table[i] != e.key() {
+			i = (i + 1) & uint32(size-1)
+		}
+		p.table[i] = e.key()
+		p.entries = append(p.entries, entry{slot: e.slot(), weight: e.weight(), next: p.first[i]})
+		p.first[i] = uint16(len(p.entries))
+	}
+}
+
+func normalise(v []float32) []float32 {
+	var square float32
+	for _, x := range v {
+		square += x * x
+	}
+	if square > 0 {
+		f := float32(1 / math.Sqrt(float64(square)))
+		for i := range v {
+			v[i] *= f
+		}
+	}
+	return v
+}
+
+// pack turns a unit vector into bytes, the factor that makes them a unit vector, and its signs.
+func pack(v []float32) (packed []int8, scale float32, signs uint64) {
+	var top float32
+	for _, x := range v {
+		top = max(top, float32(math.Abs(float64(x))))
+	}
+	packed = make([]int8, len(v))
+	var square int32
+	for i, x := range v {
+		q := int32(math.Round(float64(x / max(top, 1e-6) * 127)))
+		packed[i] = int8(q)
+		square += q * q
+		if q > 0 && i < 64 {
+			signs |= 1 << i
+		}
+	}
+	return packed, float32(1 / math.Sqrt(float64(max(square, 1)))), signs
+}
