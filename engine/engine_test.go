@@ -297,8 +297,9 @@ func TestMemoryDoesNotGrowWithTheText(t *testing.T) {
 		return testing.AllocsPerRun(50, func() { moderate(t, e, engine.Request{Content: content}) })
 	}
 	short, long := allocations("a short text"), allocations(strings.Repeat(natural, 8))
-	// The pools may be emptied by a collection in between.
-	if long > short+2 {
+	// A pool may be emptied in between, and the race detector empties it on purpose: its buffers then grow anew, in a few
+	// steps. One allocation for each of the 1,900 words would show.
+	if long > short+50 {
 		t.Errorf("%v allocations for a long text, %v for a short one", long, short)
 	}
 }

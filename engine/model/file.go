@@ -61,7 +61,7 @@ type Header struct {
 //	worst = sigmoid(Sentence*s + SentenceLength*n + SentenceOffset)
 //
 // l is the largest logit of a large window, s that of a small one, and n the natural logarithm of the number of small
-// windows. The probability is whole, or worst when that is larger and there are at least [minSentences] small windows.
+// windows. The probability is whole, or worst when that is larger and the text has about a thousand characters or more.
 type Calibration struct {
 	Scale          float64 `json:"scale"`
 	Bias           float64 `json:"bias"`

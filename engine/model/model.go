@@ -87,6 +87,9 @@ func (m *Model) Judge(tokens []text.Token) Probabilities {
 // of about a thousand characters. Shorter ones are read as a whole.
 const minSentences = 3.0
 
+// keepTokens bounds what a pooled scratch keeps, so that one huge text does not hold memory for ever.
+const keepTokens = 1 << 16
+
 // Evidence is what calibration starts from.
 type Evidence struct {
 	// Large and Small are the largest logits of a large and of a small window.
@@ -107,7 +110,11 @@ func (m *Model) evidence(tokens []text.Token) (e Evidence) {
 	if s == nil {
 		s = &scratch{features: Features{Clusters: m.clusters}}
 	}
-	defer m.pool.Put(s)
+	defer func() {
+		if cap(s.prefix) <= keepTokens {
+			m.pool.Put(s)
+		}
+	}()
 
 	f := &s.features
 	f.Read(tokens)
