@@ -47,6 +47,7 @@ func hashOf(key string) string {
 func siteConfig(dir, moderation, site string) string {
 	return `{
 	admin ` + adminAddr + `
+	persist_config off
 	log {
 		output discard
 	}

@@ -36,7 +36,7 @@ func TestFirstStartPrintsAnAddressThatWorks(t *testing.T) {
 			}
 			terminal := os.Stderr
 			os.Stderr = file
-			config := "{\n admin " + adminAddr + "\n log {\n output discard\n }\n moderation {\n storage badger " + filepath.Join(dir, "data") + "\n }\n}\n" + test.sites
+			config := "{\n admin " + adminAddr + "\n persist_config off\n log {\n output discard\n }\n moderation {\n storage badger " + filepath.Join(dir, "data") + "\n }\n}\n" + test.sites
 			err = caddy.Load(adapt(t, config), true)
 			os.Stderr = terminal
 			if err != nil {
