@@ -133,10 +133,15 @@ func vocabulary(data string, synsets []*synset) (*lexicon.Data, error) {
 		}
 	}
 	// A plural of such a word is no term: "deepfakes" beside "deepfake".
+	// Which ones are is settled before any goes, so that the order of the map does not matter.
+	var plurals []string
 	for w := range seen {
 		if set[w] && strings.HasSuffix(w, "s") && set[w[:len(w)-1]] && len(known.Bases([]byte(w), nil)) == 0 {
-			delete(set, w)
+			plurals = append(plurals, w)
 		}
+	}
+	for _, w := range plurals {
+		delete(set, w)
 	}
 	fill()
 	full, err := reopen(d)
