@@ -90,6 +90,7 @@ func adapt(t testing.TB, config string) []byte {
 // load runs a Caddyfile until the test ends.
 func load(t testing.TB, config string) {
 	t.Helper()
+	replaced = false
 	if err := caddy.Load(adapt(t, config), true); err != nil {
 		t.Fatalf("loading: %v", err)
 	}
@@ -101,12 +102,17 @@ func load(t testing.TB, config string) {
 	})
 }
 
+// replaced says that the running configuration has replaced another one. The kernel may have queued connections at a
+// listener that Caddy then closes; they are reset before anybody reads from them, and [call] asks again.
+var replaced bool
+
 // reload replaces the running configuration, and leaves the connections to the old server behind.
 func reload(t testing.TB, config string) {
 	t.Helper()
 	if err := caddy.Load(adapt(t, config), true); err != nil {
 		t.Fatalf("reloading: %v", err)
 	}
+	replaced = true
 	client.CloseIdleConnections()
 }
 
@@ -128,11 +134,19 @@ type reply struct {
 // call sends a request; headers are pairs of names and values.
 func call(t testing.TB, method, url, key string, body io.Reader, headers ...string) reply {
 	t.Helper()
-	got, err := try(t, method, url, key, body, headers...)
-	if err != nil {
-		t.Fatal(err)
+	for attempt := 1; ; attempt++ {
+		got, err := try(t, method, url, key, body, headers...)
+		if err == nil {
+			return got
+		}
+		if !replaced || attempt == 20 {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if body, ok := body.(io.Seeker); ok {
+			_, _ = body.Seek(0, io.SeekStart)
+		}
 	}
-	return got
 }
 
 // try is call for tests in which a connection may break.

@@ -25,7 +25,7 @@ func FuzzCaddyfile(f *testing.F) {
 			return // reads files
 		}
 		a := new(App)
-		if err := a.UnmarshalCaddyfile(caddyfile.NewTestDispenser("moderation "+input)); err != nil {
+		if err := a.UnmarshalCaddyfile(caddyfile.NewTestDispenser("moderation " + input)); err != nil {
 			if !strings.Contains(err.Error(), "Testfile:") && !strings.Contains(err.Error(), "EOF") {
 				t.Errorf("an error without a place: %v", err)
 			}
