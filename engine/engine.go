@@ -134,7 +134,9 @@ type Result struct {
 	Categories [NumCategories]CategoryResult
 	// Attributes holds the probability of each Perspective attribute, by [Attribute].
 	Attributes [NumAttributes]float64
-	// Confidence is how sure the engine is of Flagged, from 0 to 1, from calibrated probabilities.
+	// Confidence is how sure the engine is of Flagged, from 0 to 1, from calibrated probabilities: when something is
+	// flagged, 1 minus the product of (1 - probability) over the flagged categories and themes; when nothing is, the
+	// product of (1 - probability) over all of them.
 	Confidence float64
 	// Recommendation is the suggested action.
 	Recommendation Recommendation
