@@ -3,37 +3,49 @@
 
 package model
 
-// cache keeps the sums of the letters of recent words. Most words of a text are common ones, and their sub-words are
-// most of the work. It holds whole words, not hashes, so that no text can be built that changes what another gets.
+// cache keeps what is known of recent words that are not in the [vocabulary]. It holds whole words, not hashes, so that
+// no text can be built that changes what another gets.
 type cache struct {
-	entries  [cacheWords]cached
-	uncached cached // for words that are too long to be kept
+	entries []known
+	unkept  known // for words that are too long to be kept
 }
 
 const (
-	cacheWords  = 2048 // a power of two
+	cacheWords  = 1024 // a power of two
 	cacheLetter = 15   // longest word that is kept, in bytes
 )
 
-// cached is a word with its sums. features is 0 while the sums are not known.
-type cached struct {
-	word     [cacheLetter]byte
-	length   uint8
+// known is what is known of a word.
+type known struct {
+	word   [cacheLetter]byte
+	length uint8
+	class  wordClass
+	form   uint64 // of the class or else of the cluster when it has one, else its hash; 0 while nothing is known
+
+	// features is the number of features of the word's letters and weights is their sum; 0 while they are not known.
 	features int32
-	weights  [lanes]int32
+	weights  [Heads]int32
 }
 
-// entry returns the entry of a word: the one that holds it, or one to fill in.
-func (c *cache) entry(word []byte) *cached {
+// is reports whether the entry is that of a word.
+func (k *known) is(word []byte) bool {
+	return int(k.length) == len(word) && string(k.word[:len(word)]) == string(word)
+}
+
+// entry returns the entry of a word with its hash: the one that holds it, or an empty one to fill in.
+func (c *cache) entry(word []byte, hash uint64) *known {
 	if len(word) > cacheLetter {
-		c.uncached.features = 0
-		return &c.uncached
+		c.unkept.form, c.unkept.features = 0, 0
+		return &c.unkept
 	}
-	e := &c.entries[hashBytes(seedWord, word)%cacheWords]
-	if int(e.length) == len(word) && string(e.word[:len(word)]) == string(word) {
+	if c.entries == nil {
+		c.entries = make([]known, cacheWords)
+	}
+	e := &c.entries[hash>>20%cacheWords]
+	if e.is(word) {
 		return e
 	}
-	e.length, e.features = uint8(len(word)), 0
+	e.length, e.form, e.features = uint8(len(word)), 0, 0
 	copy(e.word[:], word)
 	return e
 }

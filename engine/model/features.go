@@ -70,6 +70,9 @@ type Features struct {
 	hashes  []uint64
 	letters []rune
 	pairs   memory
+	known   cache
+
+	vocabulary vocabulary
 
 	// Clusters maps the hashes of words to groups of words that keep similar company. It may be nil.
 	Clusters map[uint64]uint16
@@ -107,24 +110,48 @@ func (m *memory) met(pair uint64, at int) bool {
 
 // Read takes in a text. [Features.Word] and [Features.Context] then give the features of its tokens.
 func (f *Features) Read(tokens []text.Token) {
+	f.begin(tokens)
+	for i := range tokens {
+		f.read(i)
+	}
+}
+
+// begin takes in a text whose tokens are then read one by one: the features of a token need only those before it.
+func (f *Features) begin(tokens []text.Token) {
 	f.tokens, f.words = tokens, f.words[:0]
 	f.pairs = memory{}
-	start, before := true, uint64(edgeMark)
-	for i := range tokens {
-		t := &tokens[i]
-		w := word{hash: hashBytes(seedWord, t.Folded), start: start}
-		if t.Folded[0] < utf8.RuneSelf {
-			w.class = classOf[string(t.Folded)]
+}
+
+// read reads token i and returns what is known of its word. The entry holds until the next call.
+func (f *Features) read(i int) *known {
+	t := &f.tokens[i]
+	hash := hashBytes(seedWord, t.Folded)
+	e := f.vocabulary.find(t.Folded, hash)
+	if e == nil {
+		if e = f.known.entry(t.Folded, hash); e.form == 0 {
+			f.learn(e, t.Folded, hash)
 		}
-		w.form = w.hash
-		if w.class != noClass {
-			w.form = mix(seedClass, uint64(w.class))
-		} else if c, ok := f.Clusters[w.hash]; ok {
-			w.form = mix(seedCluster, uint64(c))
-		}
-		w.again = f.pairs.met(mix(before, w.hash), i)
-		start, before = t.Flags&text.SentenceEnd != 0, w.hash
-		f.words = append(f.words, w)
+	}
+	w := word{hash: hash, form: e.form, class: e.class, start: true}
+	before := uint64(edgeMark)
+	if i > 0 {
+		w.start, before = f.tokens[i-1].Flags&text.SentenceEnd != 0, f.words[i-1].hash
+	}
+	w.again = f.pairs.met(mix(before, hash), i)
+	f.words = append(f.words, w)
+	return e
+}
+
+// learn looks up the class or else the cluster of a word.
+func (f *Features) learn(e *known, folded []byte, hash uint64) {
+	e.class, e.form = noClass, hash
+	if folded[0] < utf8.RuneSelf {
+		e.class = classOf[string(folded)]
+	}
+	if e.class != noClass {
+		e.form = mix(seedClass, uint64(e.class))
+	} else if c, ok := f.Clusters[hash]; ok {
+		e.form = mix(seedCluster, uint64(c))
 	}
 }
 
@@ -157,6 +184,12 @@ func (f *Features) Word(i int) []uint64 {
 // Context returns the features that come from where token i stands and from how it is written. They are valid until
 // the next call.
 func (f *Features) Context(i int) []uint64 {
+	f.hashes = f.appendContext(f.hashes[:0], i)
+	return f.hashes
+}
+
+// appendContext appends the features of [Features.Context] to out.
+func (f *Features) appendContext(out []uint64, i int) []uint64 {
 	t, w := &f.tokens[i], &f.words[i]
 	before, beforeThat := word{hash: edgeMark, form: edgeMark}, word{hash: edgeMark, form: edgeMark}
 	// A sentence starts like a text, so that it means the same inside a long text as by itself.
@@ -166,7 +199,7 @@ func (f *Features) Context(i int) []uint64 {
 			beforeThat = f.words[i-2]
 		}
 	}
-	out := append(f.hashes[:0], mix(mix(seedBigram, before.hash), w.hash))
+	out = append(out, mix(mix(seedBigram, before.hash), w.hash))
 	// What is known of sentences is known of English ones; elsewhere neighbours are enough.
 	if t.Folded[0] < utf8.RuneSelf {
 		out = f.sentence(out, i, before, beforeThat)
@@ -175,7 +208,6 @@ func (f *Features) Context(i int) []uint64 {
 	if i == len(f.tokens)-1 || t.Flags&text.SentenceEnd != 0 {
 		out = append(out, mix(mix(seedEnd, w.hash), edgeMark), mix(mix(seedClassBigram, w.form), edgeMark))
 	}
-	f.hashes = out
 	return out
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // magic opens every weights file; its last byte is the version of the layout.
-const magic = "CADDYMOD\x01"
+const magic = "CADDYMOD\x02"
 
 // maxFile and maxBody bound what a weights file may take, so that a wrong file cannot exhaust memory.
 const (
@@ -82,19 +82,28 @@ type Row struct {
 	Weights [Heads]int8
 }
 
-// Write writes a weights file. Clusters are those that the features were computed with.
-// Rows come in the order of their importance: where a bucket of the table is full, the
-// later rows are left out. The same header and rows give the same bytes.
-func Write(w io.Writer, header Header, rows []Row, clusters map[uint64]uint16) error {
+// Weights are what a training learned.
+type Weights struct {
+	// Rows come in the order of their importance: where a bucket of the table is full, the later rows are left out.
+	Rows []Row
+	// Clusters are those that the features were computed with.
+	Clusters map[uint64]uint16
+	// Words are common words as they are folded, the commonest first. They change no probability: what they weigh is
+	// worked out when the file is loaded, so that judging is faster.
+	Words []string
+}
+
+// Write writes a weights file. The same header and weights give the same bytes.
+func Write(w io.Writer, header Header, weights Weights) error {
 	if header.Buckets <= 0 || bits.OnesCount(uint(header.Buckets)) != 1 {
 		return fmt.Errorf("buckets must be a power of two, not %d", header.Buckets)
 	}
 	header.Schema, header.Heads = Schema(), HeadNames[:]
 	t := newTable(header.Buckets)
-	for _, r := range rows {
-		var weights [lanes]int8
-		copy(weights[:], r.Weights[:])
-		t.insert(r.Hash, weights)
+	for _, r := range weights.Rows {
+		var row [lanes]int8
+		copy(row[:], r.Weights[:])
+		t.insert(r.Hash, row)
 	}
 	head, err := json.Marshal(header)
 	if err != nil {
@@ -108,7 +117,7 @@ func Write(w io.Writer, header Header, rows []Row, clusters map[uint64]uint16) e
 	file.WriteString(magic)
 	file.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(head))))
 	file.Write(head)
-	file.Write(enc.EncodeAll(append(marshalClusters(clusters), t.marshal()...), nil))
+	file.Write(enc.EncodeAll(slices.Concat(marshalWords(weights.Words), marshalClusters(weights.Clusters), t.marshal()), nil))
 	sum := sha256.Sum256(file.Bytes())
 	file.Write(sum[:])
 	_, err = file.WriteTo(w)
@@ -166,12 +175,27 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: its body: %w", ErrCorrupt, err)
 	}
 	m.table = newTable(m.header.Buckets)
-	m.clusters, body = unmarshalClusters(body)
-	if !m.table.unmarshal(body) {
+	words, body, ok := unmarshalWords(body)
+	if ok {
+		m.clusters, body = unmarshalClusters(body)
+	}
+	if !ok || !m.table.unmarshal(body) {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
 	}
+	m.learn(words)
 	m.version = fmt.Sprintf("linear-1-%x", sum[:4])
 	return m, nil
+}
+
+// appendLength appends the length of what follows.
+func appendLength(out []byte, n int) []byte { return binary.LittleEndian.AppendUint32(out, uint32(n)) }
+
+// takeLength returns the length of what follows it.
+func takeLength(body []byte) (n int, rest []byte, ok bool) {
+	if len(body) < 4 {
+		return 0, nil, false
+	}
+	return int(binary.LittleEndian.Uint32(body)), body[4:], true
 }
 
 // marshalClusters lays out the clusters by hash: their number, all hashes, all clusters.
@@ -181,7 +205,7 @@ func marshalClusters(clusters map[uint64]uint16) []byte {
 		hashes = append(hashes, h)
 	}
 	slices.Sort(hashes)
-	out := binary.LittleEndian.AppendUint32(nil, uint32(len(hashes)))
+	out := appendLength(nil, len(hashes))
 	for _, h := range hashes {
 		out = binary.LittleEndian.AppendUint64(out, h)
 	}
@@ -194,12 +218,8 @@ func marshalClusters(clusters map[uint64]uint16) []byte {
 // unmarshalClusters returns the clusters and what follows them; nil where they are cut short.
 func unmarshalClusters(body []byte) (clusters map[uint64]uint16, rest []byte) {
 	const each = 8 + 2
-	if len(body) < 4 {
-		return nil, nil
-	}
-	n := int(binary.LittleEndian.Uint32(body))
-	body = body[4:]
-	if n > len(body)/each {
+	n, body, ok := takeLength(body)
+	if !ok || n > len(body)/each {
 		return nil, nil
 	}
 	clusters = make(map[uint64]uint16, n)

@@ -12,7 +12,6 @@ package model
 
 import (
 	_ "embed"
-	"iter"
 	"math"
 	"sync"
 
@@ -24,11 +23,12 @@ type Probabilities [Heads]float64
 
 // Model is a trained classifier. It is immutable and safe for concurrent use.
 type Model struct {
-	header   Header
-	table    table
-	clusters map[uint64]uint16
-	version  string
-	pool     sync.Pool
+	header     Header
+	table      table
+	clusters   map[uint64]uint16
+	vocabulary vocabulary
+	version    string
+	pool       sync.Pool
 }
 
 //go:embed default.model
@@ -47,7 +47,10 @@ func (m *Model) Header() Header { return m.header }
 type scratch struct {
 	features Features
 	prefix   []sums
-	cache    cache
+	windows  []Window
+	hashes   []uint64
+	ends     []int32
+	found    []uint32
 }
 
 // sums are the sums over all tokens up to one.
@@ -108,7 +111,7 @@ func (m *Model) Evidence(content string) Evidence {
 func (m *Model) evidence(tokens []text.Token) (e Evidence) {
 	s, _ := m.pool.Get().(*scratch)
 	if s == nil {
-		s = &scratch{features: Features{Clusters: m.clusters}}
+		s = m.newScratch()
 	}
 	defer func() {
 		if cap(s.prefix) <= keepTokens {
@@ -116,44 +119,75 @@ func (m *Model) evidence(tokens []text.Token) (e Evidence) {
 		}
 	}()
 
-	f := &s.features
-	f.Read(tokens)
-	prefix := append(s.prefix[:0], sums{})
-	for i := range tokens {
-		next := prefix[i]
-		if f.Repeats(i) {
-			prefix = append(prefix, next)
-			continue
-		}
-		letters := s.cache.entry(tokens[i].Folded)
-		if letters.features == 0 {
-			hashes := f.Word(i)
-			letters.weights, letters.features = m.table.sum(hashes), int32(len(hashes))
-		}
-		hashes := f.Context(i)
-		context := m.table.sum(hashes)
-		for h := range next.weights {
-			next.weights[h] += letters.weights[h] + context[h]
-		}
-		next.features += letters.features + int32(len(hashes))
-		prefix = append(prefix, next)
-	}
-	s.prefix = prefix
+	prefix := m.sums(s, tokens)
 
-	e.Large, _ = m.worst(prefix, func(yield func(Window) bool) { Large(len(tokens), yield) })
-	windows := 0
-	e.Small, windows = m.worst(prefix, func(yield func(Window) bool) { Small(tokens, yield) })
-	e.Length = math.Log(float64(windows))
+	s.windows = AppendLarge(s.windows[:0], len(tokens))
+	m.worst(&e.Large, prefix, s.windows)
+	s.windows = AppendSmall(s.windows[:0], tokens)
+	m.worst(&e.Small, prefix, s.windows)
+	e.Length = math.Log(float64(len(s.windows)))
 	return e
 }
 
-// worst returns the largest logit of a window for each head, and the number of windows.
-func (m *Model) worst(prefix []sums, windows iter.Seq[Window]) (best [Heads]float64, count int) {
+func (m *Model) newScratch() *scratch {
+	return &scratch{features: Features{Clusters: m.clusters, vocabulary: m.vocabulary}}
+}
+
+// blockTokens is how many tokens are looked up at once.
+const blockTokens = 64
+
+// sums returns the sums of the weights over the first n tokens, for each n.
+func (m *Model) sums(s *scratch, tokens []text.Token) []sums {
+	f := &s.features
+	f.begin(tokens)
+	prefix := append(s.prefix[:0], sums{})
+	for first := 0; first < len(tokens); first += blockTokens {
+		hashes, ends := s.hashes[:0], s.ends[:0]
+		for i := first; i < min(first+blockTokens, len(tokens)); i++ {
+			var own sums
+			known := f.read(i)
+			if !f.Repeats(i) {
+				if known.features == 0 {
+					m.letters(s, known, i)
+				}
+				before := len(hashes)
+				hashes = f.appendContext(hashes, i)
+				own.weights, own.features = known.weights, known.features+int32(len(hashes)-before)
+			}
+			prefix, ends = append(prefix, own), append(ends, int32(len(hashes)))
+		}
+		s.found = m.table.lookup(s.found, hashes, ends)
+		from := int32(0)
+		for k, end := range ends {
+			last, next := &prefix[first+k], &prefix[first+k+1]
+			m.table.add(&next.weights, s.found[from:end])
+			for h := range next.weights {
+				next.weights[h] += last.weights[h]
+			}
+			next.features += last.features
+			from = end
+		}
+		s.hashes, s.ends = hashes, ends
+	}
+	s.prefix = prefix
+	return prefix
+}
+
+// letters finds out what the letters of token i weigh.
+func (m *Model) letters(s *scratch, known *known, i int) {
+	hashes := s.features.Word(i)
+	one := [1]int32{int32(len(hashes))}
+	s.found = m.table.lookup(s.found, hashes, one[:])
+	known.weights, known.features = [Heads]int32{}, int32(len(hashes))
+	m.table.add(&known.weights, s.found)
+}
+
+// worst finds the largest logit of a window for each head.
+func (m *Model) worst(best *[Heads]float64, prefix []sums, windows []Window) {
 	for h := range best {
 		best[h] = math.Inf(-1)
 	}
-	for w := range windows {
-		count++
+	for _, w := range windows {
 		a, b := &prefix[w.First], &prefix[w.End]
 		norm := 1 / Norm(int(b.features-a.features))
 		for h := range best {
@@ -163,7 +197,6 @@ func (m *Model) worst(prefix []sums, windows iter.Seq[Window]) (best [Heads]floa
 	for h, c := range m.header.Calibration {
 		best[h] = best[h]*c.Scale + c.Bias
 	}
-	return best, count
 }
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }

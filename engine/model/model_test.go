@@ -47,7 +47,7 @@ func header() model.Header {
 func write(t *testing.T, h model.Header, rows []model.Row) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := model.Write(&b, h, rows, map[uint64]uint16{model.WordHash([]byte("some")): 3}); err != nil {
+	if err := model.Write(&b, h, model.Weights{Rows: rows, Clusters: map[uint64]uint16{model.WordHash([]byte("some")): 3}, Words: []string{"some", "words"}}); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -63,35 +63,60 @@ func (t *table) setRow(slot int, weights [lanes]int8) {
 	}
 }
 
-// sum adds up the rows of the hashes that are known.
-func (t *table) sum(hashes []uint64) (total [lanes]int32) {
+// lookup appends the indexes in rows of those hashes that are known, in their order, and for each end of ends, an index
+// in hashes, puts the matching index in the result in its place.
+//
+// It does not branch on whether a hash is known, which nobody could predict: the processor then has many rows on their
+// way from memory at once, and that is what takes the time.
+func (t *table) lookup(found []uint32, hashes []uint64, ends []int32) []uint32 {
+	const low, high = 0x0001000100010001, 0x8000800080008000
+	if cap(found) < len(hashes)+1 {
+		found = make([]uint32, len(hashes)*2+1)
+	}
+	found = found[:len(hashes)+1]
+	n, from := 0, int32(0)
+	for i, end := range ends {
+		for _, hash := range hashes[from:end] {
+			bucket := hash & t.mask
+			x := t.tags[bucket] ^ tagOf(hash)*low
+			zero := (x - low) & ^x & high
+			found[n] = uint32(bucket)*slots*2 + uint32(bits.TrailingZeros64(zero))>>4<<1
+			n += int((zero | -zero) >> 63)
+		}
+		from, ends[i] = end, int32(n)
+	}
+	return found[:n]
+}
+
+// add adds the rows at the indexes to the sums.
+func (t *table) add(sums *[Heads]int32, found []uint32) {
 	const even = 0x00ff00ff00ff00ff
 	const burst = 256 // 256 times 255 still fits a lane of 16 bits
-	for len(hashes) > 0 {
+	for len(found) > 0 {
 		var a, b, c, d uint64
-		hits := 0
-		n := min(len(hashes), burst)
-		for _, h := range hashes[:n] {
-			at := t.find(h)
-			if at < 0 {
-				continue
-			}
-			hits++
-			x, y := t.rows[at], t.rows[at+1]
+		n := min(len(found), burst)
+		for _, at := range found[:n] {
+			row := t.rows[at : at+2 : at+2]
+			x, y := row[0], row[1]
 			a += x & even
 			b += x >> 8 & even
 			c += y & even
 			d += y >> 8 & even
 		}
-		hashes = hashes[n:]
-		zero := int32(hits) * 128
+		found = found[n:]
+		zero := int32(n) * 128
 		for i := range 4 {
 			shift := 16 * i
-			total[2*i] += int32(a>>shift&0xffff) - zero
-			total[2*i+1] += int32(b>>shift&0xffff) - zero
-			total[8+2*i] += int32(c>>shift&0xffff) - zero
-			total[8+2*i+1] += int32(d>>shift&0xffff) - zero
+			sums[2*i] += int32(a>>shift&0xffff) - zero
+			sums[2*i+1] += int32(b>>shift&0xffff) - zero
+		}
+		for i := range (Heads - 8) / 2 {
+			shift := 16 * i
+			sums[8+2*i] += int32(c>>shift&0xffff) - zero
+			sums[9+2*i] += int32(d>>shift&0xffff) - zero
+		}
+		if Heads%2 == 1 {
+			sums[Heads-1] += int32(c>>(16*((Heads-8)/2))&0xffff) - zero
 		}
 	}
-	return total
 }

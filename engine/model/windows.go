@@ -25,22 +25,19 @@ type Window struct {
 	First, End int
 }
 
-// Large calls yield for each large window of n tokens until it returns false. A text that about fits is one window.
-func Large(n int, yield func(Window) bool) {
+// AppendLarge appends the large windows of n tokens. A text that about fits is one window.
+func AppendLarge(out []Window, n int) []Window {
 	if n <= largeTokens+largeStride/2 {
-		yield(Window{0, n})
-		return
+		return append(out, Window{0, n})
 	}
 	for first := 0; first+largeTokens < n; first += largeStride {
-		if !yield(Window{first, first + largeTokens}) {
-			return
-		}
+		out = append(out, Window{first, first + largeTokens})
 	}
-	yield(Window{n - largeTokens, n})
+	return append(out, Window{n - largeTokens, n})
 }
 
-// Small calls yield for each small window of the tokens until it returns false. A text of one sentence is one window.
-func Small(tokens []text.Token, yield func(Window) bool) {
+// AppendSmall appends the small windows of the tokens. A text of one sentence is one window.
+func AppendSmall(out []Window, tokens []text.Token) []Window {
 	last := Window{First: -1}
 	for first := 0; first < len(tokens) || first == 0; {
 		end := first
@@ -51,20 +48,19 @@ func Small(tokens []text.Token, yield func(Window) bool) {
 			}
 		}
 		sentence := Window{first, end}
-		if !yield(sentence) {
-			return
-		}
-		if last.First >= 0 && end-last.First <= pairTokens && !yield(Window{last.First, end}) {
-			return
+		out = append(out, sentence)
+		if last.First >= 0 && end-last.First <= pairTokens {
+			out = append(out, Window{last.First, end})
 		}
 		if end >= len(tokens) {
-			return
+			break
 		}
 		last, first = sentence, end
 		if end-sentence.First == sentenceTokens && tokens[end-1].Flags&text.SentenceEnd == 0 {
 			first -= sentenceTokens / 2
 		}
 	}
+	return out
 }
 
 // Norm is what the sum of the weights of so many features is divided by. The square root keeps short and long windows

@@ -89,6 +89,10 @@ func (s *Scratch) negate() {
 }
 
 func isNegator(word []byte) bool {
+	// All begin with n or end in t: most words are told by a look at two letters.
+	if word[0] != 'n' && word[len(word)-1] != 't' {
+		return false
+	}
 	switch string(word) {
 	case "no", "not", "never", "nobody", "none", "nothing", "without", "cannot", "cant", "dont", "doesnt", "didnt",
 		"isnt", "arent", "wasnt", "werent", "wont", "wouldnt", "shouldnt", "couldnt", "aint", "hasnt", "havent",

@@ -34,21 +34,20 @@ const (
 // emitPlain makes a token of the ASCII letters from the cursor to the byte end.
 func (s *Scratch) emitPlain(in *cursor, begin, end int, before rune) {
 	from := len(s.buf)
-	capitals, run, long := 0, 0, false
+	capitals, run, longest := 0, 0, 0
 	var last byte
-	for _, b := range []byte(in.text[in.at:end]) {
+	s.buf = append(s.buf, in.text[in.at:end]...)
+	for i, b := range s.buf[from:] {
 		lower := b | 0x20
-		if lower != b {
-			capitals++
+		capitals += int(^b >> 5 & 1)
+		s.buf[from+i] = lower
+		if lower != last {
+			last, run = lower, 0
 		}
-		if lower == last {
-			run++
-			long = long || run >= 3
-		} else {
-			last, run = lower, 1
-		}
-		s.buf = append(s.buf, lower)
+		run++
+		longest = max(longest, run)
 	}
+	long := longest >= 3
 	length := end - in.at
 	in.last = rune(in.text[end-1])
 	in.at, in.point = end, in.point+length

@@ -269,19 +269,29 @@ func (s *Scratch) bind() {
 	}
 }
 
-// mostlyLatin says whether most letters of the text are Latin. It is asked of texts with bytes beyond ASCII only.
+// mostlyLatin says whether most letters of the text are Latin. It matters to texts with bytes beyond ASCII only.
 func mostlyLatin(content string) bool {
 	latin, other := 0, 0
 	for i := 0; i < len(content); i++ {
-		switch b := content[i]; {
-		case b < utf8.RuneSelf && asciiClass[b] == letterClass:
-			latin++
-		case b >= 0xCD && b <= 0xD4: // the first bytes of Greek and Cyrillic letters
-			other++
-		}
+		b := scriptOf[content[i]]
+		latin += int(b & 1)
+		other += int(b >> 1)
 	}
 	return latin > 2*other
 }
+
+// scriptOf is 1 for the bytes that are ASCII letters and 2 for the first bytes of Greek and Cyrillic ones.
+var scriptOf = func() (t [256]uint8) {
+	for b := range t {
+		switch {
+		case b < utf8.RuneSelf && asciiClass[b] == letterClass:
+			t[b] = 1
+		case b >= 0xCD && b <= 0xD4:
+			t[b] = 2
+		}
+	}
+	return t
+}()
 
 func isASCIILetter(r rune) bool { return r|32 >= 'a' && r|32 <= 'z' }
 

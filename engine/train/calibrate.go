@@ -98,7 +98,7 @@ func pointsOf(all []weighed, h int, prior float64) []point {
 
 func (f *Fitted) file() ([]byte, error) {
 	var b bytes.Buffer
-	err := model.Write(&b, f.Header, f.Rows, f.Clusters)
+	err := model.Write(&b, f.Header, f.Weights)
 	return b.Bytes(), err
 }
 

@@ -67,10 +67,8 @@ func (o Options) withDefaults() Options {
 
 // Fitted is what was learned, before calibration.
 type Fitted struct {
-	Header model.Header
-	Rows   []model.Row
-	// Clusters are the groups of words that the features were computed with.
-	Clusters map[uint64]uint16
+	Header  model.Header
+	Weights model.Weights
 }
 
 // document is an example as indexes of features, token by token.
@@ -102,7 +100,8 @@ type fitter struct {
 	grads     [][2]float32 // sums of squared gradients of a row: of its categories and of its attributes
 	bias      [model.Heads]float64
 	boost     [model.Heads]float32
-	prefix    []vector // scratch of step
+	prefix    []vector       // scratch of step
+	windows   []model.Window // scratch of worst
 	clusters  map[uint64]uint16
 }
 
@@ -294,7 +293,8 @@ func (f *fitter) worst(tokens []token, first int32) (best [model.Heads]float64, 
 	for h := range best {
 		best[h] = math.Inf(-1)
 	}
-	for w := range func(yield func(model.Window) bool) { model.Large(len(tokens), yield) } {
+	f.windows = model.AppendLarge(f.windows[:0], len(tokens))
+	for _, w := range f.windows {
 		n := norm(tokens, w)
 		for h := range best {
 			if z := float64((prefix[w.End][h]-prefix[w.First][h])*n) + f.bias[h]; z > best[h] {
@@ -319,7 +319,7 @@ func norm(tokens []token, w model.Window) float32 {
 
 // export rounds the weights to int8, with a scale per head, and keeps the rows that matter most.
 func (f *fitter) export() *Fitted {
-	out := &Fitted{Clusters: f.clusters, Header: model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples)}}
+	out := &Fitted{Weights: model.Weights{Clusters: f.clusters, Words: frequent(f.examples)}, Header: model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples)}}
 	var scale [model.Heads]float32
 	for h := range scale {
 		sizes := make([]float32, 0, len(f.weights))
@@ -347,10 +347,10 @@ func (f *fitter) export() *Fitted {
 		}
 		if largest >= 2 {
 			importance[row.Hash] = largest * math.Log(2+float64(f.counts[i]))
-			out.Rows = append(out.Rows, row)
+			out.Weights.Rows = append(out.Weights.Rows, row)
 		}
 	}
-	model.SortRows(out.Rows, func(r model.Row) float64 { return importance[r.Hash] })
-	out.Rows = out.Rows[:min(len(out.Rows), f.opt.Rows)]
+	model.SortRows(out.Weights.Rows, func(r model.Row) float64 { return importance[r.Hash] })
+	out.Weights.Rows = out.Weights.Rows[:min(len(out.Weights.Rows), f.opt.Rows)]
 	return out
 }

@@ -85,7 +85,7 @@ func run(args []string, log io.Writer) error {
 
 	fitted := train.Fit(learn, opt)
 	fitted.Header.TrainingDigest = pool.Digest
-	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Rows))
+	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Weights.Rows))
 	file, err := train.Calibrate(fitted, pool.Splits[train.Tune], opt.Seed)
 	if err != nil {
 		return err
