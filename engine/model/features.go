@@ -5,6 +5,7 @@ package model
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"unicode/utf8"
 
@@ -86,8 +87,9 @@ type word struct {
 	hash  uint64 // of the folded form
 	form  uint64 // of the class or else of the cluster when it has one, else hash
 	class wordClass
-	start bool // first of its sentence
-	again bool // the same two words stood here a moment ago
+	prior int32 // index of the last word with a class before it in its sentence, or -1
+	start bool  // first of its sentence
+	again bool  // the same two words stood here a moment ago
 }
 
 // recently is how many tokens back the same two words count as a repetition. A repetition has no features: saying a
@@ -132,10 +134,18 @@ func (f *Features) read(i int) *known {
 			f.learn(e, t.Folded, hash)
 		}
 	}
-	w := word{hash: hash, form: e.form, class: e.class, start: true}
+	w := word{hash: hash, form: e.form, class: e.class, prior: -1, start: true}
 	before := uint64(edgeMark)
 	if i > 0 {
-		w.start, before = f.tokens[i-1].Flags&text.SentenceEnd != 0, f.words[i-1].hash
+		last := &f.words[i-1]
+		w.start, before = f.tokens[i-1].Flags&text.SentenceEnd != 0, last.hash
+		switch {
+		case w.start:
+		case last.class != noClass:
+			w.prior = int32(i - 1)
+		default:
+			w.prior = last.prior
+		}
 	}
 	w.again = f.pairs.met(mix(before, hash), i)
 	f.words = append(f.words, w)
@@ -230,15 +240,8 @@ func (f *Features) frames(out []uint64, i int) []uint64 {
 	w := &f.words[i]
 	negated := uint64(f.tokens[i].Flags & text.Negated)
 	pairs, persons := 0, 0
-	for j := i; j > 0 && i-j < pairReach; {
-		if f.words[j].start {
-			break
-		}
-		j--
+	for j := int(w.prior); j >= 0 && i-j <= pairReach; j = int(f.words[j].prior) {
 		p := &f.words[j]
-		if p.class == noClass {
-			continue
-		}
 		if persons == 0 && p.class.isPerson() {
 			persons++
 			out = append(out, mix(mix(seedPerson, uint64(p.class)), w.form), mix(mix(seedPerson, uint64(p.class)|negated<<16|1<<40), w.hash))
@@ -321,12 +324,21 @@ func (f *Features) chars(out []uint64, folded []byte) []uint64 {
 func hashBytes(seed uint64, b []byte) uint64 {
 	h := mix(seed, uint64(len(b)))
 	for len(b) >= 8 {
-		h = mix(h, uint64(b[0])|uint64(b[1])<<8|uint64(b[2])<<16|uint64(b[3])<<24|uint64(b[4])<<32|uint64(b[5])<<40|uint64(b[6])<<48|uint64(b[7])<<56)
+		h = mix(h, binary.LittleEndian.Uint64(b))
 		b = b[8:]
 	}
-	var tail uint64
-	for i, c := range b {
-		tail |= uint64(c) << (8 * i)
+	return mix(h, tailOf(b)+1)
+}
+
+// tailOf returns up to seven bytes as one number, the first the lowest. Reads that overlap need no loop, whose end nobody
+// could predict.
+func tailOf(b []byte) uint64 {
+	n := uint(len(b))
+	switch {
+	case n >= 4:
+		return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<(8*(n-4))
+	case n > 0:
+		return uint64(b[0]) | uint64(b[n/2])<<(8*(n/2)) | uint64(b[n-1])<<(8*(n-1))
 	}
-	return mix(h, tail+1)
+	return 0
 }

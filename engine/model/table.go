@@ -64,7 +64,7 @@ func (t *table) setRow(slot int, weights [lanes]int8) {
 }
 
 // lookup appends the indexes in rows of those hashes that are known, in their order, and for each end of ends, an index
-// in hashes, puts the matching index in the result in its place.
+// in hashes, puts the matching index in the result in its place. It uses hashes as scratch.
 //
 // It does not branch on whether a hash is known, which nobody could predict: the processor then has many rows on their
 // way from memory at once, and that is what takes the time.
@@ -74,16 +74,19 @@ func (t *table) lookup(found []uint32, hashes []uint64, ends []int32) []uint32 {
 		found = make([]uint32, len(hashes)*2+1)
 	}
 	found = found[:len(hashes)+1]
-	n, from := 0, int32(0)
+	n := 0
+	for i, hash := range hashes {
+		bucket := hash & t.mask
+		x := t.tags[bucket] ^ tagOf(hash)*low
+		zero := (x - low) & ^x & high
+		found[n] = uint32(bucket)*slots*2 + uint32(bits.TrailingZeros64(zero))>>4<<1
+		n += int((zero | -zero) >> 63)
+		hashes[i] = uint64(n)
+	}
 	for i, end := range ends {
-		for _, hash := range hashes[from:end] {
-			bucket := hash & t.mask
-			x := t.tags[bucket] ^ tagOf(hash)*low
-			zero := (x - low) & ^x & high
-			found[n] = uint32(bucket)*slots*2 + uint32(bits.TrailingZeros64(zero))>>4<<1
-			n += int((zero | -zero) >> 63)
+		if end > 0 {
+			ends[i] = int32(hashes[end-1])
 		}
-		from, ends[i] = end, int32(n)
 	}
 	return found[:n]
 }

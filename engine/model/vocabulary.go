@@ -11,42 +11,53 @@ import (
 )
 
 // vocabulary holds what is known of the commonest words, which make most of every text: it is worked out once, when a
-// model is loaded, and never changes.
+// model is loaded, and never changes. The commonest words stand side by side, so that they stay in the processor's cache.
 type vocabulary struct {
-	entries []known // open addressing; an entry of length 0 is free
-	mask    uint64
+	words []known
+	index []uint16 // by hash: where in words, plus one; 0 is free
+	mask  uint64
 }
 
-// vocabularyReach is how far from its place a word may stand. Words without room are left out.
+// maxVocabulary is the largest number of words that is used of a weights file.
+const maxVocabulary = 1<<16 - 1
+
+// vocabularyReach is how far from its place in the index a word may stand. Words without room are left out.
 const vocabularyReach = 8
+
+func newVocabulary(size int) vocabulary {
+	places := 1 << bits.Len(uint(2*size))
+	return vocabulary{words: make([]known, 0, size), index: make([]uint16, places), mask: uint64(places - 1)}
+}
 
 // find returns the entry of a word with its hash, or nil.
 func (v *vocabulary) find(word []byte, hash uint64) *known {
-	if len(word) > cacheLetter || v.entries == nil {
+	if len(word) > cacheLetter || len(v.words) == 0 {
 		return nil
 	}
-	at := hash >> 20
-	for i := range uint64(vocabularyReach) {
-		e := &v.entries[(at+i)&v.mask]
-		if e.is(word) {
-			return e
-		}
-		if e.length == 0 {
+	for at := hash >> 20; at < hash>>20+vocabularyReach; at++ {
+		n := v.index[at&v.mask]
+		if n == 0 {
 			return nil
+		}
+		if e := &v.words[n-1]; e.is(word) {
+			return e
 		}
 	}
 	return nil
 }
 
-// place returns the free entry that a word goes to, or nil.
-func (v *vocabulary) place(hash uint64) *known {
-	at := hash >> 20
-	for i := range uint64(vocabularyReach) {
-		if e := &v.entries[(at+i)&v.mask]; e.length == 0 {
-			return e
+// add adds a word, where there is room for it and it is not there yet.
+func (v *vocabulary) add(word []byte, hash uint64, entry *known) {
+	if v.find(word, hash) != nil || len(v.words) == cap(v.words) {
+		return
+	}
+	for at := hash >> 20; at < hash>>20+vocabularyReach; at++ {
+		if n := &v.index[at&v.mask]; *n == 0 {
+			v.words = append(v.words, *entry)
+			*n = uint16(len(v.words))
+			return
 		}
 	}
-	return nil
 }
 
 // learn makes the vocabulary of the words of a weights file.
@@ -54,8 +65,8 @@ func (m *Model) learn(words [][]byte) {
 	if len(words) == 0 {
 		return
 	}
-	size := 1 << bits.Len(uint(2*len(words)))
-	v := vocabulary{entries: make([]known, size), mask: uint64(size - 1)}
+	words = words[:min(len(words), maxVocabulary)]
+	v := newVocabulary(len(words))
 	s := m.newScratch()
 	tokens := make([]text.Token, 1)
 	for _, word := range words {
@@ -66,9 +77,7 @@ func (m *Model) learn(words [][]byte) {
 		s.features.begin(tokens)
 		found := s.features.read(0)
 		m.letters(s, found, 0)
-		if e := v.place(s.features.words[0].hash); e != nil && v.find(word, s.features.words[0].hash) == nil {
-			*e = *found
-		}
+		v.add(word, s.features.words[0].hash, found)
 	}
 	m.vocabulary = v
 }

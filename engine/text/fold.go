@@ -34,26 +34,32 @@ const (
 // emitPlain makes a token of the ASCII letters from the cursor to the byte end.
 func (s *Scratch) emitPlain(in *cursor, begin, end int, before rune) {
 	from := len(s.buf)
-	capitals, run, longest := 0, 0, 0
-	var last byte
 	s.buf = append(s.buf, in.text[in.at:end]...)
+	small, long := 0, false
+	var last, beforeLast byte
 	for i, b := range s.buf[from:] {
-		lower := b | 0x20
-		capitals += int(^b >> 5 & 1)
-		s.buf[from+i] = lower
-		if lower != last {
-			last, run = lower, 0
+		small += int(b >> 5 & 1)
+		b |= 0x20
+		s.buf[from+i] = b
+		if b == last && b == beforeLast {
+			long = true
 		}
-		run++
-		longest = max(longest, run)
+		last, beforeLast = b, last
 	}
-	long := longest >= 3
 	length := end - in.at
 	in.last = rune(in.text[end-1])
 	in.at, in.point = end, in.point+length
+	if !long && small > 0 && length > 1 && before != '@' && before != '#' {
+		// What most words are: nothing but letters.
+		s.joinSingles()
+		s.words, s.singles = s.words+1, 0
+		s.tokens = append(s.tokens, Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(from + length),
+			foldAt: int32(from), foldEnd: int32(from + length)})
+		return
+	}
 
 	t := Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(len(s.buf)), foldAt: int32(from), foldEnd: int32(len(s.buf))}
-	if capitals == length && length >= 2 {
+	if small == 0 && length >= 2 {
 		t.Flags |= Caps
 	}
 	if long {
