@@ -10,12 +10,16 @@
 //
 // Badger writes through memory maps of sparse files, and a full disk would end the whole process with SIGBUS. The store
 // therefore stops writing while the file system has less than [Options.MinFree] left, answers
-// [storage.ErrUnavailable], and goes on by itself when there is room again.
+// [storage.ErrUnavailable], and goes on by itself when there is room again. Badger's tables are merged only while twice
+// their size is free beside that. What remains: another program that takes the last byte within the moment that a
+// table is written in (a compaction, or up to three tables in memory) still ends the process. What was acknowledged is in
+// the log then, and there after a restart.
 package badger
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,8 +61,9 @@ type Options struct {
 	// CacheSize is how many accounts, and how many keys, are kept ready in memory. Default 10,000.
 	CacheSize int
 	// MinFree is how many bytes of the file system are left free: with less, nothing is written. Default: eight times
-	// MemTableSize. With less than that a compaction that is under way may still hit the end of the disk, which ends the
-	// process.
+	// MemTableSize. A write that was let through, and the tables in memory that are on their way to the disk, need six times
+	// MemTableSize in the worst case. The database is compacted only while twice its size is free beside MinFree; without
+	// that, writes are refused when 32 tables of MemTableSize have gathered.
 	MinFree int64
 }
 
@@ -84,9 +89,11 @@ type Store struct {
 	// appending is held while a feedback record is counted and kept.
 	appending sync.Mutex
 
-	counters counters
-	syncer   syncer
-	garbage  sync.WaitGroup
+	counters  counters
+	syncer    syncer
+	compactor compactor
+	// background are the goroutines that tidy up.
+	background sync.WaitGroup
 }
 
 // Open opens the database in o.Dir, or makes it. Errors wrap [ErrLocked], [ErrSchema], [ErrUnfinished] and
@@ -140,12 +147,15 @@ func open(dir string, o Options) (*Store, error) {
 	s.keys = otter.Must(&otter.Options[quota.Hash, *quota.Key]{MaximumSize: o.CacheSize})
 	s.syncer.start(s.sync, s.logger)
 	s.counters.start(s)
-	s.garbage.Go(s.collectGarbage)
+	s.compactor.table = o.MemTableSize
+	s.background.Go(s.compact)
+	s.background.Go(s.collectGarbage)
 	return s, nil
 }
 
 // openDB opens the database with the profile for little memory. Conflicts need not be detected: accounts, keys and
-// feedback are changed under locks, and counters are written by one writer.
+// feedback are changed under locks, and counters are written by one writer. Nothing is compacted but by [Store.compact],
+// which also holds writes, so that Badger never stalls them: a stall would last until there is room for a compaction.
 func openDB(dir string, o Options) (db *badger.DB, err error) {
 	opt := badger.DefaultOptions(dir).
 		WithLogger(logger{o.Logger.WithOptions(zap.AddCallerSkip(1)).Sugar()}).
@@ -155,12 +165,12 @@ func openDB(dir string, o Options) (db *badger.DB, err error) {
 		WithMemTableSize(o.MemTableSize).
 		WithNumMemtables(2).
 		WithNumLevelZeroTables(2).
-		WithNumLevelZeroTablesStall(4).
-		WithNumCompactors(2).
+		WithNumLevelZeroTablesStall(math.MaxInt).
+		WithNumCompactors(0).
 		WithValueLogFileSize(16 << 20).
 		WithBlockCacheSize(o.BlockCacheSize).
 		WithCompression(options.Snappy).
-		WithCompactL0OnClose(true)
+		WithCompactL0OnClose(false)
 	defer func() {
 		// Badger asserts some of what it reads.
 		if p := recover(); p != nil {
@@ -187,7 +197,7 @@ func locked(err error) bool {
 const advice = "if it is damaged, move the directory away and run: caddy moderation restore FILE"
 
 // Close commits and syncs what is left, and releases the directory. Calls that wait for a commit are answered first. It may
-// be called more than once.
+// be called more than once. A compaction that is under way is finished first.
 //
 // On a full disk the database itself is left open, because closing it would need room: everything that was acknowledged
 // is in its log, but the directory stays locked until the process ends.
@@ -205,7 +215,7 @@ func (s *Store) shut() error {
 	s.life.Unlock()
 
 	syncErr := s.syncer.stop()
-	s.garbage.Wait()
+	s.background.Wait()
 	s.accounts.StopAllGoroutines()
 	s.keys.StopAllGoroutines()
 	if err := s.space.check(); err != nil {
@@ -270,13 +280,13 @@ func (s *Store) view(read func(*badger.Txn) error) error {
 
 // change writes, and returns the sync that will make it survive power loss.
 func (s *Store) change(write func(*badger.Txn) error) (*round, error) {
+	if err := s.room(); err != nil {
+		return nil, err
+	}
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	if err := s.space.check(); err != nil {
-		return nil, err
-	}
 	if err := sorted(s.db.Update(write)); err != nil {
 		return nil, err
 	}

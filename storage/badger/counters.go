@@ -480,7 +480,7 @@ func (c *counters) report(err error) {
 
 // writeEntries writes records in as few transactions as they fit in.
 func (s *Store) writeEntries(entries []*badger.Entry) error {
-	if err := s.space.check(); err != nil {
+	if err := s.room(); err != nil {
 		return err
 	}
 	txn := s.db.NewTransaction(true)

@@ -25,11 +25,11 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// smallDisk returns a directory on a file system of its own.
-func smallDisk(t *testing.T) string {
+// smallDisk returns a directory on a file system of its own with so many MiB.
+func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", size)); err != nil {
 		t.Skipf("a small file system cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
@@ -40,18 +40,28 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fill writes a file until the disk is full, and returns its name.
-func fill(t *testing.T, dir string) string {
+// leave is what a disk keeps free of the MinFree of smallOptions when it fills up: too little for the store to go on, and enough for the
+// tables in memory that are on their way to the disk.
+const leave = 36 << 20
+
+// fill writes a file until so many bytes of the disk are left, and returns its name.
+func fill(t *testing.T, dir string, left int) string {
 	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "filler"))
+	f, err := os.OpenFile(filepath.Join(dir, "filler"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	for {
-		if _, err := f.Write(make([]byte, 1<<20)); errors.Is(err, unix.ENOSPC) {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(dir, &fs); err != nil {
+			t.Fatal(err)
+		}
+		over := int(fs.Bavail)*int(fs.Bsize) - left
+		if over <= 0 {
 			return f.Name()
-		} else if err != nil {
+		}
+		if _, err := f.Write(make([]byte, min(over, 1<<20))); err != nil && !errors.Is(err, unix.ENOSPC) {
 			t.Fatal(err)
 		}
 	}
@@ -62,11 +72,12 @@ func smallOptions(dir string) badger.Options {
 }
 
 // TestFullDiskIsSurvived fills the disk under load. The process must not die of it (a fault in a memory map cannot be
-// recovered from), nobody may hang, nothing acknowledged may be lost, and room must be enough to go on.
+// recovered from), nobody may hang, nothing acknowledged may be lost, and room must be enough to go on. The last byte goes when
+// the store has stopped to write: what it is writing needs the room that it keeps free.
 func TestFullDiskIsSurvived(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	disk := smallDisk(t)
+	disk := smallDisk(t, 80)
 	s, err := badger.Open(smallOptions(disk))
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +122,9 @@ func TestFullDiskIsSurvived(t *testing.T) {
 	}
 	for range 2 {
 		wait("acknowledged", &acknowledged)
-		filler := fill(t, disk)
+		filler := fill(t, disk, leave)
+		wait("refused", &refused)
+		fill(t, disk, 0)
 		wait("refused", &refused)
 		err := s.CreateAccount(ctx, quota.Account{ID: "a"})
 		if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), disk) {
@@ -152,8 +165,20 @@ func TestFullDiskIsSurvived(t *testing.T) {
 // TestOwnRecordsStopBeforeTheDiskIsFull fills the disk with the store's own records.
 func TestOwnRecordsStopBeforeTheDiskIsFull(t *testing.T) {
 	t.Parallel()
+	for what, size := range map[string]int{
+		"before anything is compacted": 64,
+		"while tables are compacted":   320,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			fillWithRecords(t, size, size > 64)
+		})
+	}
+}
+
+func fillWithRecords(t *testing.T, size int, compacts bool) {
 	ctx := context.Background()
-	disk := smallDisk(t)
+	disk := smallDisk(t, size)
 	s, err := badger.Open(smallOptions(disk))
 	if err != nil {
 		t.Fatal(err)
@@ -191,14 +216,20 @@ func TestOwnRecordsStopBeforeTheDiskIsFull(t *testing.T) {
 	if stored != kept.Load() || stored < 100 {
 		t.Errorf("%d records are stored, %d were acknowledged", stored, kept.Load())
 	}
-	// Compaction may have made room meanwhile.
-	fill(t, disk)
-	// Closing now needs room that is not there: the directory stays locked, and its logs hold everything.
-	if err := s.Close(); !errors.Is(err, storage.ErrUnavailable) {
-		t.Fatalf("Close on a full disk: %v", err)
-	}
-	if _, err := badger.Open(smallOptions(disk)); !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("Open on a full disk: %v", err)
+	if compacts {
+		// A compaction that is under way is finished; whether there is room to close then is not promised.
+		if err := s.Close(); err != nil && !errors.Is(err, storage.ErrUnavailable) {
+			t.Fatal(err)
+		}
+	} else {
+		fill(t, disk, leave)
+		// Closing now needs room that is not there: the directory stays locked, and its logs hold everything.
+		if err := s.Close(); !errors.Is(err, storage.ErrUnavailable) {
+			t.Fatalf("Close on a full disk: %v", err)
+		}
+		if _, err := badger.Open(smallOptions(disk)); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("Open on a full disk: %v", err)
+		}
 	}
 	moved := t.TempDir()
 	if err := os.CopyFS(moved, os.DirFS(filepath.Join(disk, "db"))); err != nil {

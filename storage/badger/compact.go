@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package badger
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+// A compaction writes merged tables through memory maps of sparse files, so that it must never meet the end of the disk, and
+// Badger's own compactors do not ask. They are off; the store compacts when a compaction surely fits.
+const (
+	// compactInterval is how often the store looks whether there is something to compact.
+	compactInterval = 100 * time.Millisecond
+	// compactRetry is how long the store waits after a compaction failed.
+	compactRetry = 10 * time.Second
+	// fewTables in level 0, each as large as a table in memory, are worth a compaction of a small database. A compaction
+	// rewrites a large one, which waits until level 0 is a tenth of it or has manyTables.
+	fewTables, manyTables = 4, 24
+	// mostTables in level 0, each of which a read has to ask, and writes are held.
+	mostTables = 32
+	// holdLimit is how long a write waits for a compaction that makes room before it is refused.
+	holdLimit = 5 * time.Second
+)
+
+// hold says what becomes of writes.
+type hold = int32
+
+const (
+	holdNone   hold = iota
+	holdWait        // a compaction is under way and will let them go on
+	holdRefuse      // no compaction is possible
+)
+
+// compactor merges tables in the background. Only its loop uses the fields that are not atomic.
+type compactor struct {
+	hold  atomic.Int32
+	table int64 // size of a table in memory
+
+	running chan error // nil while nothing is compacted
+	spare   int64      // bytes on the disk that are for writes during the compaction that is under way
+	first   int64      // the log that was the newest when it began
+	retry   time.Time
+	stuck   bool // for lack of room, or after a failure
+}
+
+// room returns an error that wraps storage.ErrUnavailable when nothing may be written now.
+func (s *Store) room() error {
+	if s.compactor.hold.Load() != holdNone {
+		if err := s.awaitCompaction(); err != nil {
+			return err
+		}
+	}
+	return s.space.check()
+}
+
+// awaitCompaction waits until writes are not held any more. The last commits of a store that closes pass: they are few.
+func (s *Store) awaitCompaction() error {
+	limit := time.NewTimer(holdLimit)
+	defer limit.Stop()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.closing:
+			return nil
+		default:
+		}
+		switch s.compactor.hold.Load() {
+		case holdNone:
+			return nil
+		case holdRefuse:
+			return fmt.Errorf("%w: the disk is too full, or broken, to compact the database in %s; the log has the details",
+				storage.ErrUnavailable, s.dir)
+		}
+		select {
+		case <-ticker.C:
+		case <-s.closing:
+			return nil
+		case <-limit.C:
+			return fmt.Errorf("%w: the database in %s is being compacted", storage.ErrUnavailable, s.dir)
+		}
+	}
+}
+
+// compact runs compactions until the store closes. One that is under way then is finished, because it cannot be called off.
+func (s *Store) compact() {
+	c := &s.compactor
+	ticker := time.NewTicker(compactInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.closing:
+			if c.running != nil {
+				<-c.running
+			}
+			return
+		case err := <-c.running:
+			c.running = nil
+			if err != nil {
+				s.compactionStuck("the database cannot be compacted; it is tried again", zap.Error(err))
+				c.retry = time.Now().Add(compactRetry)
+			} else {
+				c.stuck = false
+			}
+		case <-ticker.C:
+		}
+		c.hold.Store(s.supervise())
+	}
+}
+
+// supervise begins a compaction if one is due and fits, and returns what becomes of writes.
+func (s *Store) supervise() hold {
+	c := &s.compactor
+	tables, size := 0, int64(0)
+	for _, level := range s.db.Levels() {
+		if level.Level == 0 {
+			tables = level.NumTables
+		}
+		size += level.Size
+	}
+	if c.running == nil && int64(tables) >= min(max(size/10/c.table, fewTables), manyTables) && s.fits(size) {
+		c.running, c.first = make(chan error, 1), s.newestLog()
+		go func(ended chan<- error) { ended <- s.db.Flatten(1) }(c.running)
+	}
+	if c.running == nil {
+		if tables >= mostTables && c.stuck {
+			return holdRefuse
+		}
+		return holdNone
+	}
+	// Badger goes on until one level is left, with what is written meanwhile too. That takes room as such, and twice more to
+	// be compacted; a table on the disk is a little larger than in memory. Three tables in memory have logs.
+	grown := s.newestLog() - c.first
+	if tables >= mostTables || (4*grown+3)*c.table > c.spare {
+		return holdWait
+	}
+	return holdNone
+}
+
+// fits reports whether a compaction of tables of so many bytes fits on the disk beside what is kept free and some writes.
+// It writes as much as it reads before it removes anything; and what it moves by two levels, it writes twice, while
+// somebody who reads for long keeps what was replaced.
+func (s *Store) fits(size int64) bool {
+	c := &s.compactor
+	if time.Now().Before(c.retry) {
+		return false
+	}
+	free, known := freeSpace(s.dir)
+	if !known {
+		c.spare = 1 << 62
+		return true
+	}
+	need := 2*size + int64(s.space.least)
+	c.spare = int64(free) - need
+	if c.spare < 4*c.table {
+		s.compactionStuck("the disk has too little room to compact the database; reads become slower, and writes are refused in the end",
+			zap.Uint64("free_bytes", free), zap.Int64("needed_bytes", need+4*c.table))
+		return false
+	}
+	return true
+}
+
+// newestLog returns the number of the newest log of a table in memory. The numbers ascend, by one for each table.
+func (s *Store) newestLog() (newest int64) {
+	logs, err := filepath.Glob(filepath.Join(s.dir, "*.mem"))
+	if err != nil {
+		return 0
+	}
+	for _, path := range logs {
+		if n, err := strconv.ParseInt(strings.TrimSuffix(filepath.Base(path), ".mem"), 10, 64); err == nil {
+			newest = max(newest, n)
+		}
+	}
+	return newest
+}
+
+// compactionStuck logs why nothing is compacted, once until a compaction succeeds.
+func (s *Store) compactionStuck(message string, fields ...zap.Field) {
+	if !s.compactor.stuck {
+		s.logger.Warn(message, append(fields, zap.String("dir", s.dir))...)
+	}
+	s.compactor.stuck = true
+}
