@@ -124,10 +124,8 @@ func (p *parser) request() (request textRequest, mistakes []problem.FieldError, 
 
 // end checks that nothing follows the object.
 func (p *parser) end() error {
-	if _, err := p.decoder.ReadToken(); err == nil {
+	if _, err := p.decoder.ReadToken(); err != io.EOF {
 		return errTrailing
-	} else if err != io.EOF {
-		return err
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -102,6 +103,9 @@ func (a *App) openStore() (storage.Store, error) {
 		for attempt := 1; ; attempt++ {
 			store, err := a.storage.Open(a.ctx, logger)
 			if err == nil {
+				// Decoding the model and reading what the last process left in its logs makes garbage that is far more than
+				// what a server needs afterwards; an idle one would keep it for long.
+				go debug.FreeOSMemory()
 				return sharedStore{store}, nil
 			}
 			if !errors.Is(err, ErrLocked) || attempt == lockAttempts {
