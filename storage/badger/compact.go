@@ -28,7 +28,7 @@ const (
 	fewTables, manyTables = 4, 24
 	// mostTables in level 0, each of which a read has to ask, and writes are held.
 	mostTables = 32
-	// holdLimit is how long a write waits for a compaction that makes room before it is refused.
+	// holdLimit is how long writes wait for a compaction that lets them go on before they are refused.
 	holdLimit = 5 * time.Second
 )
 
@@ -38,7 +38,7 @@ type hold = int32
 const (
 	holdNone   hold = iota
 	holdWait        // a compaction is under way and will let them go on
-	holdRefuse      // no compaction is possible
+	holdRefuse      // no compaction is possible, or it takes too long
 )
 
 // compactor merges tables in the background. Only its loop uses the fields that are not atomic.
@@ -49,6 +49,7 @@ type compactor struct {
 	running chan error // nil while nothing is compacted
 	spare   int64      // bytes on the disk that are for writes during the compaction that is under way
 	first   int64      // the log that was the newest when it began
+	held    time.Time  // since when writes wait
 	retry   time.Time
 	stuck   bool // for lack of room, or after a failure
 }
@@ -63,10 +64,8 @@ func (s *Store) room() error {
 	return s.space.check()
 }
 
-// awaitCompaction waits until writes are not held any more. The last commits of a store that closes pass: they are few.
+// awaitCompaction waits until writes go on or are refused. The last commits of a store that closes pass: they are few.
 func (s *Store) awaitCompaction() error {
-	limit := time.NewTimer(holdLimit)
-	defer limit.Stop()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -79,15 +78,11 @@ func (s *Store) awaitCompaction() error {
 		case holdNone:
 			return nil
 		case holdRefuse:
-			return fmt.Errorf("%w: the disk is too full, or broken, to compact the database in %s; the log has the details",
-				storage.ErrUnavailable, s.dir)
+			return fmt.Errorf("%w: the database in %s must be compacted first; the log says what hinders it", storage.ErrUnavailable, s.dir)
 		}
 		select {
 		case <-ticker.C:
 		case <-s.closing:
-			return nil
-		case <-limit.C:
-			return fmt.Errorf("%w: the database in %s is being compacted", storage.ErrUnavailable, s.dir)
 		}
 	}
 }
@@ -111,10 +106,23 @@ func (s *Store) compact() {
 				c.retry = time.Now().Add(compactRetry)
 			} else {
 				c.stuck = false
+				s.logger.Debug("the database is compacted")
 			}
 		case <-ticker.C:
 		}
-		c.hold.Store(s.supervise())
+		now := s.supervise()
+		switch {
+		case now != holdWait:
+			c.held = time.Time{}
+		case c.held.IsZero():
+			c.held = time.Now()
+		case time.Since(c.held) > holdLimit:
+			now = holdRefuse
+		}
+		if now == holdRefuse && c.hold.Load() != holdRefuse {
+			s.logger.Warn("writes are refused until the database is compacted", zap.Bool("under_way", c.running != nil), zap.String("dir", s.dir))
+		}
+		c.hold.Store(now)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sys/unix"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
@@ -179,7 +181,10 @@ func TestOwnRecordsStopBeforeTheDiskIsFull(t *testing.T) {
 func fillWithRecords(t *testing.T, size int, compacts bool) {
 	ctx := context.Background()
 	disk := smallDisk(t, size)
-	s, err := badger.Open(smallOptions(disk))
+	core, logs := observer.New(zap.WarnLevel)
+	o := smallOptions(disk)
+	o.Logger = zap.New(core)
+	s, err := badger.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,6 +222,10 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 		t.Errorf("%d records are stored, %d were acknowledged", stored, kept.Load())
 	}
 	if compacts {
+		// In the end nothing fits any more, which operators must hear of before writes are refused for it.
+		if logs.FilterMessageSnippet("too little room to compact").Len() == 0 {
+			t.Error("the log does not say that there is too little room to compact")
+		}
 		// A compaction that is under way is finished; whether there is room to close then is not promised.
 		if err := s.Close(); err != nil && !errors.Is(err, storage.ErrUnavailable) {
 			t.Fatal(err)
