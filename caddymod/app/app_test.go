@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,18 +22,29 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// provisioned returns an app that is configured as JSON says and not started; what it shows goes to notice.
-func provisioned(t *testing.T, config string, notice io.Writer) *App {
+// provisioning is held while Caddy makes a context: it then writes a variable of its own that all contexts share.
+var provisioning sync.Mutex
+
+// newContext returns the context of an empty configuration.
+func newContext(t *testing.T) caddy.Context {
 	t.Helper()
+	provisioning.Lock()
+	defer provisioning.Unlock()
 	ctx, err := caddy.ProvisionContext(new(caddy.Config))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ctx
+}
+
+// provisioned returns an app that is configured as JSON says and not started; what it shows goes to notice.
+func provisioned(t *testing.T, config string, notice io.Writer) *App {
+	t.Helper()
 	a := &App{notice: notice}
 	if err := json.Unmarshal([]byte(config), a); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Provision(ctx); err != nil {
+	if err := a.Provision(newContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Validate(); err != nil {
@@ -252,11 +264,7 @@ func TestCleanupTakesNothingFromOthers(t *testing.T) {
 		}
 		broken := new(App)
 		broken.Thresholds = map[string]float64{"hate": 2}
-		ctx, err := caddy.ProvisionContext(new(caddy.Config))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := broken.Provision(ctx); err == nil {
+		if err := broken.Provision(newContext(t)); err == nil {
 			t.Error("a threshold of 2 was accepted")
 		}
 		if err := broken.Cleanup(); err != nil {
