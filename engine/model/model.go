@@ -5,9 +5,9 @@
 // who-does-what-to-whom frames, with a head for each of the five categories and of the eight Perspective attributes.
 //
 // A text is tokenised ([text.Scratch]), its features are hashed ([Features]), the int8 weights of the features that the
-// training met are added up for every token, and overlapping windows of tokens are judged by prefix sums. The best
-// window decides. Everything up to the final sigmoid is integer arithmetic, so a text gets the same probabilities on
-// every machine.
+// training met are added up for every token, and overlapping windows of tokens are judged by prefix sums. The worst
+// windows, a large and a small one, decide. The sums are integer arithmetic, so a text gets the same probabilities on every
+// machine, but for the last digits of the floating-point steps behind them.
 package model
 
 import (

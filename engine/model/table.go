@@ -9,8 +9,9 @@ import "math/bits"
 const slots = 4
 
 // table maps feature hashes to rows of int8 weights. The low bits of a hash choose the bucket, the high 16 bits are
-// the tag that tells the rows of a bucket apart. A feature that was never learned meets another's tag about once in
-// 30,000 times, so unknown text adds nothing, and nobody can search for junk that collides with benign evidence.
+// the tag that tells the rows of a bucket apart, 15 bits of it by chance. A feature that was never learned meets the tag of
+// one of a full bucket's four rows about once in 8,000 times, so unknown text adds next to nothing. The hash is public: who
+// searches for them finds words that collide.
 //
 // A weight is kept as an unsigned byte, 128 being zero, so that eight of them can be added in one machine word.
 type table struct {
@@ -63,8 +64,8 @@ func (t *table) setRow(slot int, weights [lanes]int8) {
 	}
 }
 
-// lookup appends the indexes in rows of those hashes that are known, in their order, and for each end of ends, an index
-// in hashes, puts the matching index in the result in its place. It uses hashes as scratch.
+// lookup returns the indexes in rows of those hashes that are known, in their order, in the memory of found, and for each
+// end of ends, an index in hashes, puts the matching index in the result in its place. It uses hashes as scratch.
 //
 // It does not branch on whether a hash is known, which nobody could predict: the processor then has many rows on their
 // way from memory at once, and that is what takes the time.
