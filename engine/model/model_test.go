@@ -62,6 +62,35 @@ func load(t *testing.T, file []byte) *model.Model {
 	return m
 }
 
+// The word list is there for speed alone: words in it, beyond what fits of it, too long for it and met again after it must
+// score as they do without it.
+func TestWordListChangesNoProbability(t *testing.T) {
+	t.Parallel()
+	rows := slices.Concat(rowsOf("badword", 100), rowsOf("some", -30), rowsOf("extraordinarilylong", 50))
+	clusters := map[uint64]uint16{model.WordHash([]byte("some")): 3, model.WordHash([]byte("here")): 4}
+	with := func(words ...string) *model.Model {
+		var b bytes.Buffer
+		if err := model.Write(&b, header(), model.Weights{Rows: rows, Clusters: clusters, Words: words}); err != nil {
+			t.Fatal(err)
+		}
+		return load(t, b.Bytes())
+	}
+	without := with()
+	for _, words := range [][]string{
+		{"badword"},
+		{"badword", "some", "here", "you", "not"},
+		{"badword", "badword", "", "extraordinarilylong"},
+	} {
+		m := with(words...)
+		for _, content := range []string{"badword", "some badword here", "You are not a BADWORD, some are here.", "extraordinarilylong b4dword",
+			"badwords here and some", strings.Repeat("some other words, badword. ", 300)} {
+			if got, want := m.Probabilities(content), without.Probabilities(content); got != want {
+				t.Errorf("with the words %q, %.40q scores %v, without them %v", words, content, got, want)
+			}
+		}
+	}
+}
+
 func TestWeightsSurviveTheFile(t *testing.T) {
 	t.Parallel()
 	m := load(t, write(t, header(), rowsOf("badword", 100)))
