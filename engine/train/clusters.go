@@ -16,7 +16,7 @@ import (
 const (
 	clusterCount   = 500
 	clusterMinimum = 12 // times that a word must be met
-	dimensions     = 24
+	dimensions     = 32
 	reachOfWords   = 4
 	negatives      = 4
 )

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
 // Weights of the rows that were labelled for this project, against scraped rows of at most 1.
@@ -35,10 +37,10 @@ type row struct {
 	Hit    *bool  `json:"hit"`
 }
 
-// Read reads every file that training uses: corpus holds the project's own JSON Lines; data, which may be nil, holds
-// the folders annotated and moderation. Files that are not there are left out.
+// Read reads every file that training uses: corpus holds the project's own JSON Lines and annotations.tsv; data, which
+// may be nil, holds the folder moderation with the scraped texts. Files that are not there are left out.
 func Read(corpus, data fs.FS) ([]Example, error) {
-	var all []Example
+	var all, scraped []Example
 	names, err := fs.Glob(corpus, "*.jsonl")
 	if err != nil {
 		return nil, err
@@ -59,16 +61,8 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 	if data == nil {
 		return all, nil
 	}
-	err = lines(data, "annotated/annotated.jsonl", func(r row) {
-		e := Example{Text: r.Text, Source: "annotated", Written: true}
-		weight := float32(weightAnnotated)
-		if r.Sure != nil && !*r.Sure {
-			weight = weightUnsure
-		}
-		written(r.Labels, weight, &e)
-		all = append(all, e)
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	read, err := readAnnotations(corpus)
+	if err != nil {
 		return nil, err
 	}
 	words, err := readLexicons(data)
@@ -76,19 +70,92 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 		return nil, err
 	}
 	for _, s := range sources {
-		rows, err := s.read(data)
+		rows, err := s.read(data, read)
 		if err != nil {
 			return nil, err
 		}
 		for i := range rows {
 			words.weaklyLabel(&rows[i])
 		}
-		all = append(all, rows...)
+		scraped = append(scraped, rows...)
+	}
+	// The rows that were read for this project come first: they are not overruled.
+	for _, e := range scraped {
+		if e.Written {
+			all = append(all, e)
+		}
+	}
+	for _, e := range scraped {
+		if !e.Written {
+			all = append(all, e)
+		}
 	}
 	return append(all, words.examples()...), nil
 }
 
-func (s source) read(data fs.FS) ([]Example, error) {
+// annotation is what a reader of a scraped text said of it.
+type annotation struct {
+	labels native
+	sure   bool
+}
+
+// annotationLetters are how the file of annotations writes the categories.
+var annotationLetters = map[rune]string{'h': "hate", 'r': "harassment", 's': "self-harm", 'x': "sexual", 'v': "violence"}
+
+// readAnnotations reads what was read for this project: lines of a text's [Key] and the letters of the categories that
+// apply, - for none, with a question mark behind them where two careful readers might differ.
+func readAnnotations(corpus fs.FS) (map[string]annotation, error) {
+	const name = "annotations.tsv"
+	file, err := fs.ReadFile(corpus, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]annotation{}
+	n := 0
+	for line := range strings.Lines(string(file)) {
+		n++
+		key, letters, ok := strings.Cut(strings.TrimSpace(line), "\t")
+		a := annotation{labels: native{}}
+		letters, unsure := strings.CutSuffix(letters, "?")
+		a.sure = !unsure
+		for _, c := range letters {
+			category, known := annotationLetters[c]
+			if !known && letters != "-" {
+				ok = false
+			}
+			if known {
+				a.labels[category] = 1
+			}
+		}
+		if !ok || letters == "" {
+			return nil, fmt.Errorf("%s, line %d: want a key, a tab and letters of hrsxv or -", name, n)
+		}
+		out[key] = a
+	}
+	return out, nil
+}
+
+// annotate gives an example the labels of a reader. What its source says of the attributes stays.
+func (a annotation) annotate(e *Example) {
+	weight := float32(weightAnnotated)
+	if !a.sure {
+		weight = weightUnsure
+	}
+	crowd := e.Labels
+	written(a.labels, weight, e)
+	for h := categories; h < model.Heads; h++ {
+		if crowd[h].Weight > 0 {
+			e.Labels[h] = crowd[h]
+		}
+	}
+	e.Source, e.Written = "annotated", true
+}
+
+// read reads the rows of a source, spread evenly where there is a limit, and all of those that were read for this project.
+func (s source) read(data fs.FS, annotations map[string]annotation) ([]Example, error) {
 	var rows []row
 	err := lines(data, "moderation/"+s.name+".jsonl.gz", func(r row) { rows = append(rows, r) })
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,10 +169,21 @@ func (s source) read(data fs.FS) ([]Example, error) {
 		step = float64(len(rows)) / float64(s.limit)
 	}
 	var out []Example
-	for at := 0.0; int(math.Floor(at)) < len(rows); at += step {
-		r := rows[int(math.Floor(at))]
+	at := 0.0
+	for i, r := range rows {
+		a, known := annotations[Key(r.Text)]
+		chosen := i == int(math.Floor(at))
+		if chosen {
+			at += step
+		}
+		if !chosen && !known {
+			continue
+		}
 		e := Example{Text: r.Text, Source: s.name}
 		s.label(r.Labels, &e)
+		if known {
+			a.annotate(&e)
+		}
 		if e.Labels != (Example{}).Labels {
 			out = append(out, e)
 		}

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kernel holds the two loops that take the time in reading and in learning to read.
+//
+// Each element of a result is built by multiplications and additions in one order, each rounded to float32 by itself,
+// whatever the processor: the assembly and the plain Go give the same bits.
+package kernel
+
+// Block is what the length of dst in [MulAdd] and of d in [Outer] must be a multiple of.
+const Block = 32
+
+// MulAdd adds the product of a row of numbers and a matrix to dst: dst[c] += x[j] * w[j*len(dst)+c] for all j, in their
+// order. The length of w must be len(x)*len(dst).
+func MulAdd(dst, x, w []float32) {
+	check(len(dst), len(x), len(w))
+	if len(x) == 0 {
+		return
+	}
+	for c := 0; c < len(dst); c += Block {
+		mulAdd(dst[c:c+Block], x, w[c:], len(dst))
+	}
+}
+
+// Outer adds the product of a column x and a row d to a matrix: w[j*len(d)+c] += x[j] * d[c]. The length of w must be
+// len(x)*len(d).
+func Outer(w, x, d []float32) {
+	check(len(d), len(x), len(w))
+	if len(x) == 0 {
+		return
+	}
+	for c := 0; c < len(d); c += Block {
+		outer(w[c:], x, d[c:c+Block], len(d))
+	}
+}
+
+func check(columns, rows, cells int) {
+	if columns%Block != 0 || rows*columns != cells {
+		panic("kernel: the sizes do not fit")
+	}
+}
+
+func mulAddGo(dst, x, w []float32, stride int) {
+	dst = dst[:Block]
+	for j, v := range x {
+		row := w[j*stride : j*stride+Block]
+		for c := range dst {
+			dst[c] += float32(v * row[c]) // the conversion forbids a fused multiply-add
+		}
+	}
+}
+
+func outerGo(w, x, d []float32, stride int) {
+	d = d[:Block]
+	for j, v := range x {
+		row := w[j*stride : j*stride+Block]
+		for c := range d {
+			row[c] += float32(v * d[c])
+		}
+	}
+}

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+var hasAVX2 = cpu.X86.HasAVX2
+
+//go:noescape
+func mulAddAVX2(dst, x, w *float32, n, stride int)
+
+//go:noescape
+func outerAVX2(w, x, d *float32, n, stride int)
+
+func mulAdd(dst, x, w []float32, stride int) {
+	if !hasAVX2 {
+		mulAddGo(dst, x, w, stride)
+		return
+	}
+	_ = w[(len(x)-1)*stride+Block-1]
+	mulAddAVX2(&dst[0], &x[0], &w[0], len(x), 4*stride)
+}
+
+func outer(w, x, d []float32, stride int) {
+	if !hasAVX2 {
+		outerGo(w, x, d, stride)
+		return
+	}
+	_ = w[(len(x)-1)*stride+Block-1]
+	outerAVX2(&w[0], &x[0], &d[0], len(x), 4*stride)
+}

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "textflag.h"
+
+// func mulAddAVX2(dst, x, w *float32, n, stride int)
+TEXT ·mulAddAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ w+16(FP), BX
+	MOVQ n+24(FP), CX
+	MOVQ stride+32(FP), DX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+mulAddLoop:
+	VBROADCASTSS (SI), Y4
+	VMULPS (BX), Y4, Y5
+	VMULPS 32(BX), Y4, Y6
+	VMULPS 64(BX), Y4, Y7
+	VMULPS 96(BX), Y4, Y8
+	VADDPS Y5, Y0, Y0
+	VADDPS Y6, Y1, Y1
+	VADDPS Y7, Y2, Y2
+	VADDPS Y8, Y3, Y3
+	ADDQ $4, SI
+	ADDQ DX, BX
+	DECQ CX
+	JNZ mulAddLoop
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// func outerAVX2(w, x, d *float32, n, stride int)
+TEXT ·outerAVX2(SB), NOSPLIT, $0-40
+	MOVQ w+0(FP), BX
+	MOVQ x+8(FP), SI
+	MOVQ d+16(FP), DI
+	MOVQ n+24(FP), CX
+	MOVQ stride+32(FP), DX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+outerLoop:
+	VBROADCASTSS (SI), Y4
+	VMULPS Y0, Y4, Y5
+	VMULPS Y1, Y4, Y6
+	VMULPS Y2, Y4, Y7
+	VMULPS Y3, Y4, Y8
+	VADDPS (BX), Y5, Y5
+	VADDPS 32(BX), Y6, Y6
+	VADDPS 64(BX), Y7, Y7
+	VADDPS 96(BX), Y8, Y8
+	VMOVUPS Y5, (BX)
+	VMOVUPS Y6, 32(BX)
+	VMOVUPS Y7, 64(BX)
+	VMOVUPS Y8, 96(BX)
+	ADDQ $4, SI
+	ADDQ DX, BX
+	DECQ CX
+	JNZ outerLoop
+	VZEROUPPER
+	RET

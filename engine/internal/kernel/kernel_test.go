@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func random(r *rand.Rand, n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(r.NormFloat64())
+	}
+	return out
+}
+
+// Hazard: a processor with other instructions gives other probabilities for the same text.
+func TestSameBitsAsPlainGo(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, columns := range []int{32, 64, 96} {
+		for _, rows := range []int{0, 1, 2, 7, 96} {
+			x, w, d := random(r, rows), random(r, rows*columns), random(r, columns)
+			got, want := slices.Clone(d), slices.Clone(d)
+			MulAdd(got, x, w)
+			for c := 0; c < columns && rows > 0; c += Block {
+				mulAddGo(want[c:], x, w[c:], columns)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("MulAdd of %d rows and %d columns differs from plain Go", rows, columns)
+			}
+			got, want = slices.Clone(w), slices.Clone(w)
+			Outer(got, x, d)
+			for c := 0; c < columns && rows > 0; c += Block {
+				outerGo(want[c:], x, d[c:], columns)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("Outer of %d rows and %d columns differs from plain Go", rows, columns)
+			}
+		}
+	}
+}
+
+// Hazard: the loops multiply the wrong cells. Checked by hand: row (1, 2) times the rows of ones and of threes.
+func TestMulAddByHand(t *testing.T) {
+	t.Parallel()
+	w := make([]float32, 2*Block)
+	for c := range Block {
+		w[c], w[Block+c] = 1, 3
+	}
+	dst := make([]float32, Block)
+	dst[5] = 10
+	MulAdd(dst, []float32{1, 2}, w)
+	for c, v := range dst {
+		want := float32(7)
+		if c == 5 {
+			want = 17
+		}
+		if v != want {
+			t.Errorf("column %d is %v, want %v", c, v, want)
+		}
+	}
+}
+
+// Hazard: sizes that do not fit read other memory.
+func TestSizesAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, s := range [][3]int{{31, 1, 31}, {32, 2, 63}, {32, 2, 96}} {
+		t.Run(fmt.Sprint(s), func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			MulAdd(make([]float32, s[0]), make([]float32, s[1]), make([]float32, s[2]))
+		})
+	}
+}
+
+func BenchmarkMulAdd(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	dst, x, w := random(r, 64), random(r, 96), random(r, 64*96)
+	for b.Loop() {
+		MulAdd(dst, x, w)
+	}
+	b.ReportMetric(float64(b.N)*64*96/b.Elapsed().Seconds()/1e9, "GMAC/s")
+}
+
+func BenchmarkOuter(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	d, x, w := random(r, 64), random(r, 96), random(r, 64*96)
+	for b.Loop() {
+		Outer(w, x, d)
+	}
+	b.ReportMetric(float64(b.N)*64*96/b.Elapsed().Seconds()/1e9, "GMAC/s")
+}

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reader is the second stage of the judge: a small gated convolutional network that reads words in their order.
+// The linear model of package model reads every text; the reader reads again what the first is not sure of.
+//
+// Each token becomes a vector: what is known of its word, or of the parts of a word that is not known, and how it is
+// written. Three layers of gated convolutions (Dauphin et al. 2017, with the gate sigmoid replaced by a softsign), each of
+// three taps and wider than the one before, mix a token with those around it, seven to each side in all. A window of
+// tokens is summed up by the largest value of each channel and by [Queries] weighted means; a hidden layer makes logits of it.
+package reader
+
+import (
+	"math"
+	"unicode/utf8"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
+)
+
+// The shape of the network.
+const (
+	// Width is the number of channels: of a word's vector and of each layer.
+	Width = 32
+	// Taps is how many tokens a convolution looks at.
+	Taps = 3
+	// Layers is the number of convolutions.
+	Layers = 3
+	// Queries is the number of weighted means that sum up a window.
+	Queries = 2
+	// Pooled is the number of values that sum up a window.
+	Pooled = (1 + Queries) * Width
+	// Hidden is the width of the hidden layer.
+	Hidden = 64
+	// Outputs is the number of logits, padded to what package kernel takes; the first Heads are used.
+	Outputs = 32
+	// Marks is the number of things that are said of how a token is written.
+	Marks = 12
+	// Parts is the number of rows for parts of words, a power of two.
+	Parts = 1 << 15
+	// MostTokens is how many tokens a window may have.
+	MostTokens = 64
+)
+
+// Steps are the distances between the taps of each layer.
+var Steps = [Layers]int{1, 2, 4}
+
+// Dense are the weights that every text meets, as slices of one array.
+type Dense struct {
+	All    []float32
+	Kernel [Layers][]float32 // Taps*Width rows of 2*Width: values, then gates
+	Bias   [Layers][]float32
+	Query  []float32 // Queries rows of Width
+	Mark   []float32 // Marks rows of Width
+	Hide   []float32 // Pooled rows of Hidden
+	HideBy []float32
+	Out    []float32 // Hidden rows of Outputs
+	OutBy  []float32
+}
+
+// DenseSize is the number of dense weights.
+const DenseSize = Layers*(Taps*Width*2*Width+2*Width) + Queries*Width + Marks*Width + Pooled*Hidden + Hidden + Hidden*Outputs + Outputs
+
+// NewDense lays the weights out in all, which must have DenseSize elements.
+func NewDense(all []float32) *Dense {
+	d := &Dense{All: all}
+	take := func(n int) []float32 {
+		part := all[:n:n]
+		all = all[n:]
+		return part
+	}
+	for l := range Layers {
+		d.Kernel[l], d.Bias[l] = take(Taps*Width*2*Width), take(2*Width)
+	}
+	d.Query, d.Mark = take(Queries*Width), take(Marks*Width)
+	d.Hide, d.HideBy = take(Pooled*Hidden), take(Hidden)
+	d.Out, d.OutBy = take(Hidden*Outputs), take(Outputs)
+	return d
+}
+
+// Gate is the softsign form of the sigmoid: from 0 to 1, a half at 0.
+func Gate(x float32) float32 {
+	if x < 0 {
+		return 0.5 / (1 - x)
+	}
+	return 1 - 0.5/(1+x)
+}
+
+// Convolve runs a layer over n tokens: out is what in is, plus the gated convolution. sums is scratch and keeps the values
+// and gates of each token; row is scratch.
+func (d *Dense) Convolve(layer int, out, sums, in []float32, n int, row *[Taps * Width]float32) {
+	step := Steps[layer]
+	for t := range n {
+		Gather(row, in, t, n, step)
+		sum := sums[t*2*Width : (t+1)*2*Width]
+		copy(sum, d.Bias[layer])
+		kernel.MulAdd(sum, row[:], d.Kernel[layer])
+		from, to := in[t*Width:(t+1)*Width], out[t*Width:(t+1)*Width]
+		for c := range to {
+			to[c] = from[c] + float32(sum[c]*Gate(sum[Width+c]))
+		}
+	}
+}
+
+// Gather puts the taps around token t side by side; there is nothing before the first token and after the last.
+func Gather(row *[Taps * Width]float32, in []float32, t, n, step int) {
+	for tap := range Taps {
+		part := row[tap*Width : (tap+1)*Width]
+		if at := t + (tap-Taps/2)*step; at >= 0 && at < n {
+			copy(part, in[at*Width:(at+1)*Width])
+		} else {
+			clear(part)
+		}
+	}
+}
+
+// Pool sums up the n tokens of a window. best takes the token that each channel's largest value comes from, share the
+// weight of each token in each mean.
+func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Width]int32, share *[Queries][MostTokens]float32) {
+	top := pooled[:Width]
+	copy(top, in[:Width])
+	clear(best[:])
+	for t := 1; t < n; t++ {
+		for c, v := range in[t*Width : (t+1)*Width] {
+			if v > top[c] {
+				top[c], best[c] = v, int32(t)
+			}
+		}
+	}
+	for q := range Queries {
+		query := d.Query[q*Width : (q+1)*Width]
+		weights := share[q][:n]
+		largest := float32(math.Inf(-1))
+		for t := range weights {
+			var dot float32
+			for c, v := range in[t*Width : (t+1)*Width] {
+				dot += float32(v * query[c])
+			}
+			weights[t] = dot
+			largest = max(largest, dot)
+		}
+		var total float32
+		for t, w := range weights {
+			weights[t] = float32(math.Exp(float64(w - largest)))
+			total += weights[t]
+		}
+		mean := pooled[(1+q)*Width : (2+q)*Width]
+		clear(mean)
+		for t := range weights {
+			weights[t] /= total
+			for c, v := range in[t*Width : (t+1)*Width] {
+				mean[c] += float32(weights[t] * v)
+			}
+		}
+	}
+}
+
+// Head turns what sums up a window into logits. hidden keeps the hidden layer.
+func (d *Dense) Head(out *[Outputs]float32, hidden *[Hidden]float32, pooled *[Pooled]float32) {
+	copy(hidden[:], d.HideBy)
+	kernel.MulAdd(hidden[:], pooled[:], d.Hide)
+	for i, v := range hidden {
+		hidden[i] = max(v, 0)
+	}
+	copy(out[:], d.OutBy)
+	kernel.MulAdd(out[:], hidden[:], d.Out)
+}
+
+// marks are the flags of a token that have a vector, in order.
+var marks = [Marks]text.Flags{
+	text.Obfuscated, text.Caps, text.SentenceEnd, text.Quoted, text.Negated, text.Emoji, text.Number, text.Mention,
+	text.Stretched, text.Exclaimed, text.Asked, text.Hashtag,
+}
+
+// AppendMarks appends the numbers of the marks that a token has.
+func AppendMarks(out []uint8, flags text.Flags) []uint8 {
+	for i, m := range marks {
+		if flags&m != 0 {
+			out = append(out, uint8(i))
+		}
+	}
+	return out
+}
+
+// WordHash is the hash by which the reader knows a folded word.
+func WordHash(folded []byte) uint64 { return hash(folded, 0x9E3779B97F4A7C15) }
+
+// AppendParts appends the rows of the parts of a word: its runs of three to five letters, with marks at its ends.
+func AppendParts(out []uint16, folded []byte) []uint16 {
+	var letters [34]rune
+	letters[0] = '<'
+	n := 1
+	for i := 0; i < len(folded) && n < len(letters)-1; n++ {
+		r, size := utf8.DecodeRune(folded[i:])
+		letters[n] = r
+		i += size
+	}
+	letters[n] = '>'
+	n++
+	for i := range n {
+		h := uint64(letters[i])
+		for j := i + 1; j < min(i+5, n); j++ {
+			h = mix(h, uint64(letters[j]))
+			if j-i >= 2 {
+				out = append(out, uint16(h>>40%Parts))
+			}
+		}
+	}
+	return out
+}
+
+func hash(b []byte, seed uint64) uint64 {
+	h := mix(seed, uint64(len(b)))
+	for _, c := range b {
+		h = (h ^ uint64(c)) * 0x100000001b3
+	}
+	return mix(h, seed)
+}
+
+func mix(h, v uint64) uint64 {
+	h = (h ^ v) * 0xff51afd7ed558ccd
+	return h ^ h>>32
+}
