@@ -17,10 +17,12 @@ import (
 	"sort"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/reader"
 )
 
 // magic opens every weights file; its last byte is the version of the layout.
-const magic = "CADDYMOD\x02"
+const magic = "CADDYMOD\x03"
 
 // maxFile and maxBody bound what a weights file may take, so that a wrong file cannot exhaust memory.
 const (
@@ -57,21 +59,40 @@ type Header struct {
 // Calibration is how one head turns the sums of weights into a probability:
 //
 //	logit of a window = Bias + Scale * sum / Norm(features)
-//	whole = sigmoid(Large*l + Small*s + Length*n + Offset)
-//	worst = sigmoid(Sentence*s + SentenceLength*n + SentenceOffset)
 //
-// l is the largest logit of a large window, s that of a small one, and n the natural logarithm of the number of small
-// windows. The probability is whole, or worst when that is larger and the text has about a thousand characters or more.
+// The rest depends on whether the reader read the text again.
 type Calibration struct {
-	Scale          float64 `json:"scale"`
-	Bias           float64 `json:"bias"`
+	Scale float64 `json:"scale"`
+	Bias  float64 `json:"bias"`
+	// Alone is for texts that the linear model is sure of, Read for those that the reader read.
+	Alone Curve `json:"alone"`
+	Read  Curve `json:"read"`
+}
+
+// Curve turns logits into a probability:
+//
+//	whole = sigmoid(Large*l + Reader*r + Small*s + Length*n + Offset)
+//	worst = sigmoid(Sentence*t + SentenceReader*q + SentenceLength*n + SentenceOffset)
+//
+// l and r are the logits that the linear model and the reader give to the large window where Large*l + Reader*r is largest,
+// s is the largest logit of a small window, t and q are the logits of the small window where Large*t + Reader*q is
+// largest, and n is the natural logarithm of the number of small windows. Only windows that the reader read count for r
+// and q; for texts that it did not read they are 0. The probability is whole, or worst when that is larger and the text
+// has about a thousand characters or more.
+type Curve struct {
 	Large          float64 `json:"large"`
+	Reader         float64 `json:"reader"`
 	Small          float64 `json:"small"`
 	Length         float64 `json:"length"`
 	Offset         float64 `json:"offset"`
 	Sentence       float64 `json:"sentence"`
+	SentenceReader float64 `json:"sentence_reader"`
 	SentenceLength float64 `json:"sentence_length"`
 	SentenceOffset float64 `json:"sentence_offset"`
+}
+
+func (c Curve) sum() float64 {
+	return c.Large + c.Reader + c.Small + c.Length + c.Offset + c.Sentence + c.SentenceReader + c.SentenceLength + c.SentenceOffset
 }
 
 // Row is what was learned of one feature.
@@ -91,6 +112,8 @@ type Weights struct {
 	// Words are common words as they are folded, the commonest first. They change no probability: what they weigh is
 	// worked out when the file is loaded, so that judging is faster.
 	Words []string
+	// Reader is the second stage; nil for a model that has none.
+	Reader *reader.Model
 }
 
 // Write writes a weights file. The same header and weights give the same bytes.
@@ -117,7 +140,7 @@ func Write(w io.Writer, header Header, weights Weights) error {
 	file.WriteString(magic)
 	file.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(head))))
 	file.Write(head)
-	file.Write(enc.EncodeAll(slices.Concat(marshalWords(weights.Words), marshalClusters(weights.Clusters), t.marshal()), nil))
+	file.Write(enc.EncodeAll(slices.Concat(marshalWords(weights.Words), marshalReader(weights.Reader), marshalClusters(weights.Clusters), t.marshal()), nil))
 	sum := sha256.Sum256(file.Bytes())
 	file.Write(sum[:])
 	_, err = file.WriteTo(w)
@@ -161,7 +184,7 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: %d buckets", ErrCorrupt, b)
 	}
 	for i, c := range m.header.Calibration {
-		if bad := c.Scale + c.Bias + c.Large + c.Small + c.Length + c.Offset + c.Sentence + c.SentenceLength + c.SentenceOffset; math.IsNaN(bad) || math.IsInf(bad, 0) {
+		if bad := c.Scale + c.Bias + c.Alone.sum() + c.Read.sum(); math.IsNaN(bad) || math.IsInf(bad, 0) {
 			return nil, fmt.Errorf("%w: calibration of %s", ErrCorrupt, HeadNames[i])
 		}
 	}
@@ -177,13 +200,16 @@ func decode(file []byte) (*Model, error) {
 	m.table = newTable(m.header.Buckets)
 	words, body, ok := unmarshalWords(body)
 	if ok {
+		if m.reader, body, err = unmarshalReader(body); err != nil {
+			return nil, fmt.Errorf("%w: its reader: %w", ErrCorrupt, err)
+		}
 		m.clusters, body = unmarshalClusters(body)
 	}
 	if !ok || !m.table.unmarshal(body) {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
 	}
 	m.learn(words)
-	m.version = fmt.Sprintf("linear-1-%x", sum[:4])
+	m.version = fmt.Sprintf("cascade-1-%x", sum[:4])
 	return m, nil
 }
 
@@ -196,6 +222,26 @@ func takeLength(body []byte) (n int, rest []byte, ok bool) {
 		return 0, nil, false
 	}
 	return int(binary.LittleEndian.Uint32(body)), body[4:], true
+}
+
+func marshalReader(r *reader.Model) []byte {
+	if r == nil {
+		return appendLength(nil, 0)
+	}
+	body := r.Marshal()
+	return append(appendLength(nil, len(body)), body...)
+}
+
+func unmarshalReader(body []byte) (*reader.Model, []byte, error) {
+	n, body, ok := takeLength(body)
+	if !ok || n > len(body) {
+		return nil, nil, reader.ErrCorrupt
+	}
+	if n == 0 {
+		return nil, body, nil
+	}
+	r, err := reader.Unmarshal(body[:n])
+	return r, body[n:], err
 }
 
 // marshalClusters lays out the clusters by hash: their number, all hashes, all clusters.

@@ -131,3 +131,10 @@ var classOf = func() map[string]wordClass {
 	}
 	return m
 }()
+
+// Classes is the number of classes of words.
+const Classes = int(numClasses)
+
+// ClassOf returns the class of a folded word, from 1 to Classes-1: words of a class play the same part in a sentence. It is
+// 0 for a word without a class.
+func ClassOf(folded []byte) int { return int(classOf[string(folded)]) }

@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model is the classifier that is embedded in the binary: a hashed linear model over words, parts of words and
-// who-does-what-to-whom frames, with a head for each of the five categories and of the eight Perspective attributes.
+// Package model is the classifier that is embedded in the binary, with a head for each of the five categories and of the
+// eight Perspective attributes. It has two stages: a hashed linear model over words, parts of words and
+// who-does-what-to-whom frames reads everything; package reader reads again what the first stage is not sure of.
 //
 // A text is tokenised ([text.Scratch]), its features are hashed ([Features]), the int8 weights of the features that the
 // training met are added up for every token, and overlapping windows of tokens are judged by prefix sums. The worst
-// windows, a large and a small one, decide. The sums are integer arithmetic, so a text gets the same probabilities on every
-// machine, but for the last digits of the floating-point steps behind them.
+// windows, a large and a small one, decide; those that might be harmful go to the reader first. The sums are integer
+// arithmetic and the reader rounds alike everywhere, so a text gets the same probabilities on every machine, but for the
+// last digits of exponentials and square roots.
 package model
 
 import (
@@ -15,6 +17,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/reader"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -27,6 +30,7 @@ type Model struct {
 	table      table
 	clusters   map[uint64]uint16
 	vocabulary vocabulary
+	reader     *reader.Model // nil without a second stage
 	version    string
 	pool       sync.Pool
 }
@@ -37,7 +41,7 @@ var embedded []byte
 // Default returns the embedded model. It is decoded once, on first use.
 var Default = sync.OnceValues(func() (*Model, error) { return decode(embedded) })
 
-// Version names the model and its exact weights: "linear-1-" and the first 8 hexadecimal digits of the file's SHA-256.
+// Version names the model and its exact weights: "cascade-1-" and the first 8 hexadecimal digits of the file's SHA-256.
 func (m *Model) Version() string { return m.version }
 
 // Header describes how the model was made.
@@ -51,6 +55,11 @@ type scratch struct {
 	hashes   []uint64
 	ends     []int32
 	found    []uint32
+	read     reader.Scratch
+	words    []uint64 // hashes of the tokens, for the reader
+	wanted   []unsure
+	worst    float64 // score of a window
+	evidence Evidence
 }
 
 // sums are the sums over all tokens up to one.
@@ -74,59 +83,172 @@ func (m *Model) Probabilities(content string) Probabilities {
 
 // Judge judges a text that is tokenised already.
 func (m *Model) Judge(tokens []text.Token) Probabilities {
+	s := m.scratch()
+	defer m.release(s)
+	e := &s.evidence
+	m.gather(s, e, tokens, gate)
 	var p Probabilities
-	e := m.evidence(tokens)
-	for h, c := range m.header.Calibration {
-		z := c.Large*e.Large[h] + c.Small*e.Small[h] + c.Length*e.Length + c.Offset
-		if e.Length >= minSentences {
-			z = max(z, c.Sentence*e.Small[h]+c.SentenceLength*e.Length+c.SentenceOffset)
-		}
-		p[h] = sigmoid(z)
+	for h := range m.header.Calibration {
+		p[h] = m.probability(e, h)
 	}
 	return p
 }
 
+// probability turns the evidence of a head into a probability.
+func (m *Model) probability(e *Evidence, h int) float64 {
+	c := &m.header.Calibration[h]
+	whole := &c.Alone
+	l, r := e.Large[h], 0.0
+	if len(e.LargeRead) > 0 {
+		whole = &c.Read
+		l, r = best(e.LargeRead, h, whole)
+		if h >= categories {
+			l = e.Large[h]
+		}
+	}
+	z := whole.Large*l + whole.Reader*r + whole.Small*e.Small[h] + whole.Length*e.Length + whole.Offset
+	if e.Length >= minSentences {
+		worst := &c.Alone
+		t, q := e.Small[h], 0.0
+		if len(e.SmallRead) > 0 {
+			worst = &c.Read
+			t, q = best(e.SmallRead, h, worst)
+		}
+		z = max(z, worst.Sentence*t+worst.SentenceReader*q+worst.SentenceLength*e.Length+worst.SentenceOffset)
+	}
+	return sigmoid(z)
+}
+
+// best returns the logits of the window that looks worst to both stages.
+func best(windows []Pair, h int, c *Curve) (linear, read float64) {
+	most := math.Inf(-1)
+	for i := range windows {
+		w := &windows[i]
+		if z := c.Large*w.Linear[h] + c.Reader*w.Reader[h]; z > most {
+			most, linear, read = z, w.Linear[h], w.Reader[h]
+		}
+	}
+	return linear, read
+}
+
+// categories is the number of heads that are categories; they come first. What they say decides what is read again.
+const categories = 5
+
 // minSentences is the natural logarithm of the number of small windows from which one sentence may decide: 20, a text
 // of about a thousand characters. Shorter ones are read as a whole.
 const minSentences = 3.0
+
+const (
+	// gate is the logit of a category, by the linear model alone, from which a window is read again: a probability of
+	// two in a hundred.
+	gate = -3.9
+	// mostLarge and mostSmall bound the windows of a text that are read again: the worst ones.
+	mostLarge, mostSmall = 3, 4
+)
 
 // keepTokens bounds what a pooled scratch keeps, so that one huge text does not hold memory for ever.
 const keepTokens = 1 << 16
 
 // Evidence is what calibration starts from.
 type Evidence struct {
-	// Large and Small are the largest logits of a large and of a small window.
+	// Large and Small are the largest logits of a large and of a small window, by the linear model.
 	Large, Small [Heads]float64
+	// LargeRead and SmallRead are the windows that the reader read.
+	LargeRead, SmallRead []Pair
 	// Length is the natural logarithm of the number of small windows.
 	Length float64
+	// Worst is the largest logit of a category, by the linear model alone, of any window.
+	Worst float64
 }
 
-// Evidence returns what calibration starts from.
-func (m *Model) Evidence(content string) Evidence {
+// Pair is what both stages say of a window.
+type Pair struct {
+	Linear, Reader [Heads]float64
+}
+
+// unsure is a window that may be read again.
+type unsure struct {
+	Window
+	score float64
+}
+
+// Evidence returns what calibration starts from. The reader reads the worst windows even if the linear model is sure of
+// them.
+func (m *Model) Evidence(content string) (e Evidence) {
 	tokens := text.Get()
 	defer text.Put(tokens)
-	return m.evidence(tokens.Tokenize(content))
+	s := m.scratch()
+	defer m.release(s)
+	m.gather(s, &e, tokens.Tokenize(content), math.Inf(-1))
+	return e
 }
 
-func (m *Model) evidence(tokens []text.Token) (e Evidence) {
+// Passes reports whether a text is read again.
+func (e *Evidence) Passes() bool { return e.Worst > gate }
+
+func (m *Model) scratch() *scratch {
 	s, _ := m.pool.Get().(*scratch)
 	if s == nil {
 		s = m.newScratch()
 	}
-	defer func() {
-		if cap(s.prefix) <= keepTokens {
-			m.pool.Put(s)
-		}
-	}()
+	return s
+}
 
+func (m *Model) release(s *scratch) {
+	if cap(s.prefix) <= keepTokens {
+		m.pool.Put(s)
+	}
+}
+
+// gather collects the evidence of a text; windows of which a category's logit is above from are read again.
+func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float64) {
+	e.LargeRead, e.SmallRead, e.Worst = e.LargeRead[:0], e.SmallRead[:0], math.Inf(-1)
 	prefix := m.sums(s, tokens)
+	s.words = s.words[:0]
 
 	s.windows = AppendLarge(s.windows[:0], len(tokens))
-	m.worst(&e.Large, prefix, s.windows)
+	m.worst(s, &e.Large, prefix, from)
+	e.Worst = max(e.Worst, s.worst)
+	e.LargeRead = m.reread(s, e.LargeRead, prefix, tokens, mostLarge)
+
 	s.windows = AppendSmall(s.windows[:0], tokens)
-	m.worst(&e.Small, prefix, s.windows)
 	e.Length = math.Log(float64(len(s.windows)))
-	return e
+	if e.Length < minSentences {
+		from = math.Inf(1)
+	}
+	m.worst(s, &e.Small, prefix, from)
+	e.SmallRead = m.reread(s, e.SmallRead, prefix, tokens, mostSmall)
+}
+
+// reread has the reader read the worst of the windows that the last call of worst was not sure of.
+func (m *Model) reread(s *scratch, out []Pair, prefix []sums, tokens []text.Token, most int) []Pair {
+	if m.reader == nil || len(s.wanted) == 0 || len(tokens) == 0 {
+		return out
+	}
+	for len(s.words) < len(tokens) {
+		s.words = append(s.words, s.features.words[len(s.words)].hash)
+	}
+	for range most {
+		worst := 0
+		for i := range s.wanted {
+			if s.wanted[i].score > s.wanted[worst].score {
+				worst = i
+			}
+		}
+		w := &s.wanted[worst]
+		if math.IsInf(w.score, -1) {
+			break
+		}
+		w.score = math.Inf(-1)
+		logits := m.reader.Read(&s.read, tokens, s.words, w.First, w.End)
+		var p Pair
+		m.logits(&p.Linear, prefix, w.Window)
+		for h := range p.Reader {
+			p.Reader[h] = float64(logits[h])
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 func (m *Model) newScratch() *scratch {
@@ -182,20 +304,37 @@ func (m *Model) letters(s *scratch, known *known, i int) {
 	m.table.add(&known.weights, s.found)
 }
 
-// worst finds the largest logit of a window for each head.
-func (m *Model) worst(best *[Heads]float64, prefix []sums, windows []Window) {
+// worst finds the largest logit of a window for each head, and the windows of which a category's is above from.
+func (m *Model) worst(s *scratch, best *[Heads]float64, prefix []sums, from float64) {
 	for h := range best {
 		best[h] = math.Inf(-1)
 	}
-	for _, w := range windows {
-		a, b := &prefix[w.First], &prefix[w.End]
-		norm := 1 / Norm(int(b.features-a.features))
+	s.wanted, s.worst = s.wanted[:0], math.Inf(-1)
+	for _, w := range s.windows {
+		var z [Heads]float64
+		m.logits(&z, prefix, w)
 		for h := range best {
-			best[h] = max(best[h], float64(b.weights[h]-a.weights[h])*norm)
+			best[h] = max(best[h], z[h])
+		}
+		score := math.Inf(-1)
+		for h := range categories {
+			c := &m.header.Calibration[h].Alone
+			score = max(score, (c.Large+c.Small)*z[h]+c.Offset)
+		}
+		s.worst = max(s.worst, score)
+		if score > from {
+			s.wanted = append(s.wanted, unsure{w, score})
 		}
 	}
-	for h, c := range m.header.Calibration {
-		best[h] = best[h]*c.Scale + c.Bias
+}
+
+// logits computes what the linear model says of a window.
+func (m *Model) logits(z *[Heads]float64, prefix []sums, w Window) {
+	a, b := &prefix[w.First], &prefix[w.End]
+	norm := 1 / Norm(int(b.features-a.features))
+	for h := range z {
+		c := &m.header.Calibration[h]
+		z[h] = float64(b.weights[h]-a.weights[h])*norm*c.Scale + c.Bias
 	}
 }
 

@@ -39,7 +39,7 @@ func rowsOf(content string, weight int8) []model.Row {
 func header() model.Header {
 	h := model.Header{Buckets: 64}
 	for i := range h.Calibration {
-		h.Calibration[i] = model.Calibration{Scale: 0.05, Large: 1, SentenceOffset: -20}
+		h.Calibration[i] = model.Calibration{Scale: 0.05, Alone: model.Curve{Large: 1, SentenceOffset: -20}}
 	}
 	return h
 }

@@ -182,9 +182,6 @@ func AppendMarks(out []uint8, flags text.Flags) []uint8 {
 	return out
 }
 
-// WordHash is the hash by which the reader knows a folded word.
-func WordHash(folded []byte) uint64 { return hash(folded, 0x9E3779B97F4A7C15) }
-
 // AppendParts appends the rows of the parts of a word: its runs of three to five letters, with marks at its ends.
 func AppendParts(out []uint16, folded []byte) []uint16 {
 	var letters [34]rune
@@ -207,14 +204,6 @@ func AppendParts(out []uint16, folded []byte) []uint16 {
 		}
 	}
 	return out
-}
-
-func hash(b []byte, seed uint64) uint64 {
-	h := mix(seed, uint64(len(b)))
-	for _, c := range b {
-		h = (h ^ uint64(c)) * 0x100000001b3
-	}
-	return mix(h, seed)
 }
 
 func mix(h, v uint64) uint64 {

@@ -35,12 +35,76 @@ func Calibrate(f *Fitted, tune []Example, seed uint64) ([]byte, error) {
 	alone := evidenceOf(m, tune)
 	long := evidenceOf(m, Lengthen(tune, seed))
 	for h := range model.Heads {
-		c := &f.Header.Calibration[h]
-		c.Large, c.Small, c.Offset = logistic(pointsOf(alone, h, Prior))
+		c := &f.Header.Calibration[h].Alone
+		large := func(e weighed) [4]float64 { return [4]float64{e.Large[h], 0, e.Small[h], 1} }
+		w := logistic(pointsOf(alone, h, Prior, large), [4]bool{true, false, true, true})
+		c.Large, c.Small, c.Offset = w[0], w[2], w[3]
 		c.Length = length(alone, long, h, c)
-		c.Sentence, c.SentenceLength, c.SentenceOffset = sentences(pointsOf(long, h, 2*Prior)) // who hides harm in a long text means it
+		small := func(e weighed) [4]float64 { return [4]float64{e.Small[h], 0, e.Length, 1} }
+		w = newton(pointsOf(long, h, 2*Prior, small), [4]bool{true, false, true, true}) // who hides harm in a long text means it
+		c.Sentence, c.SentenceLength, c.SentenceOffset = w[0], w[2], w[3]
+	}
+	if f.Weights.Reader == nil {
+		return f.file()
+	}
+	// What the reader reads depends on what the linear model alone makes of it.
+	if raw, err = f.file(); err != nil {
+		return nil, err
+	}
+	if m, err = model.Load(bytes.NewReader(raw)); err != nil {
+		return nil, fmt.Errorf("loading the weights just written: %w", err)
+	}
+	alone, long = evidenceOf(m, tune), evidenceOf(m, Lengthen(tune, seed))
+	for h := range model.Heads {
+		c := &f.Header.Calibration[h].Read
+		c.Large, c.Reader = 1, 0.5
+		for range 3 { // which window is the worst depends on the curve
+			whole := func(e weighed) [4]float64 {
+				l, r := worstOf(e.LargeRead, h, c)
+				if h >= categories {
+					l = e.Large[h]
+				}
+				return [4]float64{l, r, e.Small[h], 1}
+			}
+			w := logistic(passing(pointsOf(alone, h, Prior, whole)), [4]bool{true, true, true, true})
+			c.Large, c.Reader, c.Small, c.Offset = w[0], w[1], w[2], w[3]
+		}
+		c.Length = f.Header.Calibration[h].Alone.Length
+		small := func(e weighed) [4]float64 {
+			t, q := worstOf(e.SmallRead, h, c)
+			return [4]float64{t, q, e.Length, 1}
+		}
+		var read []weighed
+		for _, e := range long {
+			if len(e.SmallRead) > 0 {
+				read = append(read, e)
+			}
+		}
+		w := newton(passing(pointsOf(read, h, 2*Prior, small)), [4]bool{true, true, true, true})
+		c.Sentence, c.SentenceReader, c.SentenceLength, c.SentenceOffset = w[0], w[1], w[2], w[3]
 	}
 	return f.file()
+}
+
+// worstOf returns the logits of the window that looks worst to both stages.
+func worstOf(windows []model.Pair, h int, c *model.Curve) (linear, read float64) {
+	most := math.Inf(-1)
+	for _, w := range windows {
+		if z := c.Large*w.Linear[h] + c.Reader*w.Reader[h]; z > most {
+			most, linear, read = z, w.Linear[h], w.Reader[h]
+		}
+	}
+	return linear, read
+}
+
+// passing keeps the points of texts that the reader reads.
+func passing(points []point) (out []point) {
+	for _, p := range points {
+		if p.passes {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // weighed is an example with its evidence.
@@ -60,7 +124,7 @@ func evidenceOf(m *model.Model, examples []Example) []weighed {
 // pointsOf takes the evidence of one head, with the weights that the assumed traffic gives to positives, look-alikes
 // and ordinary text; prior is the
 // share of the positives.
-func pointsOf(all []weighed, h int, prior float64) []point {
+func pointsOf(all []weighed, h int, prior float64, x func(weighed) [4]float64) []point {
 	var points []point
 	var yes, alike, plain float64
 	for _, e := range all {
@@ -69,7 +133,7 @@ func pointsOf(all []weighed, h int, prior float64) []point {
 			continue // scraped positives do not follow the definitions of the categories
 		}
 		y := float64(e.Labels[h].Value)
-		points = append(points, point{x: [3]float64{e.Large[h], e.Small[h], 1}, length: e.Length, y: y, ordinary: usual})
+		points = append(points, point{x: x(e), y: y, ordinary: usual, passes: e.Passes()})
 		yes += y
 		if usual {
 			plain += 1 - y
@@ -109,41 +173,47 @@ func isOrdinary(e *Example) bool {
 
 // point is the evidence of one head with its truth.
 type point struct {
-	x        [3]float64 // large, small, 1
-	length   float64
+	x        [4]float64
 	y        float64
 	ordinary bool
+	passes   bool // the reader reads it
 	weight   float64
 }
 
-// logistic fits probability = sigmoid(w*x) by Newton's method on the weighted log loss. The weight of a window is never
-// negative: more evidence in a window must not lower the probability.
-func logistic(points []point) (large, small, offset float64) {
-	use := [3]bool{true, true, true}
+// logistic fits probability = sigmoid(w*x) by Newton's method on the weighted log loss, for those weights that are used.
+// No weight but the last is negative: more evidence in a window must not lower the probability.
+func logistic(points []point, use [4]bool) [4]float64 {
 	for {
 		w := newton(points, use)
-		switch {
-		case w[0] < 0:
-			use[0] = false
-		case w[1] < 0:
-			use[1] = false
-		default:
-			return w[0], w[1], w[2]
+		lowest := 0
+		for i := range 3 {
+			if w[i] < w[lowest] {
+				lowest = i
+			}
 		}
+		if w[lowest] >= 0 {
+			return w
+		}
+		use[lowest] = false
 	}
 }
 
-func newton(points []point, use [3]bool) (w [3]float64) {
-	if use[0] {
-		w[0] = 1
-	} else if use[1] {
-		w[1] = 1
+func newton(points []point, use [4]bool) (w [4]float64) {
+	for i := range w {
+		if use[i] {
+			w[i] = 1
+			break
+		}
 	}
 	for range 100 {
-		var grad [3]float64
-		var hess [3][4]float64
+		var grad [4]float64
+		var hess [4][5]float64
 		for _, p := range points {
-			q := sigmoid(p.x[0]*w[0] + p.x[1]*w[1] + w[2])
+			z := 0.0
+			for i, x := range p.x {
+				z += x * w[i]
+			}
+			q := sigmoid(z)
 			g, h := p.weight*(q-p.y), p.weight*q*(1-q)
 			for i, x := range p.x {
 				grad[i] += g * x
@@ -154,11 +224,15 @@ func newton(points []point, use [3]bool) (w [3]float64) {
 		}
 		for i := range hess {
 			hess[i][i] += 1e-7
-			hess[i][3] = grad[i]
-			if !use[i] {
-				hess[i] = [4]float64{}
-				hess[i][i] = 1
+			hess[i][4] = grad[i]
+			if use[i] {
+				continue
 			}
+			hess[i] = [5]float64{}
+			for j := range hess {
+				hess[j][i] = 0
+			}
+			hess[i][i] = 1
 		}
 		step := solve(hess)
 		longest := 1.0
@@ -180,7 +254,7 @@ func newton(points []point, use [3]bool) (w [3]float64) {
 
 // length returns what each factor of e in the number of windows takes from the logit, so that of long ordinary texts no
 // more are near the top than of short ones: length by itself is no evidence.
-func length(alone, long []weighed, h int, c *model.Calibration) float64 {
+func length(alone, long []weighed, h int, c *model.Curve) float64 {
 	const quantile = 0.985
 	logits := func(all []weighed, windows *float64) []float64 {
 		var z []float64
@@ -203,23 +277,10 @@ func length(alone, long []weighed, h int, c *model.Calibration) float64 {
 	return min(0, (at(a)-at(b))/(many-short))
 }
 
-// sentences fits the second way to a verdict, by the worst sentence of a long text.
-func sentences(points []point) (sentence, length, offset float64) {
-	if len(points) == 0 {
-		return 0, 0, -20
-	}
-	for i := range points {
-		p := &points[i]
-		p.x[0], p.x[1] = p.x[1], p.length
-	}
-	w := newton(points, [3]bool{true, true, true})
-	return w[0], w[1], w[2]
-}
-
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// solve solves three linear equations by elimination; the last column is the right side.
-func solve(m [3][4]float64) (x [3]float64) {
+// solve solves four linear equations by elimination; the last column is the right side.
+func solve(m [4][5]float64) (x [4]float64) {
 	for c := range m {
 		best := c
 		for r := c; r < len(m); r++ {
@@ -243,7 +304,7 @@ func solve(m [3][4]float64) (x [3]float64) {
 	}
 	for i := range x {
 		if m[i][i] != 0 {
-			x[i] = m[i][3] / m[i][i]
+			x[i] = m[i][4] / m[i][i]
 		}
 	}
 	return x

@@ -334,7 +334,7 @@ func (f *fitter) export() *Fitted {
 			// The few largest weights are clipped: finer steps for all others are worth more.
 			scale[h] = max(sizes[len(sizes)-1-len(sizes)/5000]/127, 1e-6)
 		}
-		out.Header.Calibration[h] = model.Calibration{Scale: float64(scale[h]), Bias: f.bias[h], Large: 1}
+		out.Header.Calibration[h] = model.Calibration{Scale: float64(scale[h]), Bias: f.bias[h], Alone: model.Curve{Large: 1}}
 	}
 	importance := make(map[uint64]float64, len(f.weights))
 	for i := range f.weights {

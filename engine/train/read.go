@@ -16,11 +16,11 @@ import (
 
 // ReaderOptions say how the reader learns. The zero value of a field stands for the default.
 type ReaderOptions struct {
-	// Epochs is the number of passes over the written texts. Default 8.
+	// Epochs is the number of passes over the written texts. Default 4.
 	Epochs int
 	// Rate is the learning rate of Adam at the start; it falls to zero in a straight line. Default 0.002.
 	Rate float64
-	// Scraped is the part of the scraped texts that each pass reads. Default 0.25.
+	// Scraped is the part of the scraped texts that each pass reads. Default 0.15.
 	Scraped float64
 	// Forget is the share of words that a pass reads by their parts alone, so that these learn to stand in. Default 0.1.
 	Forget float64
@@ -28,9 +28,9 @@ type ReaderOptions struct {
 	Drop float64
 	// Decay pulls dense weights to zero, relative to the rate. Default 0.01.
 	Decay float64
-	// WordRate is the learning rate of the vectors of words and their parts, relative to Rate. Default 0.3.
+	// WordRate is the learning rate of the vectors of words and their parts, relative to Rate. Default 1.
 	WordRate float64
-	// Skip is the share of tokens that a pass does not see at all. Default 0.1.
+	// Skip is the share of tokens that a pass does not see at all. Default 0.05.
 	Skip float64
 	// Start is the length of the first vectors of words. Default 1.
 	Start float64
@@ -45,16 +45,16 @@ func (o ReaderOptions) withDefaults() ReaderOptions {
 		}
 	}
 	if o.Epochs == 0 {
-		o.Epochs = 8
+		o.Epochs = 4
 	}
 	set(&o.Rate, 0.002)
-	set(&o.Scraped, 0.25)
+	set(&o.Scraped, 0.15)
 	set(&o.Forget, 0.1)
 	set(&o.Drop, 0.2)
 	set(&o.Decay, 0.01)
 	set(&o.Start, 1)
-	set(&o.WordRate, 0.3)
-	set(&o.Skip, 0.1)
+	set(&o.WordRate, 1)
+	set(&o.Skip, 0.05)
 	return o
 }
 
@@ -70,8 +70,7 @@ const width = reader.Width
 // spelling is a distinct folded word of the texts.
 type spelling struct {
 	hash  uint64
-	group uint64 // its model.WordHash
-	word  int32  // its row, or -1
+	word  int32 // its row, or -1
 	parts []uint16
 	count int
 }
@@ -115,17 +114,14 @@ func newSparse(rows int) sparse {
 }
 
 // FitReader learns a reader. The same examples and options give the same weights.
-func FitReader(examples []Example, opt ReaderOptions) *ReaderWeights {
+func FitReader(examples []Example, opt ReaderOptions) *reader.Model {
 	f := &readerFit{opt: opt.withDefaults(), examples: examples}
 	f.collect()
 	f.start()
 	f.balance()
 	f.run()
-	return &ReaderWeights{f}
+	return f.export()
 }
-
-// ReaderWeights are what was learned.
-type ReaderWeights struct{ fit *readerFit }
 
 // collect turns the texts into indexes of their words.
 func (f *readerFit) collect() {
@@ -145,7 +141,7 @@ func (f *readerFit) collect() {
 			if !ok {
 				at = int32(len(f.spellings))
 				index[string(t.Folded)] = at
-				f.spellings = append(f.spellings, spelling{hash: reader.WordHash(t.Folded), group: model.WordHash(t.Folded), word: -1, parts: reader.AppendParts(nil, t.Folded)})
+				f.spellings = append(f.spellings, spelling{hash: model.WordHash(t.Folded), word: -1, parts: reader.AppendParts(nil, t.Folded)})
 			}
 			f.spellings[at].count += count
 			r.words[j] = at
@@ -199,7 +195,7 @@ func (f *readerFit) company(r *rand.Rand) {
 		index[w] = i
 	}
 	for _, s := range f.spellings {
-		if i, ok := index[s.group]; ok && s.word >= 0 {
+		if i, ok := index[s.hash]; ok && s.word >= 0 {
 			e := vectors[i]
 			normalise(&e)
 			for d, x := range e {
@@ -672,39 +668,23 @@ func (p *pupil) backWords(r *reading) {
 	}
 }
 
-// Logits reads texts with the weights just learned, not rounded yet.
-func (w *ReaderWeights) Logits(examples []Example) [][model.Heads]float32 {
-	f := w.fit
-	index := map[uint64]int32{}
+// export folds the parts of known words into their vectors and rounds.
+func (f *readerFit) export() *reader.Model {
+	var words []reader.Word
 	for i := range f.spellings {
-		if f.spellings[i].word >= 0 {
-			index[f.spellings[i].hash] = f.spellings[i].word
-		}
-	}
-	s := text.Get()
-	defer text.Put(s)
-	p := newPupil(f, 0)
-	count := len(f.spellings)
-	out := make([][model.Heads]float32, len(examples))
-	for i := range examples {
-		f.spellings = f.spellings[:count]
-		tokens := s.Tokenize(examples[i].Text)
-		if len(tokens) == 0 {
+		s := &f.spellings[i]
+		if s.word < 0 {
 			continue
 		}
-		var r reading
-		for _, t := range tokens {
-			sp := spelling{word: -1, parts: reader.AppendParts(nil, t.Folded)}
-			if at, ok := index[reader.WordHash(t.Folded)]; ok {
-				sp.word = at
+		w := reader.Word{Hash: s.hash}
+		copy(w.Vector[:], f.words.values[int(s.word)*width:])
+		share := 1 / float32(max(len(s.parts), 1))
+		for _, part := range s.parts {
+			for c, v := range f.parts.values[int(part)*width : (int(part)+1)*width] {
+				w.Vector[c] += v * share
 			}
-			r.words = append(r.words, int32(len(f.spellings)))
-			f.spellings = append(f.spellings, sp)
-			r.marks = append(r.marks, reader.AppendMarks(nil, t.Flags))
 		}
-		p.forward(&r, false)
-		out[i], _ = p.logits(model.AppendLarge(nil, len(tokens)))
+		words = append(words, w)
 	}
-	f.spellings = f.spellings[:count]
-	return out
+	return reader.New(f.dense, words, f.parts.values)
 }

@@ -46,6 +46,10 @@ func run(args []string, log io.Writer) error {
 	flags.IntVar(&opt.Rows, "rows", 0, "rows to keep")
 	flags.IntVar(&opt.Buckets, "buckets", 0, "size of the table, a power of two")
 	flags.IntVar(&opt.MinCount, "min-count", 0, "how often a feature must be met")
+	var second train.ReaderOptions
+	flags.IntVar(&second.Epochs, "reader-epochs", 0, "passes of the reader over the written texts")
+	flags.Float64Var(&second.Scraped, "reader-scraped", 0, "part of the scraped texts that each pass of the reader reads")
+	alone := flags.Bool("alone", false, "train no reader")
 	share := flags.Float64("disguise", 0.3, "share of the written texts that is added in disguise")
 	embed := flags.Float64("embed", 0.2, "share of the written texts that is added inside ordinary text")
 	sample := flags.Int("sample", 1, "use one of so many scraped rows, to explore faster")
@@ -86,6 +90,10 @@ func run(args []string, log io.Writer) error {
 	fitted := train.Fit(learn, opt)
 	fitted.Header.TrainingDigest = pool.Digest
 	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Weights.Rows))
+	if !*alone {
+		fitted.Weights.Reader = train.FitReader(learn, second)
+		fmt.Fprintf(log, "%s: reader\n", time.Since(start).Round(time.Second))
+	}
 	file, err := train.Calibrate(fitted, pool.Splits[train.Tune], opt.Seed)
 	if err != nil {
 		return err

@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
+)
+
+// Model is a trained reader. It is immutable and safe for concurrent use.
+type Model struct {
+	dense *Dense
+	words table
+	parts []int8
+	scale [2][Width]float32 // of words and of parts: what a step of int8 stands for, by channel
+}
+
+// table holds the vectors of known words by the high half of their hash.
+type table struct {
+	hashes  []uint32 // sorted; where they stand in vectors
+	vectors []int8
+	index   []slot
+	mask    uint32
+}
+
+type slot struct {
+	hash uint32
+	row  uint32 // plus one; 0 is free
+}
+
+// Word is a known word with its vector, all parts included.
+type Word struct {
+	Hash   uint64
+	Vector [Width]float32
+}
+
+// New makes a model of weights that were learned, rounding the vectors of words and of parts to int8. parts holds [Parts]
+// rows. Of two words with the same half of a hash the first is kept.
+func New(dense *Dense, words []Word, parts []float32) *Model {
+	m := &Model{dense: dense, parts: make([]int8, len(parts))}
+	sorted := slices.Clone(words)
+	slices.SortStableFunc(sorted, func(a, b Word) int {
+		if short(a.Hash) < short(b.Hash) {
+			return -1
+		}
+		if short(a.Hash) > short(b.Hash) {
+			return 1
+		}
+		return 0
+	})
+	sorted = slices.CompactFunc(sorted, func(a, b Word) bool { return short(a.Hash) == short(b.Hash) })
+	flat := make([]float32, 0, len(sorted)*Width)
+	for _, w := range sorted {
+		m.words.hashes = append(m.words.hashes, short(w.Hash))
+		flat = append(flat, w.Vector[:]...)
+	}
+	m.words.vectors = make([]int8, len(flat))
+	m.scale[0] = round(m.words.vectors, flat)
+	m.scale[1] = round(m.parts, parts)
+	m.words.makeIndex()
+	return m
+}
+
+// round rounds rows to int8 and returns the size of a step for each channel. The few largest values are clipped: finer
+// steps for all others are worth more.
+func round(out []int8, rows []float32) (scale [Width]float32) {
+	for c := range Width {
+		sizes := make([]float32, 0, len(rows)/Width)
+		for i := c; i < len(rows); i += Width {
+			sizes = append(sizes, float32(math.Abs(float64(rows[i]))))
+		}
+		scale[c] = 1e-6
+		if len(sizes) > 0 {
+			slices.Sort(sizes)
+			scale[c] = max(sizes[len(sizes)-1-len(sizes)/2000]/127, 1e-6)
+		}
+		for i := c; i < len(rows); i += Width {
+			q := math.Round(float64(rows[i] / scale[c]))
+			out[i] = int8(min(max(q, -127), 127))
+		}
+	}
+	return scale
+}
+
+func short(hash uint64) uint32 { return uint32(hash >> 32) }
+
+func (t *table) makeIndex() {
+	size := 1 << bits.Len(uint(2*len(t.hashes)))
+	t.index, t.mask = make([]slot, size), uint32(size-1)
+	for row, h := range t.hashes {
+		at := h & t.mask
+		for t.index[at].row != 0 {
+			at = (at + 1) & t.mask
+		}
+		t.index[at] = slot{h, uint32(row) + 1}
+	}
+}
+
+// find returns the vector of a word, or nil.
+func (t *table) find(hash uint32) []int8 {
+	for at := hash & t.mask; ; at = (at + 1) & t.mask {
+		s := t.index[at]
+		if s.row == 0 {
+			return nil
+		}
+		if s.hash == hash {
+			return t.vectors[(s.row-1)*Width : s.row*Width : s.row*Width]
+		}
+	}
+}
+
+// Scratch is the memory of a reading. The zero value is ready; it is not safe for concurrent use.
+type Scratch struct {
+	layers [2][]float32
+	sums   []float32
+	row    [Taps * Width]float32
+	parts  []uint16
+	best   [Width]int32
+	share  [Queries][MostTokens]float32
+	pooled [Pooled]float32
+	hidden [Hidden]float32
+	out    [Outputs]float32
+}
+
+// Margin is how many tokens to each side change what a token is read as.
+const Margin = 7
+
+// Read reads the window from first to end of a text and returns its logits, of which the caller uses as many as it has
+// heads. hashes holds the hash of each token's folded form. At most [MostTokens] are read of a window.
+func (m *Model) Read(s *Scratch, tokens []text.Token, hashes []uint64, first, end int) *[Outputs]float32 {
+	end = min(end, first+MostTokens)
+	from, to := max(first-Margin, 0), min(end+Margin, len(tokens))
+	n := to - from
+	if end <= first {
+		clear(s.out[:])
+		return &s.out
+	}
+	s.grow(n)
+	for i := range n {
+		m.embed(s, s.layers[0][i*Width:(i+1)*Width], &tokens[from+i], hashes[from+i])
+	}
+	in, out := s.layers[0], s.layers[1]
+	for l := range Layers {
+		m.dense.Convolve(l, out, s.sums, in, n, &s.row)
+		in, out = out, in
+	}
+	m.dense.Pool(&s.pooled, in[(first-from)*Width:(end-from)*Width], end-first, &s.best, &s.share)
+	m.dense.Head(&s.out, &s.hidden, &s.pooled)
+	return &s.out
+}
+
+func (s *Scratch) grow(n int) {
+	if cap(s.sums) >= n*2*Width {
+		return
+	}
+	s.layers[0], s.layers[1], s.sums = make([]float32, n*Width), make([]float32, n*Width), make([]float32, n*2*Width)
+}
+
+// embed makes the vector of a token.
+func (m *Model) embed(s *Scratch, out []float32, t *text.Token, hash uint64) {
+	out = out[:Width]
+	if known := m.words.find(short(hash)); known != nil {
+		for c, v := range known {
+			out[c] = float32(v) * m.scale[0][c]
+		}
+	} else {
+		s.parts = AppendParts(s.parts[:0], t.Folded)
+		var sums [Width]int32
+		for _, part := range s.parts {
+			for c, v := range m.parts[int(part)*Width : (int(part)+1)*Width] {
+				sums[c] += int32(v)
+			}
+		}
+		share := 1 / float32(max(len(s.parts), 1))
+		for c, v := range sums {
+			out[c] = float32(float32(v)*m.scale[1][c]) * share
+		}
+	}
+	for i, mark := range marks {
+		if t.Flags&mark == 0 {
+			continue
+		}
+		for c, v := range m.dense.Mark[i*Width : (i+1)*Width] {
+			out[c] += v
+		}
+	}
+}
+
+// ErrCorrupt says that what should be a reader is not.
+var ErrCorrupt = errors.New("the reader's weights are corrupt")
+
+// Marshal lays the model out as bytes.
+func (m *Model) Marshal() []byte {
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(m.words.hashes)))
+	last := uint32(0)
+	for _, h := range m.words.hashes {
+		out = binary.LittleEndian.AppendUint32(out, h-last)
+		last = h
+	}
+	for _, scales := range m.scale {
+		for _, s := range scales {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(s))
+		}
+	}
+	for _, w := range m.dense.All {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(w))
+	}
+	for _, v := range m.words.vectors {
+		out = append(out, byte(v))
+	}
+	for _, v := range m.parts {
+		out = append(out, byte(v))
+	}
+	return out
+}
+
+// Unmarshal reads what [Model.Marshal] wrote.
+func Unmarshal(in []byte) (*Model, error) {
+	if len(in) < 4 {
+		return nil, ErrCorrupt
+	}
+	words := int(binary.LittleEndian.Uint32(in))
+	if want := 4 + 4*words + 4*2*Width + 4*DenseSize + words*Width + Parts*Width; words > len(in)/4 || len(in) != want {
+		return nil, ErrCorrupt
+	}
+	in = in[4:]
+	next := func() uint32 {
+		v := binary.LittleEndian.Uint32(in)
+		in = in[4:]
+		return v
+	}
+	m := &Model{words: table{hashes: make([]uint32, words), vectors: make([]int8, words*Width)}, parts: make([]int8, Parts*Width)}
+	last := uint32(0)
+	for i := range m.words.hashes {
+		last += next()
+		m.words.hashes[i] = last
+	}
+	ok := true
+	number := func() float32 {
+		v := math.Float32frombits(next())
+		ok = ok && !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0)
+		return v
+	}
+	for i := range m.scale {
+		for c := range m.scale[i] {
+			m.scale[i][c] = number()
+		}
+	}
+	dense := make([]float32, DenseSize)
+	for i := range dense {
+		dense[i] = number()
+	}
+	if !ok {
+		return nil, ErrCorrupt
+	}
+	m.dense = NewDense(dense)
+	for i := range m.words.vectors {
+		m.words.vectors[i] = int8(in[i])
+	}
+	in = in[len(m.words.vectors):]
+	for i := range m.parts {
+		m.parts[i] = int8(in[i])
+	}
+	m.words.makeIndex()
+	return m, nil
+}
