@@ -134,16 +134,16 @@ func best(windows []Pair, h int, c *Curve) (linear, read float64) {
 // categories is the number of heads that are categories; they come first. What they say decides what is read again.
 const categories = 5
 
-// minSentences is the natural logarithm of the number of small windows from which one sentence may decide: 20, a text
-// of about a thousand characters. Shorter ones are read as a whole.
-const minSentences = 3.0
+// minSentences is the natural logarithm of the number of small windows from which one sentence may decide: five, a text
+// of three sentences. Shorter ones are read as a whole.
+const minSentences = 1.6
 
 const (
 	// gate is the logit of a category, by the linear model alone, from which a window is read again: a probability of
 	// two in a hundred.
 	gate = -3.9
 	// mostLarge and mostSmall bound the windows of a text that are read again: the worst ones.
-	mostLarge, mostSmall = 3, 4
+	mostLarge, mostSmall = 3, 6
 )
 
 // keepTokens bounds what a pooled scratch keeps, so that one huge text does not hold memory for ever.

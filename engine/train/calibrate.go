@@ -311,7 +311,7 @@ func solve(m [4][5]float64) (x [4]float64) {
 }
 
 // Lengthen puts examples that were labelled for this project, and ordinary ones, inside ordinary harmless text of very
-// different length, from some paragraphs to about 12,000 characters.
+// different length, from some sentences to about 12,000 characters.
 func Lengthen(examples []Example, seed uint64) []Example {
 	var around []string
 	for i := range examples {
@@ -336,7 +336,7 @@ func Lengthen(examples []Example, seed uint64) []Example {
 		if r.Float64() >= odds {
 			continue
 		}
-		size := int(800 * math.Exp(r.Float64()*math.Log(15)))
+		size := int(200 * math.Exp(r.Float64()*math.Log(60)))
 		place := r.IntN(size)
 		var b strings.Builder
 		for put := false; b.Len() < size || !put; {

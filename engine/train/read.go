@@ -71,6 +71,7 @@ const width = reader.Width
 type spelling struct {
 	hash  uint64
 	word  int32 // its row, or -1
+	group int32 // row of its class or cluster, or -1
 	parts []uint16
 	count int
 }
@@ -83,21 +84,24 @@ type reading struct {
 
 // readerFit holds the state of a training.
 type readerFit struct {
-	opt       ReaderOptions
-	examples  []Example
-	texts     []reading
-	spellings []spelling
-	dense     *reader.Dense
-	flipped   [reader.Layers][]float32 // kernels with rows and columns exchanged
-	hideBack  []float32
-	outBack   []float32
-	words     sparse
-	parts     sparse
-	wordGrads rowGrads
-	partGrads rowGrads
-	adam      moments
-	boost     [model.Heads]float32
-	steps     int
+	opt        ReaderOptions
+	examples   []Example
+	texts      []reading
+	spellings  []spelling
+	dense      *reader.Dense
+	flipped    [reader.Layers][]float32 // kernels with rows and columns exchanged
+	hideBack   []float32
+	outBack    []float32
+	words      sparse
+	parts      sparse
+	groups     sparse
+	wordGrads  rowGrads
+	groupGrads rowGrads
+	clusters   map[uint64]uint16
+	partGrads  rowGrads
+	adam       moments
+	boost      [model.Heads]float32
+	steps      int
 }
 
 // moments are the running means of Adam (Kingma and Ba 2015).
@@ -114,8 +118,10 @@ func newSparse(rows int) sparse {
 }
 
 // FitReader learns a reader. The same examples and options give the same weights.
-func FitReader(examples []Example, opt ReaderOptions) *reader.Model {
-	f := &readerFit{opt: opt.withDefaults(), examples: examples}
+//
+// clusters are those of [Cluster].
+func FitReader(examples []Example, clusters map[uint64]uint16, opt ReaderOptions) *reader.Model {
+	f := &readerFit{opt: opt.withDefaults(), examples: examples, clusters: clusters}
 	f.collect()
 	f.start()
 	f.balance()
@@ -141,7 +147,7 @@ func (f *readerFit) collect() {
 			if !ok {
 				at = int32(len(f.spellings))
 				index[string(t.Folded)] = at
-				f.spellings = append(f.spellings, spelling{hash: model.WordHash(t.Folded), word: -1, parts: reader.AppendParts(nil, t.Folded)})
+				f.spellings = append(f.spellings, spelling{hash: model.WordHash(t.Folded), word: -1, group: f.group(t.Folded), parts: reader.AppendParts(nil, t.Folded)})
 			}
 			f.spellings[at].count += count
 			r.words[j] = at
@@ -157,7 +163,19 @@ func (f *readerFit) collect() {
 		}
 	}
 	f.words, f.parts = newSparse(rows), newSparse(reader.Parts)
+	f.groups, f.groupGrads = newSparse(model.Classes+clusterCount), newRowGrads(model.Classes+clusterCount)
 	f.wordGrads, f.partGrads = newRowGrads(rows), newRowGrads(reader.Parts)
+}
+
+// group returns the row that a word shares with those of its class or else of its cluster, or -1.
+func (f *readerFit) group(folded []byte) int32 {
+	if c := model.ClassOf(folded); c != 0 {
+		return int32(c)
+	}
+	if c, ok := f.clusters[model.WordHash(folded)]; ok {
+		return int32(model.Classes + int(c))
+	}
+	return -1
 }
 
 // start draws the first weights.
@@ -364,6 +382,12 @@ func (f *readerFit) learnWords(crew []*pupil, rate float64, scale float32) {
 			for c, v := range grad {
 				into[c] += v
 			}
+			if s.group >= 0 {
+				into := f.groupGrads.row(s.group)
+				for c, v := range grad {
+					into[c] += v
+				}
+			}
 		}
 		share := 1 / float32(max(len(s.parts), 1))
 		for _, part := range s.parts {
@@ -375,6 +399,7 @@ func (f *readerFit) learnWords(crew []*pupil, rate float64, scale float32) {
 	}
 	first.clear()
 	f.words.step(&f.wordGrads, rate*f.opt.WordRate, scale)
+	f.groups.step(&f.groupGrads, rate*f.opt.WordRate, scale)
 	f.parts.step(&f.partGrads, rate*f.opt.WordRate, scale)
 }
 
@@ -460,6 +485,11 @@ func (p *pupil) embed(r *reading, learning bool) {
 			clear(out)
 		} else {
 			copy(out, f.words.values[int(s.word)*width:])
+			if s.group >= 0 {
+				for c, v := range f.groups.values[int(s.group)*width : (int(s.group)+1)*width] {
+					out[c] += v
+				}
+			}
 		}
 		share := 1 / float32(max(len(s.parts), 1))
 		for _, part := range s.parts {
@@ -668,7 +698,7 @@ func (p *pupil) backWords(r *reading) {
 	}
 }
 
-// export folds the parts of known words into their vectors and rounds.
+// export folds the groups and parts of known words into their vectors and rounds.
 func (f *readerFit) export() *reader.Model {
 	var words []reader.Word
 	for i := range f.spellings {
@@ -678,6 +708,11 @@ func (f *readerFit) export() *reader.Model {
 		}
 		w := reader.Word{Hash: s.hash}
 		copy(w.Vector[:], f.words.values[int(s.word)*width:])
+		if s.group >= 0 {
+			for c, v := range f.groups.values[int(s.group)*width : (int(s.group)+1)*width] {
+				w.Vector[c] += v
+			}
+		}
 		share := 1 / float32(max(len(s.parts), 1))
 		for _, part := range s.parts {
 			for c, v := range f.parts.values[int(part)*width : (int(part)+1)*width] {

@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
@@ -52,6 +53,7 @@ func run(args []string, log io.Writer) error {
 	alone := flags.Bool("alone", false, "train no reader")
 	share := flags.Float64("disguise", 0.3, "share of the written texts that is added in disguise")
 	embed := flags.Float64("embed", 0.2, "share of the written texts that is added inside ordinary text")
+	swap := flags.Float64("swap", 0.3, "share of the written texts that is added with another group of people in it")
 	sample := flags.Int("sample", 1, "use one of so many scraped rows, to explore faster")
 	scraped := flags.Float64("scraped", 0.3, "what the category labels of scraped rows count, against the table of sources")
 	if err := flags.Parse(args); err != nil {
@@ -82,8 +84,7 @@ func run(args []string, log io.Writer) error {
 	learn := pool.Splits[train.Learn]
 	learn = train.Sample(learn, *sample)
 	train.Reweigh(learn, float32(*scraped))
-	disguised, embedded := train.Augment(learn, *share, opt.Seed), train.Embed(learn, *embed, opt.Seed)
-	learn = append(append(learn, disguised...), embedded...)
+	learn = slices.Concat(learn, train.Augment(learn, *share, opt.Seed), train.Embed(learn, *embed, opt.Seed), train.Swap(learn, *swap, opt.Seed))
 	fmt.Fprintf(log, "%s: %d texts to learn from, %d to calibrate on, %d to judge\n", time.Since(start).Round(time.Second), len(learn),
 		len(pool.Splits[train.Tune]), len(pool.Splits[train.Judge]))
 
@@ -91,7 +92,7 @@ func run(args []string, log io.Writer) error {
 	fitted.Header.TrainingDigest = pool.Digest
 	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Weights.Rows))
 	if !*alone {
-		fitted.Weights.Reader = train.FitReader(learn, second)
+		fitted.Weights.Reader = train.FitReader(learn, fitted.Weights.Clusters, second)
 		fmt.Fprintf(log, "%s: reader\n", time.Since(start).Round(time.Second))
 	}
 	file, err := train.Calibrate(fitted, pool.Splits[train.Tune], opt.Seed)
