@@ -17,10 +17,15 @@ import (
 	"sort"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
 // magic opens every weights file; its last byte is the version of the layout.
-const magic = "CADDYMOD\x02"
+const magic = "CADDYMOD\x03"
+
+// oldMagic opens the files of the layout before, which name common words only: they are read without a dictionary.
+const oldMagic = "CADDYMOD\x02"
 
 // maxFile and maxBody bound what a weights file may take, so that a wrong file cannot exhaust memory.
 const (
@@ -88,9 +93,9 @@ type Weights struct {
 	Rows []Row
 	// Clusters are those that the features were computed with.
 	Clusters map[uint64]uint16
-	// Words are common words as they are folded, the commonest first. They change no probability: what they weigh is
+	// Words are the words that disguised ones are read as ([text.NewDictionary]). What the commonest of them weigh is
 	// worked out when the file is loaded, so that judging is faster.
-	Words []string
+	Words []text.Word
 }
 
 // Write writes a weights file. The same header and weights give the same bytes.
@@ -134,7 +139,7 @@ func Load(r io.Reader) (*Model, error) {
 }
 
 func decode(file []byte) (*Model, error) {
-	if len(file) < len(magic) || string(file[:len(magic)]) != magic {
+	if len(file) < len(magic) || string(file[:len(magic)]) != magic && string(file[:len(magic)]) != oldMagic {
 		return nil, ErrNotModel
 	}
 	if len(file) > maxFile || len(file) < len(magic)+4+sha256.Size {
@@ -175,7 +180,12 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: its body: %w", ErrCorrupt, err)
 	}
 	m.table = newTable(m.header.Buckets)
-	words, body, ok := unmarshalWords(body)
+	old := string(file[:len(magic)]) == oldMagic
+	unmarshal := unmarshalWords
+	if old {
+		unmarshal = unmarshalOldWords
+	}
+	words, body, ok := unmarshal(body)
 	if ok {
 		m.clusters, body = unmarshalClusters(body)
 	}
@@ -183,6 +193,9 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
 	}
 	m.learn(words)
+	if !old && len(words) > 0 {
+		m.dictionary = text.NewDictionary(words)
+	}
 	m.version = fmt.Sprintf("linear-1-%x", sum[:4])
 	return m, nil
 }

@@ -131,3 +131,9 @@ var classOf = func() map[string]wordClass {
 	}
 	return m
 }()
+
+// IsListed reports whether a folded word is one of those that the features have classes for.
+func IsListed(folded string) bool {
+	_, ok := classOf[folded]
+	return ok
+}

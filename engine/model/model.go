@@ -27,6 +27,7 @@ type Model struct {
 	table      table
 	clusters   map[uint64]uint16
 	vocabulary vocabulary
+	dictionary *text.Dictionary
 	version    string
 	pool       sync.Pool
 }
@@ -63,7 +64,7 @@ type sums struct {
 func (m *Model) Classify(content string) (p Probabilities, words int) {
 	tokens := text.Get()
 	defer text.Put(tokens)
-	return m.Judge(tokens.Tokenize(content)), tokens.Words()
+	return m.Judge(m.Tokenize(tokens, content)), tokens.Words()
 }
 
 // Probabilities judges content.
@@ -72,7 +73,13 @@ func (m *Model) Probabilities(content string) Probabilities {
 	return p
 }
 
-// Judge judges a text that is tokenised already.
+// Tokenize splits content into the tokens that [Model.Judge] takes: those of [text.Scratch.Read] with the dictionary of
+// the weights file. They are valid until s is used again.
+func (m *Model) Tokenize(s *text.Scratch, content string) []text.Token {
+	return s.Read(content, m.dictionary)
+}
+
+// Judge judges a text that is tokenised already, by [Model.Tokenize].
 func (m *Model) Judge(tokens []text.Token) Probabilities {
 	var p Probabilities
 	e := m.evidence(tokens)
@@ -105,7 +112,7 @@ type Evidence struct {
 func (m *Model) Evidence(content string) Evidence {
 	tokens := text.Get()
 	defer text.Put(tokens)
-	return m.evidence(tokens.Tokenize(content))
+	return m.evidence(m.Tokenize(tokens, content))
 }
 
 func (m *Model) evidence(tokens []text.Token) (e Evidence) {

@@ -36,6 +36,15 @@ func rowsOf(content string, weight int8) []model.Row {
 	return rows
 }
 
+// wordList makes words that all cost the same, so much that nothing is read as one of them.
+func wordList(words ...string) []text.Word {
+	var list []text.Word
+	for _, w := range words {
+		list = append(list, text.Word{Folded: w, Cost: 255})
+	}
+	return list
+}
+
 func header() model.Header {
 	h := model.Header{Buckets: 64}
 	for i := range h.Calibration {
@@ -47,7 +56,7 @@ func header() model.Header {
 func write(t *testing.T, h model.Header, rows []model.Row) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := model.Write(&b, h, model.Weights{Rows: rows, Clusters: map[uint64]uint16{model.WordHash([]byte("some")): 3}, Words: []string{"some", "words"}}); err != nil {
+	if err := model.Write(&b, h, model.Weights{Rows: rows, Clusters: map[uint64]uint16{model.WordHash([]byte("some")): 3}, Words: wordList("some", "words")}); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -70,7 +79,7 @@ func TestWordListChangesNoProbability(t *testing.T) {
 	clusters := map[uint64]uint16{model.WordHash([]byte("some")): 3, model.WordHash([]byte("here")): 4}
 	with := func(words ...string) *model.Model {
 		var b bytes.Buffer
-		if err := model.Write(&b, header(), model.Weights{Rows: rows, Clusters: clusters, Words: words}); err != nil {
+		if err := model.Write(&b, header(), model.Weights{Rows: rows, Clusters: clusters, Words: wordList(words...)}); err != nil {
 			t.Fatal(err)
 		}
 		return load(t, b.Bytes())

@@ -163,31 +163,6 @@ func harmless(w io.Writer, all []judged) {
 	fmt.Fprintln(w)
 }
 
-// disguisedReport reports how many of the harmful texts that are flagged stay so when they are disguised.
-func disguisedReport(w io.Writer, m *model.Model, all []judged) {
-	fmt.Fprintf(w, "## Disguised copies\n\n| copies | harmful flagged | harmless flagged |\n|---|---|---|\n")
-	r := rand.New(rand.NewPCG(7, 7))
-	var n, before, after, benign, benignBefore, benignAfter float64
-	for i := range all {
-		j := &all[i]
-		if !j.Written {
-			continue
-		}
-		p := m.Probabilities(Disguise(j.Text, r))
-		copied := judged{Example: j.Example, p: p}
-		if j.Harmless() {
-			benign++
-			benignBefore += one(j.flagged())
-			benignAfter += one(copied.flagged())
-			continue
-		}
-		n++
-		before += one(j.flagged())
-		after += one(copied.flagged())
-	}
-	fmt.Fprintf(w, "| as written | %.3f | %.3f |\n| disguised | %.3f | %.3f |\n\n", before/n, benignBefore/benign, after/n, benignAfter/benign)
-}
-
 func one(b bool) float64 {
 	if b {
 		return 1

@@ -16,9 +16,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
+	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
 	"github.com/caddy-moderation/caddy-moderation/engine/train"
 )
 
@@ -46,6 +48,7 @@ func run(args []string, log io.Writer) error {
 	flags.IntVar(&opt.Rows, "rows", 0, "rows to keep")
 	flags.IntVar(&opt.Buckets, "buckets", 0, "size of the table, a power of two")
 	flags.IntVar(&opt.MinCount, "min-count", 0, "how often a feature must be met")
+	english := flags.String("english", "engine/themes/lexicon.bin", "lexicon of the theme judge, for a list of English words; without it only frequent words are known")
 	share := flags.Float64("disguise", 0.3, "share of the written texts that is added in disguise")
 	embed := flags.Float64("embed", 0.2, "share of the written texts that is added inside ordinary text")
 	sample := flags.Int("sample", 1, "use one of so many scraped rows, to explore faster")
@@ -83,6 +86,19 @@ func run(args []string, log io.Writer) error {
 	fmt.Fprintf(log, "%s: %d texts to learn from, %d to calibrate on, %d to judge\n", time.Since(start).Round(time.Second), len(learn),
 		len(pool.Splits[train.Tune]), len(pool.Splits[train.Judge]))
 
+	if *english != "" {
+		file, err := os.ReadFile(*english)
+		if err != nil {
+			return err
+		}
+		words, err := lexicon.Open(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", *english, err)
+		}
+		opt.English = func(folded []byte) bool {
+			return slices.ContainsFunc(words.Bases(folded, nil), func(t lexicon.Term) bool { return words.SenseCount(t) > 0 })
+		}
+	}
 	fitted := train.Fit(learn, opt)
 	fitted.Header.TrainingDigest = pool.Digest
 	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Weights.Rows))
