@@ -31,7 +31,7 @@ type evaluateFlags struct {
 func (c *cli) evaluate() *cobra.Command {
 	var flags evaluateFlags
 	command := &cobra.Command{
-		Use: "evaluate --data FILE|DIR", Short: "Measures the judge on labelled texts of your own; needs no server", Args: cobra.NoArgs,
+		Use: "evaluate --data FILE|DIR ...", Short: "Measures the judge on labelled texts of your own; needs no server", Args: cobra.ArbitraryArgs,
 		Long: `Judges labelled texts with the model and the themes that are built into this
 program, as the service does, and says how good the verdicts are. No server is
 needed and nothing leaves the machine.
@@ -49,21 +49,25 @@ SEXUALLY_EXPLICIT and SPAM. A "kind" in a row splits the figures by it.`,
 		Example: `  caddy moderation evaluate --data comments.jsonl --errors 5
   caddy moderation evaluate --data labelled/ --threshold hate=0.6 --json
   zcat comments.jsonl.gz | head -n 1000 | caddy moderation evaluate --data -`,
-		RunE: func(command *cobra.Command, _ []string) error {
+		RunE: func(command *cobra.Command, args []string) error {
+			// Arguments are data, too, because a shell makes some of --data *.jsonl.
+			data := append(flags.data, args...)
+			if len(data) == 0 {
+				return errors.New("needs labelled texts: --data FILE, a directory, or - for the standard input; see --help")
+			}
 			judge, options, err := flags.judge()
 			if err != nil {
 				return err
 			}
-			return c.measure(command, judge, flags.data, options)
+			return c.measure(command, judge, data, options)
 		},
 	}
 	set := command.Flags()
-	set.StringArrayVar(&flags.data, "data", nil, "File of JSON Lines, directory of *.jsonl and *.jsonl.gz, or - for the standard input. Repeatable")
+	set.StringArrayVar(&flags.data, "data", nil, "File of JSON Lines, directory of *.jsonl and *.jsonl.gz, or - for the standard input. Repeatable; arguments are more of it")
 	set.StringArrayVar(&flags.thresholds, "threshold", nil, "Flags above another probability, as <category or attribute>=<probability>. Repeatable")
 	set.StringArrayVar(&flags.kinds, "kind", nil, "Only rows of this kind. Repeatable")
 	set.IntVar(&flags.misses, "errors", 0, "Lists this many wrong verdicts of each label, the most confident ones first")
 	set.IntVar(&flags.jobs, "jobs", 0, "Texts that are judged at the same time (default the number of processors)")
-	require(command, "data")
 	return command
 }
 
@@ -80,15 +84,15 @@ func (f *evaluateFlags) judge() (*engine.Engine, evaluate.Options, error) {
 		if !found || err != nil || !(threshold > 0 && threshold < 1) {
 			return nil, options, fmt.Errorf("--threshold %s must be <name>=<probability> with a probability greater than 0 and less than 1, such as hate=0.6", text)
 		}
-		if category, err := engine.ParseCategory(name); err == nil {
-			policy.Thresholds[category] = threshold
-			continue
+		label, err := evaluate.ParseLabel(name)
+		switch {
+		case err != nil:
+			return nil, options, fmt.Errorf("--threshold %s: %w", text, err)
+		case label < engine.NumCategories:
+			policy.Thresholds[label] = threshold
+		default:
+			options.AttributeThresholds[label-engine.NumCategories] = threshold
 		}
-		attribute, err := engine.ParseAttribute(name)
-		if err != nil {
-			return nil, options, fmt.Errorf("--threshold %s: the name must be that of a category or an attribute; see --help", text)
-		}
-		options.AttributeThresholds[attribute] = threshold
 	}
 	judge, err := engine.New(engine.Options{Policy: policy})
 	return judge, options, err
@@ -102,12 +106,12 @@ func (c *cli) measure(command *cobra.Command, judge *engine.Engine, data []strin
 	if err != nil {
 		return err
 	}
-	if isTerminal(command.ErrOrStderr()) {
-		bar := &progress{out: command.ErrOrStderr(), now: c.now, done: input.Progress}
+	bar := &progress{out: command.ErrOrStderr(), now: c.now, done: input.Progress}
+	if isTerminal(bar.out) {
 		options.Progress = bar.show
-		defer bar.clear()
 	}
 	report, err := evaluate.Run(ctx, judge, input.Rows(ctx), options)
+	bar.clear()
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")

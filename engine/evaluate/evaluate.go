@@ -146,7 +146,7 @@ func (m *Mistakes) add(err error) {
 func (m *Mistakes) Error() string {
 	text := errors.Join(m.First...).Error()
 	if m.More > 0 {
-		text += fmt.Sprintf("\nand %d more lines like these", m.More)
+		text += fmt.Sprintf("\nand %d more mistakes", m.More)
 	}
 	return text
 }

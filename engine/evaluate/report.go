@@ -47,6 +47,17 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, rounded, 'f', -1, 64), nil
 }
 
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (f *Figure) UnmarshalJSON(in []byte) error {
+	if string(in) == "null" {
+		*f = Figure(math.NaN())
+		return nil
+	}
+	value, err := strconv.ParseFloat(string(in), 64)
+	*f = Figure(value)
+	return err
+}
+
 // String writes the figure with three decimals, or "n/a".
 func (f Figure) String() string {
 	if math.IsNaN(float64(f)) {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -38,8 +39,8 @@ func LabelName(label int) string {
 	return engine.Attribute(label - engine.NumCategories).String()
 }
 
-// parseLabel returns the label of a name. The error lists the names.
-func parseLabel(name string) (int, error) {
+// ParseLabel returns the label of a name as [LabelName] gives it. The error lists the names.
+func ParseLabel(name string) (int, error) {
 	var names []string
 	for label := range NumLabels {
 		if LabelName(label) == name {
@@ -172,7 +173,7 @@ func (r *Row) labels(in jsontext.Value) error {
 		if err != nil {
 			return malformed(err)
 		}
-		label, err := parseLabel(name)
+		label, err := ParseLabel(name)
 		if err != nil {
 			return err
 		}
@@ -256,10 +257,10 @@ func malformed(err error) error {
 	switch {
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
 		return fmt.Errorf("malformed JSON: %s is given twice", shortened(string(syntax.JSONPointer), 80))
-	case errors.As(err, &syntax):
+	case errors.As(err, &syntax) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("malformed JSON at byte %d", syntax.ByteOffset+1)
 	}
-	return errors.New("malformed JSON: the object does not end")
+	return errors.New("malformed JSON: the line ends within the object; each line must hold a whole one")
 }
 
 // shortened cuts a text to at most n characters, an ellipsis among them.

@@ -114,7 +114,11 @@ func (t *Themes) write(b *strings.Builder) {
 		{"AUC, mean over themes", t.MacroAUC.String(), plural(t.BothClasses, "theme") + " with hits and misses"},
 	}
 	for _, at := range t.AtFalseHits {
-		lines = append(lines, []string{fmt.Sprintf("recall at %g %% false hits", 100*at.Share), at.Recall.String(), "above " + at.Threshold.String()})
+		where := "above " + at.Threshold.String()
+		if math.IsNaN(float64(at.Threshold)) {
+			where = "needs pairs with and without a hit"
+		}
+		lines = append(lines, []string{fmt.Sprintf("recall at %g %% false hits", 100*at.Share), at.Recall.String(), where})
 	}
 	lines = append(lines,
 		[]string{"precision", t.Precision.String(), "as flagged"},
