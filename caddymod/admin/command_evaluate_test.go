@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,29 @@ func TestEvaluateLimits(t *testing.T) {
 	}
 	if !found {
 		t.Error("the OpenAPI document has no schema of a request")
+	}
+}
+
+// TestEvaluateDocumented: docs/evaluate.md names every flag and every label.
+func TestEvaluateDocumented(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/evaluate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := regexp.MustCompile(`--[a-z]+ `).FindAllString(newCLI().evaluate().LocalFlags().FlagUsages(), -1)
+	if len(flags) < 5 {
+		t.Errorf("only the flags %q", flags)
+	}
+	for _, flag := range flags {
+		if !strings.Contains(string(document), "| `"+flag) {
+			t.Errorf("the flag %sis not documented", flag)
+		}
+	}
+	for label := range evaluate.NumLabels {
+		if name := evaluate.LabelName(label); !strings.Contains(string(document), "`"+name+"`") {
+			t.Errorf("the label %s is not documented", name)
+		}
 	}
 }
 

@@ -178,6 +178,25 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestReportDocumented: docs/evaluate.md names every member of the report.
+func TestReportDocumented(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/evaluate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []any{
+		evaluate.Report{}, evaluate.Rejected{}, evaluate.Refusal{}, evaluate.Label{}, evaluate.Verdicts{}, evaluate.Themes{}, evaluate.AtFalseHits{}, evaluate.Miss{},
+	} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if text := string(document); !strings.Contains(text, `"`+name+`"`) && !strings.Contains(text, "`"+name+"`") && !field.Anonymous {
+				t.Errorf("%T: the member %s is not documented", of, name)
+			}
+		}
+	}
+}
+
 // TestFlaggedTruth: when the labels say what flagged should have been.
 func TestFlaggedTruth(t *testing.T) {
 	t.Parallel()
