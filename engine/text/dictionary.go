@@ -49,9 +49,9 @@ const mostWords = 1 << 16
 // NewDictionary makes a dictionary. The words may come in any order; of equal ones the first counts.
 func NewDictionary(words []Word) *Dictionary {
 	words = words[:min(len(words), mostWords)]
-	places := uint(bits.Len(uint(2*len(words) + 1)))
+	places, tight := uint(bits.Len(uint(2*len(words)))), uint(bits.Len(uint(len(words)+len(words)/2)))
 	d := &Dictionary{
-		known: make([]uint16, 1<<places), small: 64 - places,
+		known: make([]uint16, 1<<tight), small: 64 - tight,
 		marks: make([]uint32, 1<<places), costs: make([]uint8, 1<<places), shift: 64 - places,
 		filter: make([]uint64, filterBits/64), starts: make([]uint64, filterBits/64),
 	}

@@ -79,7 +79,8 @@ func (s *Scratch) addWord(t Token, before rune) {
 	case '#':
 		t.Flags |= Hashtag
 	}
-	if t.foldEnd-t.foldAt == 1 && isASCIILetter(rune(s.buf[t.foldAt])) {
+	single := t.foldEnd-t.foldAt == 1 || s.singles >= 2 && t.rawEnd-t.rawAt <= 4 && s.buf[t.rawAt+1] == '\'' // t h a t's
+	if single && isASCIILetter(rune(s.buf[t.foldAt])) {
 		s.addSingle(t, before)
 		return
 	}
@@ -344,7 +345,7 @@ func (s *Scratch) isLikely(letters int) bool {
 	case n < 3:
 		return false
 	case n == 3:
-		return letters >= 2 && cost <= 11*8
+		return letters >= 2 && cost <= 11*8 || cost <= 8*8
 	case letters < 2:
 		return cost <= 17*8
 	}
@@ -539,7 +540,7 @@ func appendSqueezed(to, word []byte, keep int) []byte {
 // addSingle appends a token of one letter, which may belong to a word that is spelled with separators.
 func (s *Scratch) addSingle(t Token, before rune) {
 	n := len(s.tokens)
-	if s.singles == 0 || s.tokens[n-1].End != t.Begin-1 {
+	if s.singles == 0 || s.tokens[n-1].End != t.Begin-1 && !s.apostropheBetween(&s.tokens[n-1], &t, before) {
 		s.add(t)
 		s.singles = 1
 		return
@@ -562,6 +563,17 @@ func (s *Scratch) addSingle(t Token, before rune) {
 	s.singles++
 	s.separator = before
 	s.tokens = append(s.tokens, t)
+}
+
+// apostropheBetween says whether nothing but an apostrophe among separators divides two letters: t h a t ' s.
+func (s *Scratch) apostropheBetween(a, b *Token, separator rune) bool {
+	if b.Begin-a.End != 3 || s.separator != separator || b.byteAt < a.byteEnd {
+		return false
+	}
+	between := s.content[a.byteEnd:b.byteAt]
+	r, size := utf8.DecodeRuneInString(between)
+	mark, _ := utf8.DecodeRuneInString(between[size:])
+	return r == separator && classify(mark) == apostrophe
 }
 
 // joinSingles makes one word of the run of single letters at the end of the tokens, when there is one.

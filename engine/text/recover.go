@@ -3,7 +3,10 @@
 
 package text
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // What a change of a word costs, in the units of [Word.Cost]: eight to a bit. A change that can be made in many places, or
 // that people rarely make, costs more.
@@ -14,31 +17,36 @@ const (
 	costFirst    = 24  // and the first letter is another one then
 	costLast     = 8   // and it is the last letter
 	costBoundary = 16  // a space is left out
-	costLone     = 32  // a word of one letter stands there
+	costLone     = 12  // a word of one letter stands there
 	costTwice    = 100 // two vowels are left out
+	costStrange  = 80  // a word that nobody knows stands among joined ones
+	eachStrange  = 32  // for each letter of it
 )
 
 // What an unknown word of n letters may cost as a changed one: as much as it would be worth as a name that nobody knows.
 func mostOfEdit(n int) int  { return 120 + 20*n }
-func mostOfSplit(n int) int { return 110 + 24*n }
-func mostOfRun(n int) int   { return 160 + 32*n } // letters that stand apart are no name
+func mostOfSplit(n int) int { return 110 + 24*n + 8*max(0, n-9) } // hardly a name is longer than that
+func mostOfRun(n int) int   { return 160 + 32*n }                 // letters that stand apart are no name
 
-// The same is less where the word has a capital, as names have.
+// It is less where the word has a capital, as names have, and more where it has no vowel, as no name has.
 const (
-	editOfName      = 36
-	splitOfName     = 40
-	eachSplitOfName = 4  // for each letter
-	splitOfPhrase   = 64 // and more again where its first part is a word that begins sentences
-	costOfOpening   = 80 // what such a word costs at most
-
-	// noVowel is how much more a word may cost that has no vowel, as no name has.
-	noVowel = 32
+	opensWith     = 20 // a sentence
+	isName        = 40 // inside a sentence
+	opensJoined   = 40 // a sentence, and joined words
+	eachJoined    = 4  // and for each letter
+	isJoinedName  = 120
+	opensPhrase   = 64 // more again where the first part is a word that begins sentences
+	costOfOpening = 80 // what such a word costs at most
+	noVowel       = 32
 )
 
 const (
 	shortestEdit  = 3
 	shortestSplit = 5
 	longestSplit  = 400
+	// Strange words of such lengths may stand among joined ones, where they are so long together.
+	shortestStrange, longestStrange = 3, 10
+	shortestAround                  = 12
 	// patience is how many words of a text are tried with two vowels more: a text that consists of letters at random must
 	// not take much longer than others.
 	patience = 100
@@ -47,18 +55,21 @@ const (
 // recover reads the words that are in no dictionary as the ones that they may be a change of.
 func (s *Scratch) recover(content string) {
 	moved := false
-	s.patience = patience
+	s.patience, s.shouting = patience, 0
 	for i := range s.tokens {
 		t := &s.tokens[i]
 		word := s.buf[t.foldAt:t.foldEnd]
 		t.hash = Hash(word)
-		if s.dictionary.Knows(t.hash) || len(word) < shortestEdit || t.Flags&(Emoji|Number|Mention) != 0 || !isLatinWord(word) {
+		if len(word) < shortestEdit || s.dictionary.Knows(t.hash) || t.Flags&(Emoji|Number|Mention) != 0 || !isLatinWord(word) || s.hasAccents(t) {
 			if moved {
 				s.spare = append(s.spare, *t)
 			}
 			continue
 		}
-		place := placeOf(content, t)
+		place := placeOf(content, t, i == 0 || s.tokens[i-1].Flags&SentenceEnd != 0)
+		if place == asAcronym && s.shouts() {
+			place = inText
+		}
 		if place == inAddress {
 			if moved {
 				s.spare = append(s.spare, *t)
@@ -94,6 +105,32 @@ func (s *Scratch) recover(content string) {
 	}
 }
 
+// hasAccents says whether the word has letters with accents, as honest words of other languages have.
+func (s *Scratch) hasAccents(t *Token) bool {
+	if t.Flags&Obfuscated != 0 {
+		return false
+	}
+	for _, c := range s.buf[t.rawAt:t.rawEnd] {
+		if c >= utf8.RuneSelf {
+			return true
+		}
+	}
+	return false
+}
+
+// shouts says whether most words of the text are in capitals, so that they are no acronyms.
+func (s *Scratch) shouts() bool {
+	if s.shouting == 0 {
+		for i := range s.tokens {
+			if s.tokens[i].Flags&Caps != 0 {
+				s.shouting += 2
+			}
+			s.shouting--
+		}
+	}
+	return s.shouting > 0
+}
+
 func isLatinWord(word []byte) bool {
 	for _, c := range word {
 		if c < 'a' || c > 'z' {
@@ -107,14 +144,16 @@ func isLatinWord(word []byte) bool {
 type place uint8
 
 const (
-	inText place = iota
-	asName
+	inText    place = iota
+	asOpening       // with a capital, where a sentence begins, or with I
+	asName          // with a capital elsewhere
 	asAcronym
 	inAddress
 )
 
-// placeOf tells addresses and identifiers, which are never words in disguise, and what may be names.
-func placeOf(content string, t *Token) place {
+// placeOf tells addresses and identifiers, which are never words in disguise, and what may be names. opens says that a
+// sentence begins with the word.
+func placeOf(content string, t *Token, opens bool) place {
 	from, end := int(t.byteAt), int(t.byteEnd)
 	if end <= from {
 		return inText
@@ -125,14 +164,27 @@ func placeOf(content string, t *Token) place {
 	if end < len(content) && (joins(content[end]) || content[end] == '.' && isDomain(content[end+1:])) {
 		return inAddress
 	}
-	first := content[from]
 	switch {
 	case t.Flags&Caps != 0 && end-from <= longestAcronym:
 		return asAcronym
-	case t.Flags&Caps == 0 && first >= 'A' && first <= 'Z':
+	case t.Flags&Caps == 0 && isCapital(content[from]) && !hasCapital(content[from+1:end]):
+		if opens || content[from] == 'I' {
+			return asOpening
+		}
 		return asName
 	}
 	return inText
+}
+
+func isCapital(b byte) bool { return b >= 'A' && b <= 'Z' }
+
+func hasCapital(letters string) bool {
+	for i := range len(letters) {
+		if isCapital(letters[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // longestAcronym is the length of the longest word of capitals that is left alone.
@@ -189,8 +241,11 @@ func (s *Scratch) edit(word []byte, in place) edit {
 		return best
 	}
 	most := mostOfEdit(n)
-	if in == asName {
-		most -= editOfName
+	switch in {
+	case asOpening:
+		most -= opensWith
+	case asName:
+		most -= isName
 	}
 	if !hasVowel(word) {
 		most += noVowel
@@ -375,6 +430,11 @@ func (s *Scratch) split(word []byte, t *Token, in place) int {
 		if from >= unknown {
 			continue
 		}
+		if n >= shortestAround {
+			for length := shortestStrange; length <= min(longestStrange, n-i); length++ {
+				ways[i+length].take(from+costBoundary+costStrange+eachStrange*length, i)
+			}
+		}
 		poly := uint64(0)
 		for j := i; j < min(n, i+longestWord); j++ {
 			poly = poly*base + coefficient(word[j])
@@ -393,10 +453,7 @@ func (s *Scratch) split(word []byte, t *Token, in place) int {
 					continue
 				}
 			}
-			cost += d.cost(poly)
-			if w := &ways[j+1]; cost < int(w.cost) {
-				*w = way{cost: int32(cost), from: int32(i)}
-			}
+			ways[j+1].take(cost+d.cost(poly), i)
 		}
 	}
 	most := mostOfSplit(n)
@@ -404,9 +461,11 @@ func (s *Scratch) split(word []byte, t *Token, in place) int {
 	case t.Flags&Obfuscated != 0:
 		most = mostOfRun(n)
 	case in == asName:
-		most -= splitOfName + eachSplitOfName*n
+		most -= isJoinedName + eachJoined*n
+	case in == asOpening:
+		most -= opensJoined + eachJoined*n
 		if s.opening(n) <= costOfOpening {
-			most += splitOfPhrase
+			most += opensPhrase
 		}
 	}
 	if cost := int(ways[n].cost); cost <= most {
@@ -427,6 +486,13 @@ func (s *Scratch) opening(n int) int {
 // way is the cheapest way to read a word up to a letter, and where the last part of it begins.
 type way struct {
 	cost, from int32
+}
+
+// take takes another way where it is cheaper.
+func (w *way) take(cost, from int) {
+	if cost < int(w.cost) {
+		*w = way{cost: int32(cost), from: int32(from)}
+	}
 }
 
 func standsAlone(c byte) bool { return c == 'a' || c == 'i' || c == 'u' }

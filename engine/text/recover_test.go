@@ -14,9 +14,9 @@ import (
 func dictionary() *text.Dictionary {
 	var words []text.Word
 	for cost, list := range map[uint8]string{
-		45:  "the you i a to and of is it that this he my me are was for on not with have at in as what he's she's hes dont",
+		45:  "the you i a to and of is it that this he my me are was for on not with have at in as what he's she's hes dont know whats",
 		75:  "like hate kill such want good tell been nobody someone likes said attack stupid fuck shit time just think going before",
-		90:  "idiot idiots bitch loser pathetic people little worthless trash ugly really should always women house stop dead coat hit",
+		90:  "middle sex idiot idiots bitch loser pathetic people little worthless trash ugly really should always women house stop dead coat hit",
 		110: "burn cock tone case take son dick shot stood next hat radio ahead an laser",
 		180: "penis rare gamut thorp note ten",
 	} {
@@ -56,6 +56,9 @@ func TestADictionaryTellsWhatAChangedWordMeans(t *testing.T) {
 		{"joined with a capital", "Youareanidiot Iwantto", "you are an idiot i want to"},
 		{"hashtag", "#killthewomen #idoit", "kill the women idoit"},
 		{"letters apart", "y o u a r e s u c h a n i d i o t", "you are such an idiot"},
+		{"letters apart with apostrophes", "y o u d o n ' t know w h a t's good", "you dont know whats good"},
+		{"joined with a strange word", "ihatethatzborgyousaid", "i hate that zborg you said"},
+		{"capitals", "YOU FCK IDIT", "you fuck idiot"},
 		{"letters apart by words", "y o u are s u c h an i.d.i.o.t", "you are such an idiot"},
 		{"a word before letters apart", "I h-a-t-e a b.i.t.c.h", "i hate a bitch"},
 		{"no dictionary word", "xqzt vbnm wrtlk", "xqzt vbnm wrtlk"},
@@ -73,6 +76,7 @@ func TestNamesAndAddressesStayAsTheyAre(t *testing.T) {
 	for _, in := range []string{
 		"Scunthorpe", "Penistone", "Cockburn", "Dickson", "Dicken", "HSE said IDT", "@idoit", "https://example.com/idoit?stupd=fcuk",
 		"mail idoit@stupd.com", "www.idoit.com", "set_idoit(stupd_x)", "идиот", "note*",
+		"we met in Middlesex", "it was allé and fuçk", "an IDT",
 	} {
 		if got, want := read(d, in), folded(in); got != want {
 			t.Errorf("%q reads as %q, want %q", in, got, want)

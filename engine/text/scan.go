@@ -31,7 +31,7 @@ func (s *Scratch) Tokenize(content string) []Token { return s.Read(content, nil)
 // ones of it that they may be a change of. Words in addresses and identifiers are left alone, and so is what would cost
 // too much: a name must not become a bad word.
 func (s *Scratch) Read(content string, d *Dictionary) []Token {
-	s.dictionary = d
+	s.dictionary, s.content = d, content
 	s.tokens, s.buf, s.word = s.tokens[:0], s.buf[:0], s.word[:0]
 	s.words, s.singles, s.quote = 0, 0, openQuote{}
 	s.latin = mostlyLatin(content)
@@ -58,6 +58,7 @@ func (s *Scratch) Read(content string, d *Dictionary) []Token {
 	if d != nil {
 		s.recover(content)
 	}
+	s.content = "" // not to be kept alive
 	s.bind()
 	s.negate()
 	return s.tokens

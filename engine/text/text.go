@@ -134,7 +134,9 @@ type Scratch struct {
 	dictionary *Dictionary
 	ways       []way   // scratch of split
 	spare      []Token // scratch of recover
+	content    string  // the text
 	patience   int     // of recover
+	shouting   int     // how many more words are in capitals than not; 0 when that is not counted
 	trial      []byte  // scratch of readsAsKnown
 	ells       int     // which of the first four of 1, | and ! read as l, a bit for each; -1 when their neighbours decide
 }
