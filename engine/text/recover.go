@@ -54,53 +54,44 @@ const (
 
 // recover reads the words that are in no dictionary as the ones that they may be a change of.
 func (s *Scratch) recover(content string) {
-	moved := false
 	s.patience, s.shouting = patience, 0
+	s.spare = s.spare[:0]
+	done := 0 // tokens that are in s.spare
 	for i := range s.tokens {
 		t := &s.tokens[i]
 		word := s.buf[t.foldAt:t.foldEnd]
 		t.hash = Hash(word)
 		if len(word) < shortestEdit || s.dictionary.Knows(t.hash) || t.Flags&(Emoji|Number|Mention) != 0 || !isLatinWord(word) || s.hasAccents(t) {
-			if moved {
-				s.spare = append(s.spare, *t)
-			}
 			continue
 		}
-		place := placeOf(content, t, i == 0 || s.tokens[i-1].Flags&SentenceEnd != 0)
-		if place == asAcronym && s.shouts() {
-			place = inText
+		in := placeOf(content, t, i == 0 || s.tokens[i-1].Flags&SentenceEnd != 0)
+		if in == asAcronym && s.shouts() {
+			in = inText
 		}
-		if place == inAddress {
-			if moved {
-				s.spare = append(s.spare, *t)
-			}
+		if in == inAddress {
 			continue
 		}
-		edit := s.edit(word, place)
-		if t.Flags&Hashtag != 0 {
-			edit.cost = unknown
+		change := edit{cost: unknown}
+		if t.Flags&Hashtag == 0 {
+			change = s.edit(word, in)
 		}
-		cost := s.split(word, t, place)
-		switch {
-		case cost < edit.cost:
-			if !moved {
-				moved = true
-				s.spare = append(s.spare[:0], s.tokens[:i]...)
-			}
+		if cost := s.split(word, t, in); cost < change.cost {
+			s.spare = append(s.spare, s.tokens[done:i]...)
 			s.appendParts(*t)
+			done = i + 1
 			continue
-		case edit.cost < unknown:
-			from := len(s.buf)
-			s.buf = edit.appendTo(s.buf, word)
-			t.foldAt, t.foldEnd = int32(from), int32(len(s.buf))
-			t.hash = Hash(s.buf[from:])
-			t.Flags |= Recovered
 		}
-		if moved {
-			s.spare = append(s.spare, *t)
+		if change.cost == unknown {
+			continue
 		}
+		from := len(s.buf)
+		s.buf = change.appendTo(s.buf, word)
+		t.foldAt, t.foldEnd = int32(from), int32(len(s.buf))
+		t.hash = Hash(s.buf[from:])
+		t.Flags |= Recovered
 	}
-	if moved {
+	if done > 0 {
+		s.spare = append(s.spare, s.tokens[done:]...)
 		s.tokens, s.spare = s.spare, s.tokens
 	}
 }
@@ -260,6 +251,9 @@ func (s *Scratch) edit(word []byte, in place) edit {
 		whole := heads[n]
 		if n > 3 {
 			for i := range n - 1 {
+				if i > 0 && !d.begins(heads[i]) {
+					break // no word begins so
+				}
 				a, b := coefficient(word[i]), coefficient(word[i+1])
 				c := d.cost(whole+(b-a)*(powers[n-1-i]-powers[n-2-i])) + costSwapped
 				if i == 0 {
@@ -271,6 +265,9 @@ func (s *Scratch) edit(word []byte, in place) edit {
 			}
 		}
 		for i := range n + 1 {
+			if i > 0 && !d.begins(heads[i]) {
+				break
+			}
 			head, tail := heads[i]*base, whole-heads[i]*powers[n-i]
 			extra := costDropped
 			switch i {
@@ -309,12 +306,15 @@ func hasVowel(word []byte) bool {
 func (s *Scratch) insertTwo(word []byte, heads *[longestWord + 1]uint64, best *edit) {
 	const vowels = "aeiou"
 	d, n := s.dictionary, len(word)
-	for i := 1; i < n; i++ {
+	for i := 1; i < n && d.begins(heads[i]); i++ {
 		for v := range len(vowels) {
 			start := heads[i]*base + coefficient(vowels[v])
 			for j := i + 1; j <= n; j++ {
 				// The letters from i to j, the second vowel, the rest.
 				middle := start*powers[j-i] + heads[j] - heads[i]*powers[j-i]
+				if !d.begins(middle) {
+					break
+				}
 				rest := heads[n] - heads[j]*powers[n-j]
 				for w := range len(vowels) {
 					if c := d.cost((middle*base+coefficient(vowels[w]))*powers[n-j]+rest) + costTwice; c < best.cost {
