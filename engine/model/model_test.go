@@ -100,6 +100,29 @@ func TestWordListChangesNoProbability(t *testing.T) {
 	}
 }
 
+// The dictionary must survive the file: words that begin alike share their letters in it.
+func TestDisguisedWordsScoreAsTheWordsTheyHide(t *testing.T) {
+	t.Parallel()
+	var list []text.Word
+	for i, w := range []string{"you", "are", "an", "badword", "badwords", "bad", "été", "2024", "a"} {
+		list = append(list, text.Word{Folded: w, Cost: uint8(40 + i)})
+	}
+	var b bytes.Buffer
+	if err := model.Write(&b, header(), model.Weights{Rows: rowsOf("badword", 100), Words: list}); err != nil {
+		t.Fatal(err)
+	}
+	m := load(t, b.Bytes())
+	want := m.Probabilities("you are badword")
+	if want[0] < 0.7 {
+		t.Fatalf("the word in clear scores %v", want[0])
+	}
+	for _, content := range []string{"you are bdaword", "you are badwrd", "youarebadword", "you are bbaaddwwoorrdd", "you a r e b.a.d.w.o.r.d"} {
+		if got := m.Probabilities(content); got[0] < 0.7 {
+			t.Errorf("%q scores %v, in clear %v", content, got[0], want[0])
+		}
+	}
+}
+
 func TestWeightsSurviveTheFile(t *testing.T) {
 	t.Parallel()
 	m := load(t, write(t, header(), rowsOf("badword", 100)))

@@ -399,7 +399,7 @@ func (s *Scratch) masksEnd(next rune) bool {
 	for _, l := range s.word {
 		s.trial = appendReading(s.trial, l.r, 'i')
 	}
-	return !isKnown(s.trial) && s.dictionary.cost(polynomial(s.trial)) == unknown && s.dictionary.unmask(append(s.trial, '*')) != nil
+	return !isKnown(s.trial) && s.dictionary.cost(polynomial(s.trial)) == unknown && s.dictionary.unmask(append(s.trial, '*'), &s.looks) != nil
 }
 
 // opens says whether the symbol at the cursor is the first letter of a known word: !diot, @ttack, $71ll.
@@ -474,7 +474,7 @@ func (s *Scratch) appendFolded(t *Token, count [silent + 1]int) {
 			s.buf = append(s.buf[:from], word...)
 			t.Flags |= Obfuscated
 		} else if s.dictionary != nil {
-			if word := s.dictionary.unmask(s.buf[from:]); word != nil {
+			if word := s.dictionary.unmask(s.buf[from:], &s.looks); word != nil {
 				s.buf = append(s.buf[:from], word...)
 				t.Flags |= Obfuscated
 			}

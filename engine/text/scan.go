@@ -31,7 +31,7 @@ func (s *Scratch) Tokenize(content string) []Token { return s.Read(content, nil)
 // ones of it that they may be a change of. Words in addresses and identifiers are left alone, and so is what would cost
 // too much: a name must not become a bad word.
 func (s *Scratch) Read(content string, d *Dictionary) []Token {
-	s.dictionary, s.content = d, content
+	s.dictionary, s.content, s.looks = d, content, maxLooks
 	s.tokens, s.buf, s.word = s.tokens[:0], s.buf[:0], s.word[:0]
 	s.words, s.singles, s.quote = 0, 0, openQuote{}
 	s.latin = mostlyLatin(content)
@@ -138,6 +138,10 @@ func (c *cursor) continues(r rune, count int, opened rune) bool {
 	}
 	return false
 }
+
+// maxLooks bounds the words that the masked ones of a text are compared with, so that a text of nothing but asterisks that
+// stand for no word takes little longer than others: a page of masked words takes a tenth of it.
+const maxLooks = 100_000
 
 // maxMask bounds the run of asterisks that can stand for letters.
 const maxMask = 8

@@ -135,6 +135,7 @@ type Scratch struct {
 	ways       []way   // scratch of split
 	spare      []Token // scratch of recover
 	content    string  // the text
+	looks      int     // how many more words masked ones may be compared with
 	patience   int     // of recover
 	shouting   int     // how many more words are in capitals than not; 0 when that is not counted
 	trial      []byte  // scratch of readsAsKnown
@@ -158,7 +159,7 @@ func Get() *Scratch { return pool.Get().(*Scratch) }
 
 // Put gives a Scratch back. Its tokens must not be used afterwards.
 func Put(s *Scratch) {
-	if cap(s.buf) > keepBytes || cap(s.tokens) > keepBytes/16 {
+	if cap(s.buf) > keepBytes || cap(s.tokens)+cap(s.spare) > keepBytes/16 {
 		return
 	}
 	pool.Put(s)
