@@ -40,7 +40,7 @@ const (
 	seedAsked
 	seedExclaimed
 	seedCaps
-	seedObfuscated
+	_ // once that of disguised words
 	seedRaw
 	seedTag
 	seedChars
@@ -273,16 +273,14 @@ func flags(out []uint64, t *text.Token, w *word) []uint64 {
 	if t.Flags&text.Caps != 0 {
 		out = append(out, mix(seedCaps, 0), mix(seedCaps, w.form))
 	}
-	if t.Flags&text.Obfuscated != 0 {
-		out = append(out, mix(seedObfuscated, 0), mix(seedObfuscated, w.form))
-	}
 	if t.Flags&text.Stretched != 0 {
 		out = append(out, mix(seedStretched, 0))
 	}
 	if t.Flags&(text.Mention|text.Hashtag) != 0 {
 		out = append(out, mix(seedTag, uint64(t.Flags&(text.Mention|text.Hashtag))))
 	}
-	if t.Differs() {
+	// A disguised word counts as the word that it hides and no more: who hides words must gain nothing by it.
+	if t.Flags&(text.Obfuscated|text.Recovered) == 0 && t.Differs() {
 		out = append(out, text.SeededHash(seedRaw, t.Raw))
 	}
 	return out
