@@ -28,6 +28,10 @@ const (
 	// misspelled is how much commoner, in the units of [text.Word], a word must be than one that could be a change of it
 	// and is in no other list, to be taken for what is meant.
 	misspelled = 5 * 8
+	// shortLetters and shortCost say which words are left out though a list has them: so short and so rare (one in 500,000)
+	// that what looks like one is more often a common word without a vowel.
+	shortLetters = 4
+	shortCost    = 19 * 8
 	// ordinaryCost is what words cost at most that are surely no misspelled ones, in lists or not: one in 10,000.
 	ordinaryCost = 13 * 8
 )
@@ -79,7 +83,11 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 		}
 		listed[word] = inList || capitals[word] > (n[0]+n[1])/2 // that is a name
 		share := (1-harmfulShare)*n[0]/max(totals[0], 1) + harmfulShare*n[1]/max(totals[1], 1)
-		words = append(words, text.Word{Folded: word, Cost: uint8(min(max(math.Round(-8*math.Log2(share)), 0), 255))})
+		cost := uint8(min(max(math.Round(-8*math.Log2(share)), 0), 255))
+		if len(word) <= shortLetters && cost >= shortCost && !model.IsListed(word) && !named[word] {
+			continue
+		}
+		words = append(words, text.Word{Folded: word, Cost: cost})
 	}
 	slices.SortFunc(words, func(a, b text.Word) int {
 		return cmp.Or(cmp.Compare(a.Cost, b.Cost), strings.Compare(a.Folded, b.Folded))
