@@ -21,18 +21,16 @@ type Word struct {
 }
 
 // Dictionary holds the words that disguised ones are read as. It is immutable and safe for concurrent use. One
-// of 40,000 words takes about 1.3 MB.
+// of 40,000 words takes about a megabyte.
 //
 // Whether a word is known is a probe by its [Hash]. What a changed word reads as is looked up by a second hash, which is a
 // polynomial of the letters: that of a word with two letters swapped, one put in or a piece cut out follows from those of
 // its beginnings in a few operations, so that many readings can be tried.
 type Dictionary struct {
-	known []uint16 // by Hash: marks of the words, 0 is free
-	small uint     // what the hash is shifted by
-
+	known  []uint16 // by Hash: marks of the words, 0 is free
 	marks  []uint32 // by polynomial: marks of the words of ASCII letters, 0 is free
 	costs  []uint8  // beside marks
-	shift  uint
+	shift  uint     // what the hashes are shifted by
 	filter []uint64 // bits of the polynomials of these words, to be rid of most readings at once
 	starts []uint64 // the same of the beginnings of these words
 
@@ -49,10 +47,9 @@ const mostWords = 1 << 16
 // NewDictionary makes a dictionary. The words may come in any order; of equal ones the first counts.
 func NewDictionary(words []Word) *Dictionary {
 	words = words[:min(len(words), mostWords)]
-	places, tight := uint(bits.Len(uint(2*len(words)))), uint(bits.Len(uint(len(words)+len(words)/2)))
+	places := uint(bits.Len(uint(len(words) + len(words)/2))) // tight, for the sake of the processor's cache
 	d := &Dictionary{
-		known: make([]uint16, 1<<tight), small: 64 - tight,
-		marks: make([]uint32, 1<<places), costs: make([]uint8, 1<<places), shift: 64 - places,
+		known: make([]uint16, 1<<places), marks: make([]uint32, 1<<places), costs: make([]uint8, 1<<places), shift: 64 - places,
 		filter: make([]uint64, filterBits/64), starts: make([]uint64, filterBits/64),
 	}
 	var latin []Word
@@ -127,7 +124,7 @@ func tailOf(b []byte) uint64 {
 // for known, and so stays as it is.
 func (d *Dictionary) Knows(hash uint64) bool {
 	mark := uint16(hash>>16) | 1
-	for at := hash >> d.small; ; at++ {
+	for at := hash >> d.shift; ; at++ {
 		switch d.known[at&uint64(len(d.known)-1)] {
 		case 0:
 			return false
@@ -138,7 +135,7 @@ func (d *Dictionary) Knows(hash uint64) bool {
 }
 
 func (d *Dictionary) learn(hash uint64) {
-	at := hash >> d.small
+	at := hash >> d.shift
 	for d.known[at&uint64(len(d.known)-1)] != 0 {
 		at++
 	}
