@@ -66,7 +66,7 @@ type Scores struct {
 type Classifier interface {
 	// Classify scores text. It must not keep a reference to text after it returns.
 	Classify(ctx context.Context, text string) (Scores, error)
-	// Version names the classifier and its exact weights, for example "linear-1-6f0c2a9e". It is kept with feedback, so
+	// Version names the classifier and its exact weights, for example "cascade-1-6f0c2a9e". It is kept with feedback, so
 	// that a correction can be traced to the model that was corrected.
 	Version() string
 }

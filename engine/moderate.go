@@ -153,7 +153,7 @@ func (l Linear) Classify(_ context.Context, content string) (Scores, error) {
 	return scoresOf(p), nil
 }
 
-// Version names the model and its exact weights, for example "linear-1-6f0c2a9e".
+// Version names the model and its exact weights, for example "cascade-1-6f0c2a9e".
 func (l Linear) Version() string { return l.model.Version() }
 
 // scoresOf takes the heads of a model apart: the categories come first, then the attributes.

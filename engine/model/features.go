@@ -5,7 +5,6 @@ package model
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"unicode/utf8"
 
@@ -28,8 +27,8 @@ func Schema() string {
 
 // Seeds keep the kinds of features apart.
 const (
-	seedWord uint64 = (iota + 1) * 0x009E3779B97F4A7C
-	seedBigram
+	_                 = iota // that of words is text.Hash's
+	seedBigram uint64 = (iota + 1) * 0x009E3779B97F4A7C
 	seedClassBigram
 	seedTrigram
 	seedSkip
@@ -41,7 +40,7 @@ const (
 	seedAsked
 	seedExclaimed
 	seedCaps
-	seedObfuscated
+	_ // once that of disguised words
 	seedRaw
 	seedTag
 	seedChars
@@ -80,7 +79,7 @@ type Features struct {
 }
 
 // WordHash is the hash by which Clusters knows a folded word.
-func WordHash(folded []byte) uint64 { return hashBytes(seedWord, folded) }
+func WordHash(folded []byte) uint64 { return text.Hash(folded) }
 
 // word is what the features of its neighbours need to know of a token.
 type word struct {
@@ -127,7 +126,7 @@ func (f *Features) begin(tokens []text.Token) {
 // read reads token i and returns what is known of its word. The entry holds until the next call.
 func (f *Features) read(i int) *known {
 	t := &f.tokens[i]
-	hash := hashBytes(seedWord, t.Folded)
+	hash := t.Hash()
 	e := f.vocabulary.find(t.Folded, hash)
 	if e == nil {
 		if e = f.known.entry(t.Folded, hash); e.form == 0 {
@@ -274,17 +273,15 @@ func flags(out []uint64, t *text.Token, w *word) []uint64 {
 	if t.Flags&text.Caps != 0 {
 		out = append(out, mix(seedCaps, 0), mix(seedCaps, w.form))
 	}
-	if t.Flags&text.Obfuscated != 0 {
-		out = append(out, mix(seedObfuscated, 0), mix(seedObfuscated, w.form))
-	}
 	if t.Flags&text.Stretched != 0 {
 		out = append(out, mix(seedStretched, 0))
 	}
 	if t.Flags&(text.Mention|text.Hashtag) != 0 {
 		out = append(out, mix(seedTag, uint64(t.Flags&(text.Mention|text.Hashtag))))
 	}
-	if t.Differs() {
-		out = append(out, hashBytes(seedRaw, t.Raw))
+	// A disguised word counts as the word that it hides and no more: who hides words must gain nothing by it.
+	if t.Flags&(text.Obfuscated|text.Recovered) == 0 && t.Differs() {
+		out = append(out, text.SeededHash(seedRaw, t.Raw))
 	}
 	return out
 }
@@ -318,27 +315,4 @@ func (f *Features) chars(out []uint64, folded []byte) []uint64 {
 		}
 	}
 	return out
-}
-
-// hashBytes hashes a short byte string, eight bytes at a time.
-func hashBytes(seed uint64, b []byte) uint64 {
-	h := mix(seed, uint64(len(b)))
-	for len(b) >= 8 {
-		h = mix(h, binary.LittleEndian.Uint64(b))
-		b = b[8:]
-	}
-	return mix(h, tailOf(b)+1)
-}
-
-// tailOf returns up to seven bytes as one number, the first the lowest. Reads that overlap need no loop, whose end nobody
-// could predict.
-func tailOf(b []byte) uint64 {
-	n := uint(len(b))
-	switch {
-	case n >= 4:
-		return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<(8*(n-4))
-	case n > 0:
-		return uint64(b[0]) | uint64(b[n/2])<<(8*(n/2)) | uint64(b[n-1])<<(8*(n-1))
-	}
-	return 0
 }

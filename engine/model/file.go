@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/reader"
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
 // magic opens every weights file; its last byte is the version of the layout.
@@ -109,9 +110,9 @@ type Weights struct {
 	Rows []Row
 	// Clusters are those that the features were computed with.
 	Clusters map[uint64]uint16
-	// Words are common words as they are folded, the commonest first. They change no probability: what they weigh is
+	// Words are the words that disguised ones are read as ([text.NewDictionary]). What the commonest of them weigh is
 	// worked out when the file is loaded, so that judging is faster.
-	Words []string
+	Words []text.Word
 	// Reader is the second stage; nil for a model that has none.
 	Reader *reader.Model
 }
@@ -209,6 +210,9 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
 	}
 	m.learn(words)
+	if len(words) > 0 {
+		m.dictionary = text.NewDictionary(words)
+	}
 	m.version = fmt.Sprintf("cascade-1-%x", sum[:4])
 	return m, nil
 }

@@ -138,3 +138,9 @@ const Classes = int(numClasses)
 // ClassOf returns the class of a folded word, from 1 to Classes-1: words of a class play the same part in a sentence. It is
 // 0 for a word without a class.
 func ClassOf(folded []byte) int { return int(classOf[string(folded)]) }
+
+// IsListed reports whether a folded word is one of those that the features have classes for.
+func IsListed(folded string) bool {
+	_, ok := classOf[folded]
+	return ok
+}

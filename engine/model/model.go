@@ -31,6 +31,7 @@ type Model struct {
 	clusters   map[uint64]uint16
 	vocabulary vocabulary
 	reader     *reader.Model // nil without a second stage
+	dictionary *text.Dictionary
 	version    string
 	pool       sync.Pool
 }
@@ -72,7 +73,7 @@ type sums struct {
 func (m *Model) Classify(content string) (p Probabilities, words int) {
 	tokens := text.Get()
 	defer text.Put(tokens)
-	return m.Judge(tokens.Tokenize(content)), tokens.Words()
+	return m.Judge(m.Tokenize(tokens, content)), tokens.Words()
 }
 
 // Probabilities judges content.
@@ -81,7 +82,13 @@ func (m *Model) Probabilities(content string) Probabilities {
 	return p
 }
 
-// Judge judges a text that is tokenised already.
+// Tokenize splits content into the tokens that [Model.Judge] takes: those of [text.Scratch.Read] with the dictionary of
+// the weights file. They are valid until s is used again.
+func (m *Model) Tokenize(s *text.Scratch, content string) []text.Token {
+	return s.Read(content, m.dictionary)
+}
+
+// Judge judges a text that is tokenised already, by [Model.Tokenize].
 func (m *Model) Judge(tokens []text.Token) Probabilities {
 	s := m.scratch()
 	defer m.release(s)
@@ -179,7 +186,7 @@ func (m *Model) Evidence(content string) (e Evidence) {
 	defer text.Put(tokens)
 	s := m.scratch()
 	defer m.release(s)
-	m.gather(s, &e, tokens.Tokenize(content), math.Inf(-1))
+	m.gather(s, &e, m.Tokenize(tokens, content), math.Inf(-1))
 	return e
 }
 

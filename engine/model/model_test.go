@@ -36,6 +36,15 @@ func rowsOf(content string, weight int8) []model.Row {
 	return rows
 }
 
+// wordList makes words that all cost the same, so much that nothing is read as one of them.
+func wordList(words ...string) []text.Word {
+	var list []text.Word
+	for _, w := range words {
+		list = append(list, text.Word{Folded: w, Cost: 255})
+	}
+	return list
+}
+
 func header() model.Header {
 	h := model.Header{Buckets: 64}
 	for i := range h.Calibration {
@@ -47,7 +56,7 @@ func header() model.Header {
 func write(t *testing.T, h model.Header, rows []model.Row) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := model.Write(&b, h, model.Weights{Rows: rows, Clusters: map[uint64]uint16{model.WordHash([]byte("some")): 3}, Words: []string{"some", "words"}}); err != nil {
+	if err := model.Write(&b, h, model.Weights{Rows: rows, Clusters: map[uint64]uint16{model.WordHash([]byte("some")): 3}, Words: wordList("some", "words")}); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -70,7 +79,7 @@ func TestWordListChangesNoProbability(t *testing.T) {
 	clusters := map[uint64]uint16{model.WordHash([]byte("some")): 3, model.WordHash([]byte("here")): 4}
 	with := func(words ...string) *model.Model {
 		var b bytes.Buffer
-		if err := model.Write(&b, header(), model.Weights{Rows: rows, Clusters: clusters, Words: words}); err != nil {
+		if err := model.Write(&b, header(), model.Weights{Rows: rows, Clusters: clusters, Words: wordList(words...)}); err != nil {
 			t.Fatal(err)
 		}
 		return load(t, b.Bytes())
@@ -87,6 +96,29 @@ func TestWordListChangesNoProbability(t *testing.T) {
 			if got, want := m.Probabilities(content), without.Probabilities(content); got != want {
 				t.Errorf("with the words %q, %.40q scores %v, without them %v", words, content, got, want)
 			}
+		}
+	}
+}
+
+// The dictionary must survive the file: words that begin alike share their letters in it.
+func TestDisguisedWordsScoreAsTheWordsTheyHide(t *testing.T) {
+	t.Parallel()
+	var list []text.Word
+	for i, w := range []string{"you", "are", "an", "badword", "badwords", "bad", "été", "2024", "a"} {
+		list = append(list, text.Word{Folded: w, Cost: uint8(40 + i)})
+	}
+	var b bytes.Buffer
+	if err := model.Write(&b, header(), model.Weights{Rows: rowsOf("badword", 100), Words: list}); err != nil {
+		t.Fatal(err)
+	}
+	m := load(t, b.Bytes())
+	want := m.Probabilities("you are badword")
+	if want[0] < 0.7 {
+		t.Fatalf("the word in clear scores %v", want[0])
+	}
+	for _, content := range []string{"you are bdaword", "you are badwrd", "youarebadword", "you are bbaaddwwoorrdd", "you a r e b.a.d.w.o.r.d"} {
+		if got := m.Probabilities(content); got[0] < 0.7 {
+			t.Errorf("%q scores %v, in clear %v", content, got[0], want[0])
 		}
 	}
 }
@@ -109,7 +141,7 @@ func TestTheSameRowsGiveTheSameBytesAndVersion(t *testing.T) {
 	if !bytes.Equal(a, b) {
 		t.Error("two files of the same rows differ")
 	}
-	if v := load(t, a).Version(); !strings.HasPrefix(v, "linear-1-") || len(v) != len("linear-1-")+8 || v != load(t, b).Version() {
+	if v := load(t, a).Version(); !strings.HasPrefix(v, "cascade-1-") || len(v) != len("cascade-1-")+8 || v != load(t, b).Version() {
 		t.Errorf("version %q", v)
 	}
 	if load(t, a).Version() == load(t, write(t, header(), rowsOf("some words", 8))).Version() {

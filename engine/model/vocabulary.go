@@ -4,8 +4,10 @@
 package model
 
 import (
-	"bytes"
+	"cmp"
 	"math/bits"
+	"slices"
+	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
@@ -18,8 +20,8 @@ type vocabulary struct {
 	mask  uint64
 }
 
-// maxVocabulary is the largest number of words that is used of a weights file.
-const maxVocabulary = 1<<16 - 1
+// maxVocabulary is the number of words of a weights file whose weights are worked out beforehand.
+const maxVocabulary = 1 << 14
 
 // vocabularyReach is how far from its place in the index a word may stand. Words without room are left out.
 const vocabularyReach = 8
@@ -61,18 +63,21 @@ func (v *vocabulary) add(word []byte, hash uint64, entry *known) {
 }
 
 // learn makes the vocabulary of the words of a weights file.
-func (m *Model) learn(words [][]byte) {
+func (m *Model) learn(words []text.Word) {
 	if len(words) == 0 {
 		return
 	}
-	words = words[:min(len(words), maxVocabulary)]
-	v := newVocabulary(len(words))
+	v := newVocabulary(min(len(words), maxVocabulary))
 	s := m.newScratch()
 	tokens := make([]text.Token, 1)
-	for _, word := range words {
-		if len(word) == 0 || len(word) > cacheLetter {
+	for _, w := range words {
+		if len(v.words) == cap(v.words) {
+			break
+		}
+		if len(w.Folded) == 0 || len(w.Folded) > cacheLetter {
 			continue
 		}
+		word := []byte(w.Folded)
 		tokens[0] = text.Token{Raw: word, Folded: word}
 		s.features.begin(tokens)
 		found := s.features.read(0)
@@ -82,21 +87,59 @@ func (m *Model) learn(words [][]byte) {
 	m.vocabulary = v
 }
 
-// marshalWords lays words out, one after the other, each with a line feed behind it, and the number of bytes before them.
-func marshalWords(words []string) []byte {
-	var lines []byte
-	for _, word := range words {
-		lines = append(append(lines, word...), '\n')
-	}
-	return append(appendLength(nil, len(lines)), lines...)
+// sortWords puts the commonest words first.
+func sortWords(words []text.Word) {
+	slices.SortFunc(words, func(a, b text.Word) int {
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), strings.Compare(a.Folded, b.Folded))
+	})
 }
 
-// unmarshalWords returns the words and what follows them; ok is false where they are cut short.
-func unmarshalWords(body []byte) (words [][]byte, rest []byte, ok bool) {
-	n, body, ok := takeLength(body)
-	if !ok || n > len(body) {
+// marshalWords lays words out, in the order of their letters, and the number of bytes before them: for each the number of
+// letters that it shares with the one before it and of those that follow, then all costs, then all letters.
+func marshalWords(words []text.Word) []byte {
+	words = slices.Clone(words)
+	slices.SortFunc(words, func(a, b text.Word) int { return strings.Compare(a.Folded, b.Folded) })
+	words = slices.CompactFunc(words, func(a, b text.Word) bool { return a.Folded == b.Folded })
+	var shape, costs, letters []byte
+	last := ""
+	for _, w := range words {
+		w.Folded = w.Folded[:min(len(w.Folded), 255)]
+		shared := 0
+		for shared < min(len(last), len(w.Folded)) && last[shared] == w.Folded[shared] {
+			shared++
+		}
+		shape = append(shape, byte(shared), byte(len(w.Folded)-shared))
+		costs = append(costs, w.Cost)
+		letters = append(letters, w.Folded[shared:]...)
+		last = w.Folded
+	}
+	body := slices.Concat(appendLength(nil, len(words)), shape, costs, letters)
+	return append(appendLength(nil, len(body)), body...)
+}
+
+// unmarshalWords returns the words, the commonest first, and what follows them; ok is false where they are cut short.
+func unmarshalWords(body []byte) (words []text.Word, rest []byte, ok bool) {
+	size, body, ok := takeLength(body)
+	if !ok || size > len(body) {
 		return nil, nil, false
 	}
-	words = bytes.Split(body[:n], []byte{'\n'})
-	return words[:len(words)-1], body[n:], true
+	body, rest = body[:size], body[size:]
+	n, body, ok := takeLength(body)
+	if !ok || n > len(body)/3 {
+		return nil, nil, false
+	}
+	shape, costs, letters := body[:2*n], body[2*n:3*n], body[3*n:]
+	words = make([]text.Word, 0, n)
+	last := ""
+	for i := range n {
+		shared, own := int(shape[2*i]), int(shape[2*i+1])
+		if shared > len(last) || own > len(letters) {
+			return nil, nil, false
+		}
+		last = last[:shared] + string(letters[:own])
+		letters = letters[own:]
+		words = append(words, text.Word{Folded: last, Cost: costs[i]})
+	}
+	sortWords(words)
+	return words, rest, len(letters) == 0
 }

@@ -4,6 +4,7 @@
 package text
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -46,7 +47,7 @@ func (s *Scratch) emitPlain(in *cursor, begin, end int, before rune) {
 		}
 		last, beforeLast = b, last
 	}
-	length := end - in.at
+	length, at := end-in.at, int32(in.at)
 	in.last = rune(in.text[end-1])
 	in.at, in.point = end, in.point+length
 	if !long && small > 0 && length > 1 && before != '@' && before != '#' {
@@ -54,11 +55,12 @@ func (s *Scratch) emitPlain(in *cursor, begin, end int, before rune) {
 		s.joinSingles()
 		s.words, s.singles = s.words+1, 0
 		s.tokens = append(s.tokens, Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(from + length),
-			foldAt: int32(from), foldEnd: int32(from + length)})
+			foldAt: int32(from), foldEnd: int32(from + length), byteAt: at, byteEnd: int32(end)})
 		return
 	}
 
-	t := Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(len(s.buf)), foldAt: int32(from), foldEnd: int32(len(s.buf))}
+	t := Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(len(s.buf)), foldAt: int32(from), foldEnd: int32(len(s.buf)),
+		byteAt: at, byteEnd: int32(end)}
 	if small == 0 && length >= 2 {
 		t.Flags |= Caps
 	}
@@ -77,7 +79,8 @@ func (s *Scratch) addWord(t Token, before rune) {
 	case '#':
 		t.Flags |= Hashtag
 	}
-	if t.foldEnd-t.foldAt == 1 && isASCIILetter(rune(s.buf[t.foldAt])) {
+	single := t.foldEnd-t.foldAt == 1 || s.singles >= 2 && t.rawEnd-t.rawAt <= 4 && s.buf[t.rawAt+1] == '\'' // t h a t's
+	if single && isASCIILetter(rune(s.buf[t.foldAt])) {
 		s.addSingle(t, before)
 		return
 	}
@@ -85,9 +88,8 @@ func (s *Scratch) addWord(t Token, before rune) {
 	s.singles = 0
 }
 
-// emitWord makes a token of s.word, the word between the code points begin and end. hidden says that something
-// invisible stood between its letters.
-func (s *Scratch) emitWord(begin, end int, before rune, hidden bool) {
+// emitWord makes a token of s.word at the place of t. hidden says that something invisible stood between its letters.
+func (s *Scratch) emitWord(t Token, before rune, hidden bool) {
 	w := s.word
 	if len(w) == 0 {
 		return
@@ -124,7 +126,7 @@ func (s *Scratch) emitWord(begin, end int, before rune, hidden bool) {
 		}
 		stretched = max(stretched, run)
 	}
-	t := Token{Begin: begin, End: end, rawAt: int32(from), rawEnd: int32(len(s.buf)), foldAt: int32(from), foldEnd: int32(len(s.buf))}
+	t.rawAt, t.rawEnd, t.foldAt, t.foldEnd = int32(from), int32(len(s.buf)), int32(from), int32(len(s.buf))
 	if letters >= 2 && upper == letters {
 		t.Flags |= Caps
 	}
@@ -186,6 +188,7 @@ func (s *Scratch) foldDigits(t *Token, count [silent + 1]int) {
 	if count[digit] == 0 && count[symbol] == 0 {
 		return
 	}
+	s.ells = -1
 	w := s.word
 	letters := len(w) - count[digit] - count[symbol] - count[mask] - count[silent]
 	if letters == 0 {
@@ -203,7 +206,7 @@ func (s *Scratch) foldDigits(t *Token, count [silent + 1]int) {
 	if leading > 0 && interior == 0 && trailing == 0 && s.isUnit(first) {
 		return
 	}
-	wholly := letters+count[symbol] >= 2 && len(w) <= longestKnown && s.readsAsKnown()
+	wholly := (letters+count[symbol] >= 2 || s.dictionary != nil) && s.readsAsKnown(letters)
 	for i := range w {
 		l := &w[i]
 		if l.kind != digit && l.kind != symbol {
@@ -251,7 +254,20 @@ func (s *Scratch) leet(i int) rune {
 		return 'b'
 	case '¢':
 		return 'c'
-	case '!':
+	}
+	if s.ells >= 0 {
+		nth := 0
+		for _, l := range w[:i] {
+			if isTwofold(l.r) {
+				nth++
+			}
+		}
+		if s.ells>>min(nth, 3)&1 != 0 {
+			return 'l'
+		}
+		return 'i'
+	}
+	if w[i].r == '!' {
 		return 'i'
 	}
 	// 1 and | are i, or l beside a vowel or beside another of their kind: k1ll, s1ut, ki11.
@@ -271,10 +287,36 @@ func (s *Scratch) leet(i int) rune {
 
 func isVowel(r rune) bool { return r == 'a' || r == 'e' || r == 'i' || r == 'o' || r == 'u' }
 
-// readsAsKnown says whether the word is a known one when all of its digits and symbols are letters.
-func (s *Scratch) readsAsKnown() bool {
-	var trial [longestKnown]byte
-	n := 0
+// readsAsKnown says whether the word, which has so many letters, is a known one when all of its digits and symbols are
+// letters, and sets what those read as that have two readings.
+func (s *Scratch) readsAsKnown(letters int) bool {
+	twofold := 0
+	for i := range s.word {
+		if isTwofold(s.word[i].r) {
+			twofold++
+		}
+	}
+	for s.ells = -1; ; {
+		if !s.readAll() {
+			break
+		}
+		if isKnown(s.trial) || s.isLikely(letters) {
+			return true
+		}
+		if s.ells++; s.dictionary == nil || twofold == 0 || s.ells >= 1<<min(twofold, 4) {
+			break
+		}
+	}
+	s.ells = -1
+	return false
+}
+
+// isTwofold says whether a symbol reads as i or as l.
+func isTwofold(r rune) bool { return r == '1' || r == '!' || r == '|' }
+
+// readAll writes the word to s.trial with all of its digits and symbols read; it fails where that is no ASCII.
+func (s *Scratch) readAll() bool {
+	s.trial = s.trial[:0]
 	for i := range s.word {
 		l := &s.word[i]
 		r := l.to
@@ -284,13 +326,107 @@ func (s *Scratch) readsAsKnown() bool {
 		case digit, symbol:
 			r = s.leet(i)
 		}
-		if r >= utf8.RuneSelf || n == len(trial) {
+		if r >= utf8.RuneSelf || len(s.trial) == longestWord {
 			return false
 		}
-		trial[n] = byte(r)
-		n++
+		s.trial = append(s.trial, byte(r))
 	}
-	return isKnown(trial[:n])
+	return true
+}
+
+// isLikely says whether s.trial is a word of the dictionary and common enough for what it is made of: few letters among
+// digits are more often a name of something than a word.
+func (s *Scratch) isLikely(letters int) bool {
+	if s.dictionary == nil {
+		return false
+	}
+	cost := s.dictionary.cost(polynomial(s.trial))
+	switch n := len(s.trial); {
+	case n < 3:
+		return false
+	case n == 3:
+		return letters >= 2 && cost <= 11*8 || cost <= 8*8
+	case letters < 2:
+		return cost <= 17*8
+	}
+	return cost < unknown
+}
+
+// completes says whether the symbol at the cursor makes a known word with the letters before it and those behind it, which
+// are none by themselves.
+func (s *Scratch) completes(in *cursor, r rune) bool {
+	if s.dictionary == nil {
+		return false
+	}
+	next := in.peek(1)
+	switch r {
+	case '*':
+		return s.masksEnd(next)
+	case '!', '@', '$':
+	default:
+		return false
+	}
+	if !mayRead(next) {
+		return false
+	}
+	for _, one := range [...]rune{'i', 'l'} {
+		s.trial = s.trial[:0]
+		for _, l := range s.word {
+			s.trial = appendReading(s.trial, l.r, one)
+		}
+		s.trial = appendReading(s.trial, r, one)
+		after, letters := len(s.trial), 0
+		for i := in.at + 1; i < len(in.text) && len(s.trial) <= longestWord && mayRead(rune(in.text[i])); i++ {
+			s.trial = appendReading(s.trial, rune(in.text[i]), one)
+			if isASCIILetter(rune(in.text[i])) {
+				letters++
+			}
+		}
+		if letters+len(s.word) > 0 && len(s.trial) > 3 && s.dictionary.cost(polynomial(s.trial)) < unknown &&
+			s.dictionary.cost(polynomial(s.trial[after:])) == unknown {
+			return true
+		}
+	}
+	return false
+}
+
+// masksEnd says whether an asterisk at the cursor masks the last letter of the word, which is none without it.
+func (s *Scratch) masksEnd(next rune) bool {
+	if len(s.word) < 3 || next == '*' || isDigit(next) {
+		return false
+	}
+	s.trial = s.trial[:0]
+	for _, l := range s.word {
+		s.trial = appendReading(s.trial, l.r, 'i')
+	}
+	return !isKnown(s.trial) && s.dictionary.cost(polynomial(s.trial)) == unknown && s.dictionary.unmask(append(s.trial, '*'), &s.looks) != nil
+}
+
+// opens says whether the symbol at the cursor is the first letter of a known word: !diot, @ttack, $71ll.
+func (s *Scratch) opens(in *cursor, r rune) bool {
+	s.word = s.word[:0]
+	return !isASCIILetter(in.last) && s.completes(in, r)
+}
+
+// mayRead says whether a code point may stand for an ASCII letter in a word.
+func mayRead(r rune) bool { return isASCIILetter(r) || isDigit(r) || r == '$' || r == '@' || r == '!' }
+
+// appendReading appends the ASCII letter that a code point mostly reads as; one is what 1 does.
+func appendReading(to []byte, r, one rune) []byte {
+	if i := strings.IndexByte("0123456789$@", byte(r)); r < utf8.RuneSelf && i >= 0 {
+		r = rune("oizeasgtbgsa"[i])
+		if i == 1 {
+			r = one
+		}
+	} else if isTwofold(r) {
+		r = one
+	} else {
+		r, _ = foldRune(r)
+	}
+	if r >= utf8.RuneSelf {
+		r = '?'
+	}
+	return append(to, byte(r))
 }
 
 // isUnit says whether the letters from the index i on are those of an ordinal or a unit: 4th, 10km.
@@ -337,6 +473,11 @@ func (s *Scratch) appendFolded(t *Token, count [silent + 1]int) {
 		if word := unmask(s.buf[from:]); word != "" {
 			s.buf = append(s.buf[:from], word...)
 			t.Flags |= Obfuscated
+		} else if s.dictionary != nil {
+			if word := s.dictionary.unmask(s.buf[from:], &s.looks); word != nil {
+				s.buf = append(s.buf[:from], word...)
+				t.Flags |= Obfuscated
+			}
 		}
 	}
 	if string(s.buf[from:]) == string(s.buf[t.rawAt:t.rawEnd]) {
@@ -352,16 +493,25 @@ func (s *Scratch) squeeze(t *Token) {
 	folded := s.buf[t.foldAt:t.foldEnd]
 	from := len(s.buf)
 	s.buf = appendSqueezed(s.buf, folded, 2)
-	if !isKnown(s.buf[from:]) {
-		again := len(s.buf)
-		s.buf = appendSqueezed(s.buf, folded, 1)
-		if isKnown(s.buf[again:]) {
-			from = again
-		} else {
-			s.buf = s.buf[:again]
-		}
+	again := len(s.buf)
+	s.buf = appendSqueezed(s.buf, folded, 1)
+	if s.rarity(s.buf[again:]) < s.rarity(s.buf[from:again]) {
+		from = again
+	} else {
+		s.buf = s.buf[:again]
 	}
 	t.foldAt, t.foldEnd = int32(from), int32(len(s.buf))
+}
+
+// rarity is what a word costs: nothing when it is one that people disguise.
+func (s *Scratch) rarity(word []byte) int {
+	if isKnown(word) {
+		return 0
+	}
+	if s.dictionary == nil || len(word) > longestWord {
+		return unknown
+	}
+	return s.dictionary.cost(polynomial(word))
 }
 
 // appendSqueezed appends word with each run of three or more equal code points cut to keep of them.
@@ -389,15 +539,41 @@ func appendSqueezed(to, word []byte, keep int) []byte {
 
 // addSingle appends a token of one letter, which may belong to a word that is spelled with separators.
 func (s *Scratch) addSingle(t Token, before rune) {
-	if n := len(s.tokens); n > 0 && s.singles > 0 && s.tokens[n-1].End == t.Begin-1 && (s.singles == 1 || s.separator == before) {
-		s.words++
-		s.singles++
-		s.separator = before
-		s.tokens = append(s.tokens, t)
+	n := len(s.tokens)
+	if s.singles == 0 || s.tokens[n-1].End != t.Begin-1 && !s.apostropheBetween(&s.tokens[n-1], &t, before) {
+		s.add(t)
+		s.singles = 1
 		return
 	}
-	s.add(t)
-	s.singles = 1
+	if s.singles > 1 && s.separator != before {
+		if s.separator != ' ' {
+			s.add(t)
+			s.singles = 1
+			return
+		}
+		// The last letter belongs to what follows: "I f.u.c.k".
+		last := s.tokens[n-1]
+		s.tokens = s.tokens[:n-1]
+		s.singles--
+		s.joinSingles()
+		s.tokens = append(s.tokens, last)
+		s.singles = 1
+	}
+	s.words++
+	s.singles++
+	s.separator = before
+	s.tokens = append(s.tokens, t)
+}
+
+// apostropheBetween says whether nothing but an apostrophe among separators divides two letters: t h a t ' s.
+func (s *Scratch) apostropheBetween(a, b *Token, separator rune) bool {
+	if b.Begin-a.End != 3 || s.separator != separator || b.byteAt < a.byteEnd {
+		return false
+	}
+	between := s.content[a.byteEnd:b.byteAt]
+	r, size := utf8.DecodeRuneInString(between)
+	mark, _ := utf8.DecodeRuneInString(between[size:])
+	return r == separator && classify(mark) == apostrophe
 }
 
 // joinSingles makes one word of the run of single letters at the end of the tokens, when there is one.
@@ -417,15 +593,16 @@ func (s *Scratch) joinSingles() {
 	}
 	word := s.buf[from:]
 	// "u r a star" and "i c u" are chat, not a spelled word.
-	if count == 3 && s.separator == ' ' && !isKnown(word) {
+	rarity := s.rarity(word)
+	if count == 3 && s.separator == ' ' && rarity > 12*8 {
 		s.buf = s.buf[:from]
 		return
 	}
-	if count > 3 || isKnown(word) {
+	if count > 3 || rarity < unknown {
 		flags |= Obfuscated
 	}
 	last := s.tokens[len(s.tokens)-1]
-	s.tokens[first] = Token{Begin: s.tokens[first].Begin, End: last.End, Flags: flags | last.Flags,
+	s.tokens[first] = Token{Begin: s.tokens[first].Begin, End: last.End, Flags: flags | last.Flags, byteAt: s.tokens[first].byteAt, byteEnd: last.byteEnd,
 		rawAt: int32(from), rawEnd: int32(len(s.buf)), foldAt: int32(from), foldEnd: int32(len(s.buf))}
 	s.tokens = s.tokens[:first+1]
 	s.words -= count - 1

@@ -25,7 +25,13 @@ const (
 )
 
 // Tokenize splits content into tokens. The result is valid until s is used again.
-func (s *Scratch) Tokenize(content string) []Token {
+func (s *Scratch) Tokenize(content string) []Token { return s.Read(content, nil) }
+
+// Read is [Scratch.Tokenize] with the help of a dictionary, which may be nil: words that are not in it are read as the
+// ones of it that they may be a change of. Words in addresses and identifiers are left alone, and so is what would cost
+// too much: a name must not become a bad word.
+func (s *Scratch) Read(content string, d *Dictionary) []Token {
+	s.dictionary, s.content, s.looks = d, content, maxLooks
 	s.tokens, s.buf, s.word = s.tokens[:0], s.buf[:0], s.word[:0]
 	s.words, s.singles, s.quote = 0, 0, openQuote{}
 	s.latin = mostlyLatin(content)
@@ -34,7 +40,7 @@ func (s *Scratch) Tokenize(content string) []Token {
 	for in.at < len(content) {
 		r, size := in.rune()
 		switch kind := classify(r); {
-		case kind == letterClass, kind == digitClass, kind == symbolOfLetter && in.opensWord(r):
+		case kind == letterClass, kind == digitClass, kind == symbolOfLetter && (in.opensWord(r) || s.opens(&in, r)):
 			s.readWord(&in)
 		case kind == ideograph:
 			s.emitRune(&in, r, size, 0)
@@ -49,6 +55,10 @@ func (s *Scratch) Tokenize(content string) []Token {
 	}
 	s.points = in.point
 	s.joinSingles()
+	if d != nil {
+		s.recover(content)
+	}
+	s.content = "" // not to be kept alive
 	s.bind()
 	s.negate()
 	return s.tokens
@@ -129,6 +139,10 @@ func (c *cursor) continues(r rune, count int, opened rune) bool {
 	return false
 }
 
+// maxLooks bounds the words that the masked ones of a text are compared with, so that a text of nothing but asterisks that
+// stand for no word takes little longer than others: a page of masked words takes a tenth of it.
+const maxLooks = 100_000
+
 // maxMask bounds the run of asterisks that can stand for letters.
 const maxMask = 8
 
@@ -154,6 +168,7 @@ func (s *Scratch) readWord(in *cursor) {
 		return
 	}
 	s.word = s.word[:0]
+	from, to := in.at, in.at
 	end := begin
 	hidden, stacked := false, 0
 	pending := false // an invisible character stood after the last letter
@@ -188,7 +203,7 @@ scan:
 			s.word = append(s.word, letter{r: '\''})
 			pending = false
 		case symbolOfLetter:
-			if len(s.word) > 0 && !in.continues(r, len(s.word), opened) {
+			if len(s.word) > 0 && !in.continues(r, len(s.word), opened) && !s.completes(in, r) {
 				break scan
 			}
 			s.word = append(s.word, letter{r: r})
@@ -197,9 +212,9 @@ scan:
 			break scan
 		}
 		in.skip(r, size)
-		end = in.point
+		end, to = in.point, in.at
 	}
-	s.emitWord(begin, end, opened, hidden)
+	s.emitWord(Token{Begin: begin, End: end, byteAt: int32(from), byteEnd: int32(to)}, opened, hidden)
 }
 
 // plainWord returns the end of the word at the byte i when that word is made of ASCII letters alone, else 0.

@@ -188,7 +188,7 @@ func unmask(pattern []byte) string {
 	return ""
 }
 
-func fits(pattern []byte, word string) bool {
+func fits[T string | []byte](pattern []byte, word T) bool {
 	for i, c := range pattern {
 		if c != '*' && c != word[i] {
 			return false

@@ -23,6 +23,10 @@
 //   - three or more single letters in a row, each divided by the same single separator (f.u.c.k, f u c k), become one
 //     word.
 //
+// [Scratch.Read] has a [Dictionary] beside this, and reads words that are not in it as the ones that they may be a change
+// of: letters are doubled, neighbours swapped (fcuk), a vowel is left out (idit), any word is masked (l*ser) or written in
+// digits, words are joined (youareanidiot). Each part of joined words is a token.
+//
 // Offsets are code points of the original text; a broken UTF-8 byte counts as one code point, as it does in a Go range
 // loop. The number of tokens that are not emoji is what the service reports as tokens_used ([Scratch.Words]).
 //
@@ -60,6 +64,9 @@ const (
 	Asked
 	// Hashtag says that a # stands directly before the word.
 	Hashtag
+	// Recovered says that the word is in no dictionary as it was typed, and is read as one that it may be a change of.
+	// See [Scratch.Read].
+	Recovered
 )
 
 // Token is a word or an emoji. Its byte slices belong to the [Scratch] that made it and are valid until that is used
@@ -76,6 +83,18 @@ type Token struct {
 
 	// rawAt, rawEnd, foldAt and foldEnd are the place of the forms in Scratch.buf, which may move while it grows.
 	rawAt, rawEnd, foldAt, foldEnd int32
+	// byteAt and byteEnd are the place of a word in the original text in bytes.
+	byteAt, byteEnd int32
+	// hash is the Hash of Folded; 0 while it is not known.
+	hash uint64
+}
+
+// Hash is the [Hash] of the folded form.
+func (t *Token) Hash() uint64 {
+	if t.hash == 0 {
+		return Hash(t.Folded)
+	}
+	return t.hash
 }
 
 // Is reports whether the token has all of the flags f.
@@ -111,9 +130,20 @@ type Scratch struct {
 	singles   int  // length of the run of single letters that ends with the last token
 	separator rune // what divides them
 	quote     openQuote
+
+	dictionary *Dictionary
+	ways       []way   // scratch of split
+	spare      []Token // scratch of recover
+	content    string  // the text
+	looks      int     // how many more words masked ones may be compared with
+	patience   int     // of recover
+	shouting   int     // how many more words are in capitals than not; 0 when that is not counted
+	trial      []byte  // scratch of readsAsKnown
+	ells       int     // which of the first four of 1, | and ! read as l, a bit for each; -1 when their neighbours decide
 }
 
-// Words is the number of word tokens of the last text: all tokens but emoji.
+// Words is the number of word tokens of the last text: all tokens but emoji, joined words counting as the one that they
+// are typed as.
 func (s *Scratch) Words() int { return s.words }
 
 // CodePoints is the length of the last text in code points.
@@ -129,7 +159,7 @@ func Get() *Scratch { return pool.Get().(*Scratch) }
 
 // Put gives a Scratch back. Its tokens must not be used afterwards.
 func Put(s *Scratch) {
-	if cap(s.buf) > keepBytes || cap(s.tokens) > keepBytes/16 {
+	if cap(s.buf) > keepBytes || cap(s.tokens)+cap(s.spare) > keepBytes/16 {
 		return
 	}
 	pool.Put(s)

@@ -5,6 +5,19 @@ package themes
 
 import "math"
 
+// Weights are what the scorer has learned. engine/themes/fit finds them; their number and meaning change between versions.
+type Weights struct {
+	// Linear weighs the inputs themselves.
+	Linear [numInputs]float32
+	// Hidden weighs the inputs for each hidden unit.
+	Hidden [numUnits][numInputs]float32
+	// Out weighs the hidden units.
+	Out [numUnits]float32
+}
+
+// numUnits is the number of hidden units of the scorer.
+const numUnits = 6
+
 // numInputs is the number of inputs of the scorer.
 const numInputs = 24
 
@@ -135,18 +148,18 @@ const (
 
 // weigh scores the inputs of a window: a logistic regression with a small hidden layer beside it, which knows how the
 // inputs depend on each other. weights.go holds what engine/themes/fit found.
-func weigh(x *[numInputs]float32) float64 {
+func (m *Weights) weigh(x *[numInputs]float32) float64 {
 	var sum float32
 	for i, v := range x {
-		sum += linearWeights[i] * v
+		sum += m.Linear[i] * v
 	}
-	for u := range hiddenWeights {
+	for u := range m.Hidden {
 		var act float32
 		for i, v := range x {
-			act += hiddenWeights[u][i] * v
+			act += m.Hidden[u][i] * v
 		}
 		// The soft sign bends like the hyperbolic tangent and costs a division.
-		sum += outWeights[u] * act / (1 + max(act, -act))
+		sum += m.Out[u] * act / (1 + max(act, -act))
 	}
 	if x[inputMissing] > 0 && sum > missingCap {
 		return min(missingCap+missingShare*float64(sum-missingCap), -0.1)

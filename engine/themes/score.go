@@ -42,7 +42,7 @@ const maxApart = 25
 const coveredWorth = 0.15
 
 // score returns the logit of the best window, and the places that carry it in all windows that reach the threshold.
-func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
+func (r *reading) score(p *plan, weights *Weights, threshold float64) (float64, []Span) {
 	if len(p.slots) == 0 || len(r.tokens) == 0 {
 		return r.literal(p)
 	}
@@ -80,7 +80,7 @@ func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
 			f.rest -= f.share / r.lengths[w]
 		}
 		x := f.inputs(p)
-		s := weigh(&x)
+		s := weights.weigh(&x)
 		if s > best {
 			best, r.input = s, x
 		}
@@ -91,7 +91,7 @@ func (r *reading) score(p *plan, threshold float64) (float64, []Span) {
 	}
 	if empty.context > -1 {
 		x := empty.inputs(p)
-		if s := weigh(&x); s > best {
+		if s := weights.weigh(&x); s > best {
 			best, r.input = s, x
 		}
 	}

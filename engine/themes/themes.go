@@ -35,6 +35,8 @@ type Options struct {
 	// Threshold is the probability from which a theme is flagged, above 0 and up to 1. Default 0.5, the point at which
 	// at most one in two hundred unrelated texts was flagged when the judge was measured. A higher one misses more.
 	Threshold float64
+	// Weights replace those of the scorer, for engine/themes/fit. Default nil, the ones that this package holds.
+	Weights *Weights
 }
 
 // DefaultCacheBytes is the default of [Options.CacheBytes].
@@ -65,6 +67,7 @@ type Span struct{ Begin, End int }
 type Judge struct {
 	threshold float64
 	logit     float64 // threshold as a logit
+	weights   *Weights
 	plans     *otter.Cache[string, *plan]
 	load      func() *lexicon.Lexicon
 }
@@ -81,6 +84,9 @@ func New(o Options) (*Judge, error) {
 	if !(o.Threshold > 0 && o.Threshold <= 1) {
 		return nil, errors.New("themes: the threshold must be above 0 and at most 1")
 	}
+	if o.Weights == nil {
+		o.Weights = &shipped
+	}
 	plans, err := otter.New(&otter.Options[string, *plan]{
 		MaximumWeight: o.CacheBytes,
 		Weigher:       func(theme string, p *plan) uint32 { return p.size() + uint32(len(theme)) },
@@ -88,7 +94,7 @@ func New(o Options) (*Judge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("themes: %w", err)
 	}
-	return &Judge{threshold: o.Threshold, logit: logit(o.Threshold), plans: plans, load: words}, nil
+	return &Judge{threshold: o.Threshold, logit: logit(o.Threshold), weights: o.Weights, plans: plans, load: words}, nil
 }
 
 // words unpacks the embedded lexicon once. That cannot fail unless the binary was built from a damaged file, which the
@@ -136,7 +142,7 @@ func (j *Judge) plan(lex *lexicon.Lexicon, theme string) *plan {
 func (j *Judge) judgeOne(lex *lexicon.Lexicon, r *reading, theme string) Hit {
 	p := j.plan(lex, theme)
 	hit := Hit{Theme: theme, Tokens: p.tokens}
-	score, matches := r.score(p, j.logit)
+	score, matches := r.score(p, j.weights, j.logit)
 	hit.Probability = sigmoid(score)
 	if hit.Probability >= j.threshold && len(matches) > 0 {
 		hit.Flagged, hit.Matches = true, matches
@@ -155,7 +161,7 @@ func (j *Judge) Inputs(content string, wanted []string) [][]float32 {
 	all := make([][]float32, len(wanted))
 	for i, theme := range wanted {
 		p := j.plan(lex, theme)
-		if score, _ := r.score(p, j.logit); score != noEvidence && len(p.slots) > 0 && len(r.tokens) > 0 {
+		if score, _ := r.score(p, j.weights, j.logit); score != noEvidence && len(p.slots) > 0 && len(r.tokens) > 0 {
 			all[i] = append([]float32(nil), r.input[:]...)
 		}
 	}

@@ -5,6 +5,7 @@ package train
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,57 +19,70 @@ type disguise struct {
 
 // disguises are what Augment applies. Positives and negatives are disguised alike, or disguise itself would become harm.
 var disguises = []disguise{
-	{"leet", substitute(map[rune][]rune{'a': {'4', '@'}, 'e': {'3'}, 'i': {'1', '!'}, 'o': {'0'}, 's': {'5', '$'}, 't': {'7'}})},
+	{"leet", substitute(map[rune][]rune{'a': {'4', '@'}, 'e': {'3'}, 'i': {'1', '!'}, 'o': {'0'}, 's': {'5', '$'}, 't': {'7'}, 'l': {'1'}})},
 	{"look-alike", substitute(map[rune][]rune{'a': {'а'}, 'e': {'е'}, 'o': {'о', 'ο'}, 'c': {'с'}, 'p': {'р'}, 'i': {'і'}, 'x': {'х'}, 'y': {'у'}})},
 	{"zero width", between('\u200b')},
 	{"spaced", between(' ')},
 	{"dotted", between('.')},
 	{"stretched", func(word []rune, r *rand.Rand) []rune {
 		i := r.IntN(len(word))
-		return append(append(append([]rune{}, word[:i]...), repeat(word[i], 2+r.IntN(3))...), word[i:]...)
+		return slices.Insert(slices.Clone(word), i, repeat(word[i], 2+r.IntN(3))...)
 	}},
 	{"doubled", func(word []rune, r *rand.Rand) []rune {
 		i := r.IntN(len(word))
-		return append(append(append([]rune{}, word[:i]...), word[i]), word[i:]...)
+		return slices.Insert(slices.Clone(word), i, word[i])
+	}},
+	{"all doubled", func(word []rune, _ *rand.Rand) []rune {
+		var out []rune
+		for _, c := range word {
+			out = append(out, c, c)
+		}
+		return out
 	}},
 	{"vowel dropped", func(word []rune, r *rand.Rand) []rune {
-		for i := 1; i < len(word)-1; i++ {
-			if strings.ContainsRune("aeiou", word[i]) {
-				return append(append([]rune{}, word[:i]...), word[i+1:]...)
-			}
+		if at := innerVowels(word); len(at) > 0 {
+			i := at[r.IntN(len(at))]
+			return slices.Delete(slices.Clone(word), i, i+1)
 		}
 		return word
 	}},
+	{"vowels dropped", func(word []rune, _ *rand.Rand) []rune {
+		out := slices.Clone(word)
+		for _, i := range slices.Backward(innerVowels(word)) {
+			out = slices.Delete(out, i, i+1)
+		}
+		return out
+	}},
 	{"masked", func(word []rune, r *rand.Rand) []rune {
-		out := append([]rune{}, word...)
-		for i := 1; i < len(out)-1; i++ {
-			if strings.ContainsRune("aeiou", out[i]) {
-				out[i] = '*'
-				return out
-			}
+		out := slices.Clone(word)
+		if at := innerVowels(word); len(at) > 0 {
+			out[at[r.IntN(len(at))]] = '*'
 		}
 		return out
 	}},
 	{"swapped", func(word []rune, r *rand.Rand) []rune {
-		out := append([]rune{}, word...)
+		out := slices.Clone(word)
 		if len(out) > 3 {
-			i := 1 + r.IntN(len(out)-3)
+			i := 1 + r.IntN(len(out)-2)
 			out[i], out[i+1] = out[i+1], out[i]
 		}
 		return out
 	}},
-	{"dropped", func(word []rune, r *rand.Rand) []rune {
-		if len(word) < 5 {
-			return word
+}
+
+// innerVowels returns where the vowels of a word are, but for its ends.
+func innerVowels(word []rune) (at []int) {
+	for i := 1; i < len(word)-1; i++ {
+		if strings.ContainsRune("aeiouAEIOU", word[i]) {
+			at = append(at, i)
 		}
-		i := 1 + r.IntN(len(word)-2)
-		return append(append([]rune{}, word[:i]...), word[i+1:]...)
-	}},
+	}
+	return at
 }
 
 func substitute(table map[rune][]rune) func([]rune, *rand.Rand) []rune {
 	return func(word []rune, r *rand.Rand) []rune {
-		out := append([]rune{}, word...)
+		out := slices.Clone(word)
 		for i, c := range out {
 			if to := table[unicode.ToLower(c)]; len(to) > 0 && r.IntN(3) > 0 {
 				out[i] = to[r.IntN(len(to))]
@@ -91,17 +105,12 @@ func between(mark rune) func([]rune, *rand.Rand) []rune {
 	}
 }
 
-func repeat(c rune, n int) []rune {
-	out := make([]rune, n)
-	for i := range out {
-		out[i] = c
-	}
-	return out
-}
+func repeat(c rune, n int) []rune { return slices.Repeat([]rune{c}, n) }
 
-// Disguise rewrites about a third of the longer words of a text in one way, or joins or recapitalises the whole.
+// Disguise rewrites some words of a text in one way, about a third of those of three letters and more or all of those of
+// four and more, or joins or recapitalises the whole.
 func Disguise(text string, r *rand.Rand) string {
-	switch r.IntN(len(disguises) + 3) {
+	switch r.IntN(len(disguises) + 4) {
 	case 0:
 		return strings.ToUpper(text)
 	case 1:
@@ -112,12 +121,15 @@ func Disguise(text string, r *rand.Rand) string {
 			return c
 		}, text))
 	case 2:
-		return joinSome(text, r)
+		return joinSome(text, 4, r)
+	case 3:
+		return joinSome(text, 1, r)
 	}
 	d := disguises[r.IntN(len(disguises))]
+	all := r.IntN(2) == 0
 	words := strings.Fields(text)
 	for i, w := range words {
-		if utf8.RuneCountInString(w) < 3 || r.IntN(5) < 3 {
+		if n := utf8.RuneCountInString(w); n < 3 || all && n < 4 || !all && r.IntN(3) > 0 {
 			continue
 		}
 		start := strings.IndexFunc(w, unicode.IsLetter)
@@ -132,11 +144,11 @@ func Disguise(text string, r *rand.Rand) string {
 	return strings.Join(words, " ")
 }
 
-// joinSome removes some of the spaces.
-func joinSome(text string, r *rand.Rand) string {
+// joinSome removes one in so many of the spaces.
+func joinSome(text string, every int, r *rand.Rand) string {
 	var b strings.Builder
 	for _, c := range text {
-		if c == ' ' && r.IntN(4) == 0 {
+		if c == ' ' && r.IntN(every) == 0 {
 			continue
 		}
 		b.WriteRune(c)
@@ -157,7 +169,7 @@ func Augment(examples []Example, share float64, seed uint64) []Example {
 		if r.Float64() >= odds || e.Source == "lexicon" {
 			continue
 		}
-		e.Text = Disguise(e.Text, r)
+		e.Text, e.Made = Disguise(e.Text, r), true
 		for h := range e.Labels {
 			e.Labels[h].Weight /= 2
 		}
@@ -192,7 +204,7 @@ func Embed(examples []Example, share float64, seed uint64) []Example {
 		for range r.IntN(4) {
 			parts = append(parts, around[r.IntN(len(around))])
 		}
-		e.Text = strings.Join(parts, []string{" ", "\n", "\n\n"}[r.IntN(3)])
+		e.Text, e.Made = strings.Join(parts, []string{" ", "\n", "\n\n"}[r.IntN(3)]), true
 		for h := range e.Labels {
 			e.Labels[h].Weight /= 2
 		}

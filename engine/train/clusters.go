@@ -24,10 +24,11 @@ const (
 type embedding [dimensions]float32
 
 // Cluster groups the words of the texts by the company that they keep: skip-gram embeddings with negative sampling
-// (Mikolov et al. 2013), then k-means. Labels play no part. Words with a class in the lexicon are left to it. The result
+// (Mikolov et al. 2013), then k-means. Labels play no part. Words with a class in the lexicon are left to it. Texts are
+// read with the dictionary known. The result
 // maps the hash of a word to its cluster, from 0.
-func Cluster(examples []Example, seed uint64) map[uint64]uint16 {
-	v := newVocabulary(examples)
+func Cluster(examples []Example, known *text.Dictionary, seed uint64) map[uint64]uint16 {
+	v := newVocabulary(examples, known)
 	if len(v.words) < 4*clusterCount {
 		return nil
 	}
@@ -49,13 +50,13 @@ type vocabulary struct {
 	total  int
 }
 
-func newVocabulary(examples []Example) *vocabulary {
+func newVocabulary(examples []Example, known *text.Dictionary) *vocabulary {
 	s := text.Get()
 	defer text.Put(s)
 	counts := map[uint64]int{}
 	each := func(yield func(text int, word uint64)) {
 		for i := range examples {
-			tokens := limit(s.Tokenize(examples[i].Text))
+			tokens := limit(s.Read(examples[i].Text, known))
 			for j := range tokens {
 				if !tokens[j].Is(text.Emoji) {
 					yield(i, model.WordHash(tokens[j].Folded))

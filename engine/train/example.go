@@ -37,6 +37,8 @@ type Example struct {
 	Group int
 	// Written says that the text was written or labelled for this project, by the definitions of the categories.
 	Written bool
+	// Made says that the text is made of others, by [Augment] or [Embed].
+	Made bool
 }
 
 // Positive reports whether the example is a certain yes for the head.

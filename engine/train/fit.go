@@ -35,6 +35,8 @@ type Options struct {
 	Buckets int
 	// Seed seeds the order of the examples.
 	Seed uint64
+	// English reports whether a folded word is in some list of English words: see [Dictionary]. Nil says no.
+	English func(folded []byte) bool
 }
 
 func (o Options) withDefaults() Options {
@@ -103,12 +105,16 @@ type fitter struct {
 	prefix    []vector       // scratch of step
 	windows   []model.Window // scratch of worst
 	clusters  map[uint64]uint16
+	words     []text.Word
+	known     *text.Dictionary // the same
 }
 
 // Fit learns weights. It runs on one goroutine with a fixed order, so that the same examples give the same weights.
 func Fit(examples []Example, opt Options) *Fitted {
 	f := &fitter{opt: opt.withDefaults(), examples: examples, index: map[uint64]uint32{}}
-	f.clusters = Cluster(examples, f.opt.Seed)
+	f.words = Dictionary(examples, f.opt.English)
+	f.known = text.NewDictionary(f.words)
+	f.clusters = Cluster(examples, f.known, f.opt.Seed)
 	f.collect()
 	f.balance()
 	order := make([]int, len(examples))
@@ -139,7 +145,7 @@ func (f *fitter) collect() {
 		if e.Written {
 			weight = 2
 		}
-		tokens := limit(scratch.Tokenize(e.Text))
+		tokens := limit(scratch.Read(e.Text, f.known))
 		features.Read(tokens)
 		for i := range tokens {
 			if features.Repeats(i) {
@@ -150,7 +156,7 @@ func (f *fitter) collect() {
 		}
 	}
 	for i := range f.examples {
-		tokens := limit(scratch.Tokenize(f.examples[i].Text))
+		tokens := limit(scratch.Read(f.examples[i].Text, f.known))
 		features.Read(tokens)
 		first, count := int32(len(f.tokens)), int32(0)
 		for i := range tokens {
@@ -319,7 +325,7 @@ func norm(tokens []token, w model.Window) float32 {
 
 // export rounds the weights to int8, with a scale per head, and keeps the rows that matter most.
 func (f *fitter) export() *Fitted {
-	out := &Fitted{Weights: model.Weights{Clusters: f.clusters, Words: frequent(f.examples)}, Header: model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples)}}
+	out := &Fitted{Weights: model.Weights{Clusters: f.clusters, Words: f.words}, Header: model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples)}}
 	var scale [model.Heads]float32
 	for h := range scale {
 		sizes := make([]float32, 0, len(f.weights))

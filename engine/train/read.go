@@ -98,6 +98,7 @@ type readerFit struct {
 	wordGrads  rowGrads
 	groupGrads rowGrads
 	clusters   map[uint64]uint16
+	dictionary *text.Dictionary
 	partGrads  rowGrads
 	adam       moments
 	boost      [model.Heads]float32
@@ -119,9 +120,9 @@ func newSparse(rows int) sparse {
 
 // FitReader learns a reader. The same examples and options give the same weights.
 //
-// clusters are those of [Cluster].
-func FitReader(examples []Example, clusters map[uint64]uint16, opt ReaderOptions) *reader.Model {
-	f := &readerFit{opt: opt.withDefaults(), examples: examples, clusters: clusters}
+// first is the linear model, for its clusters and its dictionary.
+func FitReader(examples []Example, first *Fitted, opt ReaderOptions) *reader.Model {
+	f := &readerFit{opt: opt.withDefaults(), examples: examples, clusters: first.Weights.Clusters, dictionary: text.NewDictionary(first.Weights.Words)}
 	f.collect()
 	f.start()
 	f.balance()
@@ -136,7 +137,7 @@ func (f *readerFit) collect() {
 	defer text.Put(s)
 	index := map[string]int32{}
 	for i := range f.examples {
-		tokens := limit(s.Tokenize(f.examples[i].Text))
+		tokens := limit(s.Read(f.examples[i].Text, f.dictionary))
 		r := reading{words: make([]int32, len(tokens)), marks: make([][]uint8, len(tokens))}
 		count := 1
 		if f.examples[i].Written {
@@ -206,7 +207,7 @@ func (f *readerFit) start() {
 
 // company starts the vectors of words where skip-grams put them: by the company that they keep.
 func (f *readerFit) company(r *rand.Rand) {
-	v := newVocabulary(f.examples)
+	v := newVocabulary(f.examples, f.dictionary)
 	vectors := v.embed(r)
 	index := make(map[uint64]int, len(v.words))
 	for i, w := range v.words {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/evaluate"
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
@@ -80,11 +81,11 @@ func sorted(set map[string]bool) []string {
 func heads(w io.Writer, title string, all []judged, use func(*judged) bool, from, to int) {
 	fmt.Fprintf(w, "## %s\n\n| head | texts | yes | AUC | AP | ECE | threshold | precision | recall | F1 |\n|---|---|---|---|---|---|---|---|---|---|\n", title)
 	for h := from; h < to; h++ {
-		var s []Scored
+		var s []evaluate.Scored
 		yes := 0
 		for i := range all {
 			if j := &all[i]; use(j) && j.Labelled(h) {
-				s = append(s, Scored{j.p[h], j.Positive(h)})
+				s = append(s, evaluate.Scored{P: j.p[h], Yes: j.Positive(h)})
 				if j.Positive(h) {
 					yes++
 				}
@@ -93,15 +94,15 @@ func heads(w io.Writer, title string, all []judged, use func(*judged) bool, from
 		if yes == 0 || yes == len(s) {
 			continue
 		}
-		at := AtThreshold(s, Thresholds[h])
-		fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f | %.1f | %.2f | %.2f | %.2f |\n", model.HeadNames[h], len(s), yes, AUC(s),
-			AveragePrecision(s), ECE(s), Thresholds[h], at.Precision, at.Recall, at.F1)
+		at := evaluate.AtThreshold(s, Thresholds[h])
+		fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f | %.1f | %.2f | %.2f | %.2f |\n", model.HeadNames[h], len(s), yes, evaluate.AUC(s),
+			evaluate.AveragePrecision(s), evaluate.ECE(s), Thresholds[h], at.Precision(), at.Recall(), at.F1())
 	}
 	fmt.Fprintln(w)
 }
 
 func anyRow(w io.Writer, name string, all []judged, use func(*judged) bool) {
-	var rank, flag []Scored
+	var rank, flag []evaluate.Scored
 	yes := 0
 	for i := range all {
 		j := &all[i]
@@ -112,18 +113,18 @@ func anyRow(w io.Writer, name string, all []judged, use func(*judged) bool) {
 		if harmful {
 			yes++
 		}
-		rank = append(rank, Scored{j.margin(), harmful})
+		rank = append(rank, evaluate.Scored{P: j.margin(), Yes: harmful})
 		p := 0.0
 		if j.flagged() {
 			p = 1
 		}
-		flag = append(flag, Scored{p, harmful})
+		flag = append(flag, evaluate.Scored{P: p, Yes: harmful})
 	}
 	if len(rank) == 0 {
 		return
 	}
-	at := AtThreshold(flag, 0.5)
-	fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f |\n", name, len(rank), yes, AUC(rank), at.Recall, at.Specificity)
+	at := evaluate.AtThreshold(flag, 0.5)
+	fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f |\n", name, len(rank), yes, evaluate.AUC(rank), at.Recall(), at.Specificity())
 }
 
 // harmless reports how much ordinary text is flagged.
@@ -160,31 +161,6 @@ func harmless(w io.Writer, all []judged) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w)
-}
-
-// disguisedReport reports how many of the harmful texts that are flagged stay so when they are disguised.
-func disguisedReport(w io.Writer, m *model.Model, all []judged) {
-	fmt.Fprintf(w, "## Disguised copies\n\n| copies | harmful flagged | harmless flagged |\n|---|---|---|\n")
-	r := rand.New(rand.NewPCG(7, 7))
-	var n, before, after, benign, benignBefore, benignAfter float64
-	for i := range all {
-		j := &all[i]
-		if !j.Written {
-			continue
-		}
-		p := m.Probabilities(Disguise(j.Text, r))
-		copied := judged{Example: j.Example, p: p}
-		if j.Harmless() {
-			benign++
-			benignBefore += one(j.flagged())
-			benignAfter += one(copied.flagged())
-			continue
-		}
-		n++
-		before += one(j.flagged())
-		after += one(copied.flagged())
-	}
-	fmt.Fprintf(w, "| as written | %.3f | %.3f |\n| disguised | %.3f | %.3f |\n\n", before/n, benignBefore/benign, after/n, benignAfter/benign)
 }
 
 func one(b bool) float64 {

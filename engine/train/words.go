@@ -5,40 +5,129 @@ package train
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"strings"
+	"unicode"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
 const (
-	// frequentWords is how many common words a weights file names.
-	frequentWords = 16_384
-	// frequentLetters is the length in bytes of the longest of them.
-	frequentLetters = 15
-	// frequentMinimum is how often a word must be met, so that the list holds no name or rare word of anybody's text.
-	frequentMinimum = 20
+	// dictionaryWords is how many words a weights file names.
+	dictionaryWords = 40_000
+	// dictionaryLetters is the length in bytes of the longest of them.
+	dictionaryLetters = 20
+	// dictionaryMinimum is how often a word must be met that no other list has, so that the file holds no name or rare word
+	// of anybody's text.
+	dictionaryMinimum = 20
+	// harmfulShare is what the texts that any head applies to count in the frequencies: words are disguised where harm is
+	// meant, so a disguised one is more often one of those than its share of all text says.
+	harmfulShare = 0.5
+	// misspelled is how much commoner, in the units of [text.Word], a word must be than one that could be a change of it
+	// and is in no other list, to be taken for what is meant.
+	misspelled = 5 * 8
+	// shortLetters and shortCost say which words are left out though a list has them: so short and so rare (one in 500,000)
+	// that what looks like one is more often a common word without a vowel.
+	shortLetters = 4
+	shortCost    = 19 * 8
+	// ordinaryCost is what words cost at most that are surely no misspelled ones, in lists or not: one in 10,000.
+	ordinaryCost = 13 * 8
 )
 
-// frequent returns the commonest words of the texts, folded, the commonest first.
-func frequent(examples []Example) []string {
+// Dictionary returns the words that disguised ones are to be read as, of the examples that are not made of others, the
+// commonest first. English reports whether a word is in some list of English words; it may be nil.
+func Dictionary(examples []Example, english func(folded []byte) bool) []text.Word {
+	counts := map[string]*[2]float64{}
+	capitals := map[string]float64{} // how often the word has a capital inside a sentence
+	var totals [2]float64
+	listed, named := map[string]bool{}, map[string]bool{} // in lists of words, in lists of bad words
 	s := text.Get()
 	defer text.Put(s)
-	counts := map[string]int{}
 	for i := range examples {
-		for _, t := range s.Tokenize(examples[i].Text) {
-			if !t.Is(text.Emoji) && len(t.Folded) <= frequentLetters {
-				counts[string(t.Folded)]++
+		e := &examples[i]
+		if e.Made {
+			continue
+		}
+		kind := 0
+		if e.harmful() {
+			kind = 1
+		}
+		tokens := s.Tokenize(e.Text)
+		if e.Source == "lexicon" && len(tokens) == 1 {
+			named[string(tokens[0].Folded)] = true
+		}
+		runes := []rune(e.Text)
+		for i, t := range tokens {
+			if t.Flags&(text.Emoji|text.Mention|text.Hashtag|text.Obfuscated|text.Stretched) != 0 || len(t.Folded) > dictionaryLetters {
+				continue
 			}
+			n := counts[string(t.Folded)]
+			if n == nil {
+				n = new([2]float64)
+				counts[string(t.Folded)] = n
+			}
+			n[kind]++
+			if i > 0 && !tokens[i-1].Is(text.SentenceEnd) && !t.Is(text.Caps) && unicode.IsUpper(runes[t.Begin]) {
+				capitals[string(t.Folded)]++
+			}
+			totals[kind]++
 		}
 	}
-	var words []string
+	var words []text.Word
 	for word, n := range counts {
-		if n >= frequentMinimum {
-			words = append(words, word)
+		inList := model.IsListed(word) || english != nil && english([]byte(word))
+		if !inList && !named[word] && n[0]+n[1] < dictionaryMinimum {
+			continue
+		}
+		listed[word] = inList || capitals[word] > (n[0]+n[1])/2 // that is a name
+		share := (1-harmfulShare)*n[0]/max(totals[0], 1) + harmfulShare*n[1]/max(totals[1], 1)
+		cost := uint8(min(max(math.Round(-8*math.Log2(share)), 0), 255))
+		if len(word) <= shortLetters && cost >= shortCost && !model.IsListed(word) && !named[word] {
+			continue
+		}
+		words = append(words, text.Word{Folded: word, Cost: cost})
+	}
+	slices.SortFunc(words, func(a, b text.Word) int {
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), strings.Compare(a.Folded, b.Folded))
+	})
+	words = withoutMisspelled(words[:min(len(words), dictionaryWords*5/4)], listed)
+	return words[:min(len(words), dictionaryWords)]
+}
+
+// harmful reports whether the example is a certain yes for any head but spam.
+func (e *Example) harmful() bool {
+	for h := range spam {
+		if e.Positive(h) {
+			return true
 		}
 	}
-	slices.SortFunc(words, func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	return false
+}
+
+// withoutMisspelled leaves out the words that are in no list and would be read as a much commoner one if they were not known.
+func withoutMisspelled(words []text.Word, listed map[string]bool) []text.Word {
+	costs := map[string]uint8{}
+	var known []text.Word
+	for _, w := range words {
+		costs[w.Folded] = w.Cost
+		if listed[w.Folded] || w.Cost <= ordinaryCost {
+			known = append(known, w)
+		}
+	}
+	d := text.NewDictionary(known)
+	s := text.Get()
+	defer text.Put(s)
+	return slices.DeleteFunc(words, func(w text.Word) bool {
+		if listed[w.Folded] || w.Cost <= ordinaryCost {
+			return false
+		}
+		tokens := s.Read(w.Folded, d)
+		if len(tokens) != 1 || !tokens[0].Is(text.Recovered) {
+			return false
+		}
+		meant, ok := costs[string(tokens[0].Folded)]
+		return ok && int(meant)+misspelled <= int(w.Cost)
 	})
-	return words[:min(len(words), frequentWords)]
 }

@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"compress/gzip"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ type row struct {
 	Theme      string `json:"theme"`
 	Paraphrase string `json:"theme_paraphrase"`
 	Topic      string `json:"topic"`
+	Domain     string `json:"domain"`
 	Text       string `json:"text"`
 	Hit        bool   `json:"hit"`
 	Kind       string `json:"kind"`
@@ -54,35 +56,55 @@ func readRows(path string) ([]row, error) {
 
 // data is what the scorer is fitted and measured on.
 type data struct {
-	authored []row            // one row per pair of theme and text
-	heldBack map[string]bool  // themes that are only measured on
-	topics   map[string][]row // by name of the set
-	clean    []string         // texts on nothing in particular, to fit on
-	unseen   []string         // others of that kind, to measure on
+	files  []*authored
+	topics []*topicSet
+	clean  []string // texts on nothing in particular, to fit on
+	unseen []string // others of that kind, to measure on
+}
+
+// authored is a file of pairs of theme and text that were written for this project.
+type authored struct {
+	name     string
+	rows     []row           // one row per pair of theme and text
+	heldBack map[string]bool // themes that are only measured on
+}
+
+// topicSet is a public set of texts that are labelled with one topic each.
+type topicSet struct {
+	name, source string
+	topics       []*topic
+}
+
+// topic is a topic with the names that it is asked by.
+type topic struct {
+	key, label, paraphrase string
+	texts                  []string
 }
 
 // holdBack is how many themes there are for each one that is held back.
 const holdBack = 3
 
-func load(dir string) (*data, error) {
-	d := &data{heldBack: make(map[string]bool), topics: make(map[string][]row)}
-	var err error
-	if d.authored, err = readRows(filepath.Join(dir, "authored", "themes.jsonl")); err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, r := range d.authored {
-		if !slices.Contains(names, r.Theme) {
-			names = append(names, r.Theme)
-		}
-	}
-	for i, name := range names {
-		d.heldBack[name] = i%holdBack == holdBack-1
-	}
-	for _, set := range []string{"clinc150", "hwu64", "banking77"} {
-		if d.topics[set], err = readRows(filepath.Join(dir, "themes", set+".jsonl.gz")); err != nil {
+//go:embed topics.tsv
+var topicNames string
+
+// sources are the files of the topic sets, by the first word of the name of the set.
+var sources = map[string]string{"trivia": "opentriviaqa", "clinc": "clinc150", "hwu": "hwu64", "banking": "banking77"}
+
+func load(dir, corpus string) (*data, error) {
+	d := new(data)
+	for _, name := range []string{"themes.jsonl", "themes2.jsonl"} {
+		a := &authored{name: name, heldBack: make(map[string]bool)}
+		var err error
+		if a.rows, err = readRows(filepath.Join(corpus, name)); err != nil {
 			return nil, err
 		}
+		for i, theme := range a.themes() {
+			a.heldBack[theme] = i%holdBack == holdBack-1
+		}
+		d.files = append(d.files, a)
+	}
+	if err := d.loadTopics(dir); err != nil {
+		return nil, err
 	}
 	random := rand.New(rand.NewPCG(7, 7))
 	for _, name := range []string{"clean_tweets", "clean_wikipedia_sentences", "clean_trivia_questions", "clean_dialogue_sgd", "clean_instructions_qa"} {
@@ -103,6 +125,57 @@ func load(dir string) (*data, error) {
 		random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	}
 	return d, nil
+}
+
+// themes lists the themes of a file in order of first appearance.
+func (a *authored) themes() (names []string) {
+	for _, r := range a.rows {
+		if !slices.Contains(names, r.Theme) {
+			names = append(names, r.Theme)
+		}
+	}
+	return names
+}
+
+// loadTopics reads the topic sets. A topic is one of the file, or a domain of it where the name of the set says so.
+func (d *data) loadTopics(dir string) error {
+	files := make(map[string][]row)
+	for line := range strings.Lines(topicNames) {
+		field := strings.Split(strings.TrimSpace(line), "\t")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(field) != 4 {
+			return fmt.Errorf("topics.tsv: %q has not four columns", line)
+		}
+		i := slices.IndexFunc(d.topics, func(s *topicSet) bool { return s.name == field[0] })
+		if i < 0 {
+			first, _, _ := strings.Cut(field[0], " ")
+			i = len(d.topics)
+			d.topics = append(d.topics, &topicSet{name: field[0], source: sources[first]})
+		}
+		set := d.topics[i]
+		if files[set.source] == nil {
+			rows, err := readRows(filepath.Join(dir, "themes", set.source+".jsonl.gz"))
+			if err != nil {
+				return err
+			}
+			random := rand.New(rand.NewPCG(5, 5))
+			random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+			files[set.source] = rows
+		}
+		t := &topic{key: field[1], label: field[2], paraphrase: field[3]}
+		for _, r := range files[set.source] {
+			if r.Topic == t.key && !strings.HasSuffix(set.name, "domains") || r.Domain == t.key && strings.HasSuffix(set.name, "domains") {
+				t.texts = append(t.texts, r.Text)
+			}
+		}
+		if len(t.texts) == 0 {
+			return fmt.Errorf("topics.tsv: %s has no texts on %q", set.source, t.key)
+		}
+		set.topics = append(set.topics, t)
+	}
+	return nil
 }
 
 // long joins texts to one of about n characters, with an optional one in the middle.

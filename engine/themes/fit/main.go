@@ -4,11 +4,12 @@
 // Command fit finds the weights of the theme scorer and measures the judge.
 //
 //	go run ./engine/themes/fit --data DIR [--show]
+//	go run ./engine/themes/fit --data DIR --leave-out
 //	go run ./engine/themes/fit --data DIR --write engine/themes/weights.go
 //
-// DIR holds the authored theme pairs, the topic sets and the clean texts. Every third authored theme is held back: the
-// weights never see it. Without --write the judge is only measured as it is. The weights in use choose the window of
-// each text that is fitted on, so after a change of the inputs or of the lexicon fit twice.
+// DIR holds the topic sets and the clean texts; the pairs of theme and text are engine/train/corpus/themes*.jsonl. Every
+// third theme is held back: the weights never see it. Without --write the judge is only measured as it is; with
+// --leave-out also on each public topic set with weights that were fitted without that set.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/themes"
@@ -25,31 +27,81 @@ import (
 func main() {
 	log.SetFlags(0)
 	dir := flag.String("data", "", "directory of the training data")
+	corpus := flag.String("corpus", "engine/train/corpus", "directory of the pairs of theme and text")
 	write := flag.String("write", "", "fit the weights and write them as this Go file")
+	leaveOut := flag.Bool("leave-out", false, "measure on each topic set with weights fitted without it")
 	show := flag.Bool("show", false, "list texts of the fitted themes that were judged wrong; those held back are never shown")
 	flag.Parse()
 	if *dir == "" {
 		log.Fatal("--data is needed: the directory of the training data")
 	}
-	d, err := load(*dir)
-	if err != nil {
+	if err := run(*dir, *corpus, *write, *leaveOut, *show); err != nil {
 		log.Fatal(err)
 	}
-	judge, err := themes.New(themes.Options{CacheBytes: 256 << 20})
+}
+
+func run(dir, corpus, write string, leaveOut, show bool) error {
+	d, err := load(dir, corpus)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	if *write != "" {
-		s := sample(judge, d)
-		m := train(s)
-		m.shift(judgeable(s))
-		if err := os.WriteFile(*write, []byte(m.source()), 0o644); err != nil {
-			log.Fatal(err)
+	if write != "" {
+		m, err := fit(d, "")
+		if err != nil {
+			return err
 		}
-		fmt.Printf("fitted on %d pairs, loss %.4f, %.1f%% of the weight on hits\n", len(s), m.loss, 100*hitShare(s))
-		return
+		return os.WriteFile(write, []byte(m.source()), 0o644)
 	}
-	measure(judge, d, *show)
+	judge, err := newJudge(nil)
+	if err != nil {
+		return err
+	}
+	measure(judge, d, show)
+	if !leaveOut {
+		return nil
+	}
+	var all figures
+	for _, source := range []string{"opentriviaqa", "clinc150", "hwu64", "banking77"} {
+		m, err := fit(d, source)
+		if err != nil {
+			return err
+		}
+		if judge, err = newJudge(m.weights()); err != nil {
+			return err
+		}
+		for _, set := range d.topics {
+			if set.source == source {
+				all.add(measureTopics(judge, set))
+			}
+		}
+	}
+	fmt.Println(all.mean("mean of the sets"))
+	return nil
+}
+
+func newJudge(w *themes.Weights) (*themes.Judge, error) {
+	return themes.New(themes.Options{CacheBytes: 256 << 20, Weights: w})
+}
+
+// turns is how often the weights are fitted: those of a turn choose the window of each text that the next is fitted on.
+const turns = 2
+
+// fit fits the weights without the topic sets of a source.
+func fit(d *data, without string) (*model, error) {
+	var m *model
+	var w *themes.Weights
+	for range turns {
+		judge, err := newJudge(w)
+		if err != nil {
+			return nil, err
+		}
+		s := sample(judge, d, without)
+		m = train(s)
+		m.shift(judgeable(s))
+		w = m.weights()
+		log.Printf("fitted on %d pairs, loss %.4f, %.1f%% of the weight on hits", len(s), m.loss, 100*hitShare(s))
+	}
+	return m, nil
 }
 
 // example is a pair of theme and text for the fit.
@@ -65,7 +117,7 @@ type example struct {
 const unrelatedWeight = 0.6
 
 // sample collects the pairs to fit on.
-func sample(judge *themes.Judge, d *data) []example {
+func sample(judge *themes.Judge, d *data, without string) []example {
 	var out []example
 	random := rand.New(rand.NewPCG(3, 3))
 	add := func(text string, wanted []string, hit bool, weight float64) {
@@ -77,48 +129,42 @@ func sample(judge *themes.Judge, d *data) []example {
 	}
 	var wanted []string
 	seen := make(map[string]bool)
-	for _, r := range d.authored {
-		if d.heldBack[r.Theme] {
-			continue
-		}
-		for _, name := range []string{r.Theme, r.Paraphrase} {
-			if !seen[name] {
-				seen[name] = true
-				wanted = append(wanted, name)
+	for _, a := range d.files {
+		for _, r := range a.rows {
+			if a.heldBack[r.Theme] {
+				continue
 			}
-		}
-		both := []string{r.Theme, r.Paraphrase}
-		weight := 1.0
-		switch {
-		case r.Kind == "negative_half":
-			weight = 1.5
-		case strings.HasPrefix(r.Kind, "negative"):
-			weight = 0.5
-		case r.Kind == "positive_implicit":
-			weight = 0.5
-		}
-		add(r.Text, both, r.Hit, weight)
-		if r.Hit && random.IntN(3) == 0 {
-			add(long(d.clean, random.IntN(len(d.clean)), 1000+random.IntN(8000), r.Text), both, true, 1.5)
+			both := []string{r.Theme, r.Paraphrase}
+			for _, name := range both {
+				if !seen[name] {
+					seen[name] = true
+					wanted = append(wanted, name)
+				}
+			}
+			weight := 1.0
+			switch {
+			case r.Kind == "negative_half":
+				weight = 1.5
+			case strings.HasPrefix(r.Kind, "negative"):
+				weight = 0.5
+			case r.Kind == "positive_implicit":
+				weight = 0.5
+			}
+			add(r.Text, both, r.Hit, weight)
+			if r.Hit && random.IntN(3) == 0 {
+				add(long(d.clean, random.IntN(len(d.clean)), 1000+random.IntN(8000), r.Text), both, true, 1.5)
+			}
 		}
 	}
 	var topics []string
-	for _, set := range []string{"clinc150", "hwu64", "banking77"} {
-		byTopic := make(map[string][]string)
-		var names []string
-		for _, r := range d.topics[set] {
-			if vague[r.Topic] || strings.HasPrefix(r.Split, "oos") {
-				continue
-			}
-			if byTopic[r.Topic] == nil {
-				names = append(names, r.Topic)
-			}
-			byTopic[r.Topic] = append(byTopic[r.Topic], r.Text)
+	for _, set := range d.topics {
+		if set.source == without {
+			continue
 		}
-		topics = append(topics, names...)
-		for _, name := range names {
-			for range 12 {
-				add(byTopic[name][random.IntN(len(byTopic[name]))], []string{name}, true, 0.15)
+		for _, t := range set.topics {
+			topics = append(topics, t.label, t.paraphrase)
+			for range 16 {
+				add(t.texts[random.IntN(len(t.texts))], []string{t.label, t.paraphrase}, true, 0.15)
 			}
 		}
 	}
@@ -133,7 +179,7 @@ func sample(judge *themes.Judge, d *data) []example {
 			add(long(d.clean, i, 1000+random.IntN(8000), ""), some, false, 1.5)
 		}
 	}
-	return out
+	return slices.Clip(out)
 }
 
 // hitShare is the share of hits by weight, which is the share that the probabilities assume before the shift.
@@ -157,10 +203,3 @@ func judgeable(s []example) (unrelated []example) {
 	}
 	return unrelated
 }
-
-// vague are topics whose name says nothing about their texts.
-var vague = map[string]bool{"oos": true, "yes": true, "no": true, "maybe": true, "repeat": true, "general quirky": true,
-	"general affirm": true, "general negate": true, "general dontcare": true, "general confirm": true, "general commandstop": true,
-	"general explain": true, "general praise": true, "general repeat": true, "text": true, "qa factoid": true, "iot wemo on": true,
-	"iot wemo off": true, "greeting": true, "goodbye": true, "thank you": true, "cancel": true, "order": true, "date": true, "time": true,
-	"definition": true, "are you a bot": true, "change ai name": true, "what can i ask you": true, "who made you": true, "next song": true}

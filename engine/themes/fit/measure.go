@@ -4,6 +4,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,122 +12,243 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/themes"
 )
 
-// pair is a judged pair of theme and text.
-type pair struct {
-	probability float64
-	hit         bool
-	flagged     bool
-	kind        string
-}
-
-// measure prints what the judge does on the authored themes, fitted and held back, in both phrasings, and on unrelated
-// texts.
+// measure prints what the judge does on the authored themes, fitted and held back, in both phrasings; on unrelated texts;
+// and on the topic sets.
 func measure(judge *themes.Judge, d *data, show bool) {
-	var names []string
-	for _, r := range d.authored {
-		if !slices.Contains(names, r.Theme) {
-			names = append(names, r.Theme)
+	for _, a := range d.files {
+		for _, held := range []bool{false, true} {
+			for _, paraphrase := range []bool{false, true} {
+				measureAuthored(judge, d, a, held, paraphrase, show && !held && !paraphrase)
+			}
+			measureConsistency(judge, a, held)
 		}
 	}
-	for _, held := range []bool{false, true} {
-		for _, paraphrase := range []bool{false, true} {
-			var wanted []string
-			seen := make(map[string]bool)
-			for _, r := range d.authored {
-				name := r.Theme
-				if paraphrase {
-					name = r.Paraphrase
-				}
-				if d.heldBack[r.Theme] == held && !seen[name] {
-					seen[name] = true
-					wanted = append(wanted, name)
-				}
-			}
-			byTheme := make(map[string][]pair)
-			kinds := make(map[string][2]int)
-			for _, r := range d.authored {
-				if d.heldBack[r.Theme] != held {
-					continue
-				}
-				name := r.Theme
-				if paraphrase {
-					name = r.Paraphrase
-				}
-				hit := judge.Judge(r.Text, []string{name})[0]
-				byTheme[r.Theme] = append(byTheme[r.Theme], pair{hit.Probability, r.Hit, hit.Flagged, r.Kind})
-				k := kinds[r.Kind]
-				k[0]++
-				if hit.Flagged {
-					k[1]++
-				}
-				kinds[r.Kind] = k
-				if show && !held && !paraphrase && hit.Flagged != r.Hit {
-					fmt.Printf("  %-5v %.3f %-20s %-34s %.150s\n", r.Hit, hit.Probability, r.Kind, name, r.Text)
-				}
-			}
-			var negatives []float64
-			alarms, judged := 0, 0
-			for i := range 6000 {
-				text := d.unseen[i%len(d.unseen)]
-				for k := range 3 {
-					hit := judge.Judge(text, []string{wanted[(i*7+k*13)%len(wanted)]})[0]
-					negatives = append(negatives, hit.Probability)
-					judged++
-					if hit.Flagged {
-						alarms++
-						if show && !held && !paraphrase && alarms < 25 {
-							fmt.Printf("  ALARM %.3f %-34s %.150s\n", hit.Probability, hit.Theme, text)
-						}
-					}
-				}
-			}
-			slices.Sort(negatives)
-			at := func(rate float64) float64 { return negatives[len(negatives)-1-int(rate*float64(len(negatives)))] }
-			positives, recall05, recall1, flagged := 0, 0, 0, 0
-			ownAUC, unrelatedAUC := 0.0, 0.0
-			for _, pairs := range byTheme {
-				var own, neg []float64
-				for _, p := range pairs {
-					if p.hit {
-						own = append(own, p.probability)
-						positives++
-						recall05 += one(p.probability > at(0.005))
-						recall1 += one(p.probability > at(0.01))
-						flagged += one(p.flagged)
-					} else {
-						neg = append(neg, p.probability)
-					}
-				}
-				ownAUC += auc(own, neg) / float64(len(byTheme))
-				unrelatedAUC += auc(own, negatives) / float64(len(byTheme))
-			}
-			lengthy, longAlarms := 0, 0
-			for i := 0; i < 300; i++ {
-				for _, h := range judge.Judge(long(d.unseen, i*40, 9500, ""), pick(wanted, i)) {
-					lengthy++
-					longAlarms += one(h.Flagged)
-				}
-			}
-			label := map[bool]string{false: "fitted ", true: "heldout"}[held] + map[bool]string{false: " themes     ", true: " paraphrases"}[paraphrase]
-			fmt.Printf("%s AUC own-negatives %.3f unrelated %.3f | recall at 0.5%% %.3f at 1%% %.3f | flagged: recall %.3f, unrelated %.2f%%, unrelated 9,500 characters %.1f%%\n", label,
-				ownAUC, unrelatedAUC, float64(recall05)/float64(positives), float64(recall1)/float64(positives), float64(flagged)/float64(positives),
-				100*float64(alarms)/float64(judged), 100*float64(longAlarms)/float64(lengthy))
-			var parts []string
-			for _, k := range []string{"positive", "positive_implicit", "positive_obfuscated", "positive_buried", "negative_sense", "negative_half", "negative_neighbour"} {
-				parts = append(parts, fmt.Sprintf("%s %d/%d", k, kinds[k][1], kinds[k][0]))
-			}
-			fmt.Println("   ", strings.Join(parts, ", "))
+	measureUnrelated(judge, d, show)
+	var all figures
+	for _, set := range d.topics {
+		all.add(measureTopics(judge, set))
+	}
+	fmt.Println(all.mean("mean of the sets"))
+}
+
+// name is how a row is asked for.
+func (r *row) name(paraphrase bool) string {
+	if paraphrase {
+		return r.Paraphrase
+	}
+	return r.Theme
+}
+
+// kinds are those of the authored rows.
+var kinds = []string{"positive", "positive_implicit", "positive_obfuscated", "positive_buried", "negative_sense", "negative_half", "negative_neighbour"}
+
+func measureAuthored(judge *themes.Judge, d *data, a *authored, held, paraphrase, show bool) {
+	type list struct{ hits, misses []float64 }
+	var wanted []string
+	byTheme := make(map[string]*list)
+	flagged, total := make(map[string]int), make(map[string]int)
+	positives, found := 0, 0
+	for _, r := range a.rows {
+		if a.heldBack[r.Theme] != held {
+			continue
 		}
+		name := r.name(paraphrase)
+		if !slices.Contains(wanted, name) {
+			wanted = append(wanted, name)
+		}
+		hit := judge.Judge(r.Text, []string{name})[0]
+		if byTheme[r.Theme] == nil {
+			byTheme[r.Theme] = new(list)
+		}
+		l := byTheme[r.Theme]
+		if r.Hit {
+			l.hits = append(l.hits, hit.Probability)
+			positives++
+			found += one(hit.Flagged)
+		} else {
+			l.misses = append(l.misses, hit.Probability)
+		}
+		total[r.Kind]++
+		flagged[r.Kind] += one(hit.Flagged)
+		if show && hit.Flagged != r.Hit {
+			fmt.Printf("  %-5v %.3f %-20s %-34s %.150s\n", r.Hit, hit.Probability, r.Kind, name, r.Text)
+		}
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	var unrelated []float64
+	alarms := 0
+	for i := range 6000 {
+		for k := range 3 {
+			hit := judge.Judge(d.unseen[i%len(d.unseen)], []string{wanted[(i*7+k*13)%len(wanted)]})[0]
+			unrelated = append(unrelated, hit.Probability)
+			alarms += one(hit.Flagged)
+		}
+	}
+	slices.Sort(unrelated)
+	above05, above1 := 0, 0
+	own, other := 0.0, 0.0
+	for _, name := range a.themes() {
+		l := byTheme[name]
+		if l == nil {
+			continue
+		}
+		for _, p := range l.hits {
+			above05 += one(p > quantile(unrelated, 0.005))
+			above1 += one(p > quantile(unrelated, 0.01))
+		}
+		own += auc(l.hits, l.misses) / float64(len(byTheme))
+		other += auc(l.hits, unrelated) / float64(len(byTheme))
+	}
+	lengthy, longAlarms := 0, 0
+	for i := range 300 {
+		for k := range 3 {
+			lengthy++
+			longAlarms += one(judge.Judge(long(d.unseen, i*40, 9500, ""), []string{wanted[(i*5+k*17)%len(wanted)]})[0].Flagged)
+		}
+	}
+	label := map[bool]string{false: "fitted", true: "held back"}[held] + map[bool]string{true: ", paraphrases"}[paraphrase]
+	n := float64(positives)
+	fmt.Printf("%s, %s: AUC own misses %.3f unrelated %.3f | recall at 0.5%% %.3f at 1%% %.3f | flagged: recall %.3f, unrelated %.2f%%, unrelated 9,500 characters %.1f%%\n   ", a.name, label,
+		own, other, float64(above05)/n, float64(above1)/n, float64(found)/n, percent(alarms, len(unrelated)), percent(longAlarms, lengthy))
+	for _, k := range kinds {
+		fmt.Printf(" %s %d/%d", k, flagged[k], total[k])
+	}
+	fmt.Println()
+}
+
+// measureConsistency prints how often a theme and its paraphrase get the same verdict.
+func measureConsistency(judge *themes.Judge, a *authored, held bool) {
+	same, hitSame, all, hits := 0, 0, 0, 0
+	for _, r := range a.rows {
+		if a.heldBack[r.Theme] != held || r.Theme == r.Paraphrase {
+			continue
+		}
+		verdicts := judge.Judge(r.Text, []string{r.Theme, r.Paraphrase})
+		agree := one(verdicts[0].Flagged == verdicts[1].Flagged)
+		all, same = all+1, same+agree
+		if r.Hit {
+			hits, hitSame = hits+1, hitSame+agree
+		}
+	}
+	if all > 0 {
+		fmt.Printf("%s, %s: same verdict for the paraphrase %.1f%% (of hits %.1f%%)\n", a.name, map[bool]string{false: "fitted", true: "held back"}[held], percent(same, all), percent(hitSame, hits))
 	}
 }
 
-func pick(list []string, i int) []string {
-	var out []string
-	for k := range 3 {
-		out = append(out, list[(i*5+k*17)%len(list)])
+//go:embed unrelated.txt
+var unrelatedThemes string
+
+// measureUnrelated prints how many unrelated texts hit themes that no pair was written for.
+func measureUnrelated(judge *themes.Judge, d *data, show bool) {
+	var wanted []string
+	for line := range strings.Lines(unrelatedThemes) {
+		if !strings.HasPrefix(line, "#") {
+			wanted = append(wanted, strings.TrimSpace(line))
+		}
 	}
-	return out
+	alarms, all := make([]int, len(wanted)), 0
+	for i, text := range d.unseen {
+		for k := range 10 {
+			n := (i*31 + k*17) % len(wanted)
+			hit := judge.Judge(text, wanted[n:n+1])[0]
+			all++
+			if hit.Flagged {
+				alarms[n]++
+				if show {
+					fmt.Printf("  ALARM %.3f %-34s %.150s\n", hit.Probability, hit.Theme, text)
+				}
+			}
+		}
+	}
+	total, worst := 0, 0
+	for n, a := range alarms {
+		total += a
+		if a > alarms[worst] {
+			worst = n
+		}
+	}
+	fmt.Printf("unrelated texts and other themes: %d of %d pairs flagged, %.2f%%; the most of %q, %.2f%%\n", total, all, percent(total, all), wanted[worst], percent(alarms[worst]*len(wanted), all))
 }
+
+// figures are what is measured on a topic set, by label and by paraphrase.
+type figures struct {
+	sets int
+	list [8]float64
+}
+
+func (f *figures) add(o figures) {
+	f.sets += o.sets
+	for i, x := range o.list {
+		f.list[i] += x
+	}
+}
+
+func (f *figures) mean(name string) string {
+	x := f.list
+	for i := range x {
+		x[i] /= float64(f.sets)
+	}
+	return fmt.Sprintf("%-18s label: AUC %.3f recall at 1%% %.3f at 5%% %.3f, paraphrase: AUC %.3f %.3f %.3f | flagged: recall %.3f, wrong %.2f%%",
+		name, x[0], x[1], x[2], x[3], x[4], x[5], x[6], 100*x[7])
+}
+
+// textsOfTopic is how many texts of each topic are judged.
+const textsOfTopic = 60
+
+// measureTopics prints how well the judge tells the topics of a set apart, with one threshold for all of them. A text
+// counts as a miss for every topic but its own, though it may well be about others too.
+func measureTopics(judge *themes.Judge, set *topicSet) figures {
+	f := figures{sets: 1}
+	flagged, hits, wrong, misses := 0, 0, 0, 0
+	for phrasing := range 2 {
+		var wanted []string
+		for _, t := range set.topics {
+			wanted = append(wanted, []string{t.label, t.paraphrase}[phrasing])
+		}
+		right, others := make([][]float64, len(wanted)), make([][]float64, len(wanted))
+		var every []float64
+		for own, t := range set.topics {
+			for _, text := range t.texts[:min(textsOfTopic, len(t.texts))] {
+				for i, hit := range judge.Judge(text, wanted) {
+					if i == own {
+						right[i] = append(right[i], hit.Probability)
+						hits++
+						flagged += one(hit.Flagged)
+						continue
+					}
+					others[i] = append(others[i], hit.Probability)
+					every = append(every, hit.Probability)
+					misses++
+					wrong += one(hit.Flagged)
+				}
+			}
+		}
+		slices.Sort(every)
+		at := [2]float64{quantile(every, 0.01), quantile(every, 0.05)}
+		for i := range wanted {
+			f.list[phrasing*3] += auc(right[i], others[i]) / float64(len(wanted))
+			for k := range at {
+				above := 0
+				for _, p := range right[i] {
+					above += one(p > at[k])
+				}
+				f.list[phrasing*3+1+k] += float64(above) / float64(len(right[i])*len(wanted))
+			}
+		}
+	}
+	f.list[6], f.list[7] = float64(flagged)/float64(hits), float64(wrong)/float64(misses)
+	fmt.Println(f.mean(set.name))
+	return f
+}
+
+// quantile is the value above which the share rate of a sorted list lies.
+func quantile(sorted []float64, rate float64) float64 {
+	return sorted[len(sorted)-1-int(rate*float64(len(sorted)))]
+}
+
+func percent(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) }
 
 func one(b bool) int {
 	if b {
@@ -138,14 +260,14 @@ func one(b bool) int {
 // auc is the chance that a positive ranks above a negative.
 func auc(positives, negatives []float64) float64 {
 	sum := 0.0
+	negatives = slices.Sorted(slices.Values(negatives))
 	for _, p := range positives {
-		for _, n := range negatives {
-			if p > n {
-				sum++
-			} else if p == n {
-				sum += 0.5
-			}
+		below, _ := slices.BinarySearch(negatives, p)
+		notAbove := below
+		for notAbove < len(negatives) && negatives[notAbove] == p {
+			notAbove++
 		}
+		sum += float64(below+notAbove) / 2
 	}
 	return sum / float64(max(1, len(positives)*len(negatives)))
 }

@@ -8,7 +8,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/themes"
 )
 
 // model is a logistic regression with an optional hidden layer of soft-sign units beside it.
@@ -142,29 +145,38 @@ func (m *model) source() string {
 package themes
 
 `)
-	row := func(name string, v []float64) {
-		fmt.Fprintf(&b, "var %s = [%d]float32{", name, len(v))
-		for i, x := range v {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			fmt.Fprintf(&b, "%.5g", x)
+	row := func(v []float64) string {
+		var list []string
+		for _, x := range v {
+			list = append(list, fmt.Sprintf("%.5g", x))
 		}
-		b.WriteString("}\n\n")
+		return "{" + strings.Join(list, ", ") + "}"
 	}
-	row("linearWeights", m.linear)
-	row("outWeights", m.out)
-	fmt.Fprintf(&b, "var hiddenWeights = [%d][%d]float32{\n", units, len(m.linear))
+	fmt.Fprintf(&b, "var shipped = Weights{\n\tLinear: [numInputs]float32%s,\n\tHidden: [numUnits][numInputs]float32{\n", row(m.linear))
 	for _, h := range m.hidden {
-		b.WriteString("\t{")
-		for i, x := range h {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			fmt.Fprintf(&b, "%.5g", x)
-		}
-		b.WriteString("},\n")
+		fmt.Fprintf(&b, "\t\t%s,\n", row(h))
 	}
-	b.WriteString("}\n")
+	fmt.Fprintf(&b, "\t},\n\tOut: [numUnits]float32%s,\n}\n", row(m.out))
 	return b.String()
+}
+
+// weights are those of the judge.
+func (m *model) weights() *themes.Weights {
+	w := new(themes.Weights)
+	for i, x := range m.linear {
+		w.Linear[i] = rounded(x)
+	}
+	for u, h := range m.hidden {
+		w.Out[u] = rounded(m.out[u])
+		for i, x := range h {
+			w.Hidden[u][i] = rounded(x)
+		}
+	}
+	return w
+}
+
+// rounded is a weight as the source holds it.
+func rounded(x float64) float32 {
+	f, _ := strconv.ParseFloat(fmt.Sprintf("%.5g", x), 32)
+	return float32(f)
 }

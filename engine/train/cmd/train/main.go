@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
+	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
 	"github.com/caddy-moderation/caddy-moderation/engine/train"
 )
 
@@ -51,6 +52,7 @@ func run(args []string, log io.Writer) error {
 	flags.IntVar(&second.Epochs, "reader-epochs", 0, "passes of the reader over the written texts")
 	flags.Float64Var(&second.Scraped, "reader-scraped", 0, "part of the scraped texts that each pass of the reader reads")
 	alone := flags.Bool("alone", false, "train no reader")
+	english := flags.String("english", "engine/themes/lexicon.bin", "lexicon of the theme judge, for a list of English words; without it only frequent words are known")
 	share := flags.Float64("disguise", 0.3, "share of the written texts that is added in disguise")
 	embed := flags.Float64("embed", 0.2, "share of the written texts that is added inside ordinary text")
 	swap := flags.Float64("swap", 0.3, "share of the written texts that is added with another group of people in it")
@@ -88,11 +90,24 @@ func run(args []string, log io.Writer) error {
 	fmt.Fprintf(log, "%s: %d texts to learn from, %d to calibrate on, %d to judge\n", time.Since(start).Round(time.Second), len(learn),
 		len(pool.Splits[train.Tune]), len(pool.Splits[train.Judge]))
 
+	if *english != "" {
+		file, err := os.ReadFile(*english)
+		if err != nil {
+			return err
+		}
+		words, err := lexicon.Open(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", *english, err)
+		}
+		opt.English = func(folded []byte) bool {
+			return slices.ContainsFunc(words.Bases(folded, nil), func(t lexicon.Term) bool { return words.SenseCount(t) > 0 })
+		}
+	}
 	fitted := train.Fit(learn, opt)
 	fitted.Header.TrainingDigest = pool.Digest
 	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Weights.Rows))
 	if !*alone {
-		fitted.Weights.Reader = train.FitReader(learn, fitted.Weights.Clusters, second)
+		fitted.Weights.Reader = train.FitReader(learn, fitted, second)
 		fmt.Fprintf(log, "%s: reader\n", time.Since(start).Round(time.Second))
 	}
 	file, err := train.Calibrate(fitted, pool.Splits[train.Tune], opt.Seed)
