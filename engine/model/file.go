@@ -65,35 +65,32 @@ type Header struct {
 type Calibration struct {
 	Scale float64 `json:"scale"`
 	Bias  float64 `json:"bias"`
-	// Alone is for texts that the linear model is sure of, Read for those that the reader read.
+	// Alone is for texts that the linear model is sure of, Read for those that the reader read, Long for those of them
+	// that have five small windows or more.
 	Alone Curve `json:"alone"`
 	Read  Curve `json:"read"`
+	Long  Curve `json:"long"`
 }
 
 // Curve turns logits into a probability:
 //
-//	whole = sigmoid(Large*l + Reader*r + Small*s + Length*n + Offset)
-//	worst = sigmoid(Sentence*t + SentenceReader*q + SentenceLength*n + SentenceOffset)
+//	sigmoid(Large*l + Reader*r + Small*s + SmallReader*q + Length*n + Offset)
 //
 // l and r are the logits that the linear model and the reader give to the large window where Large*l + Reader*r is largest,
-// s is the largest logit of a small window, t and q are the logits of the small window where Large*t + Reader*q is
-// largest, and n is the natural logarithm of the number of small windows. Only windows that the reader read count for r
-// and q; for texts that it did not read they are 0. The probability is whole, or worst when that is larger and the text
-// has about a thousand characters or more.
+// s and q those of the small window where Small*s + SmallReader*q is largest, among the windows that the reader read; n is
+// the natural logarithm of the number of small windows. Where the reader reads no windows of a size, r or q is 0 and l or
+// s the largest of any window. For the attributes l is always the largest of any window.
 type Curve struct {
-	Large          float64 `json:"large"`
-	Reader         float64 `json:"reader"`
-	Small          float64 `json:"small"`
-	Length         float64 `json:"length"`
-	Offset         float64 `json:"offset"`
-	Sentence       float64 `json:"sentence"`
-	SentenceReader float64 `json:"sentence_reader"`
-	SentenceLength float64 `json:"sentence_length"`
-	SentenceOffset float64 `json:"sentence_offset"`
+	Large       float64 `json:"large"`
+	Reader      float64 `json:"reader,omitempty"`
+	Small       float64 `json:"small"`
+	SmallReader float64 `json:"small_reader,omitempty"`
+	Length      float64 `json:"length,omitempty"`
+	Offset      float64 `json:"offset"`
 }
 
 func (c Curve) sum() float64 {
-	return c.Large + c.Reader + c.Small + c.Length + c.Offset + c.Sentence + c.SentenceReader + c.SentenceLength + c.SentenceOffset
+	return c.Large + c.Reader + c.Small + c.SmallReader + c.Length + c.Offset
 }
 
 // Row is what was learned of one feature.
@@ -129,23 +126,39 @@ func Write(w io.Writer, header Header, weights Weights) error {
 		copy(row[:], r.Weights[:])
 		t.insert(r.Hash, row)
 	}
-	head, err := json.Marshal(header)
-	if err != nil {
-		return fmt.Errorf("encoding the header: %w", err)
-	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return fmt.Errorf("starting compression: %w", err)
+	}
+	body := enc.EncodeAll(slices.Concat(marshalWords(weights.Words), marshalReader(weights.Reader), marshalClusters(weights.Clusters), t.marshal()), nil)
+	return assemble(w, header, body)
+}
+
+func assemble(w io.Writer, header Header, body []byte) error {
+	head, err := json.Marshal(header)
+	if err != nil {
+		return fmt.Errorf("encoding the header: %w", err)
 	}
 	var file bytes.Buffer
 	file.WriteString(magic)
 	file.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(head))))
 	file.Write(head)
-	file.Write(enc.EncodeAll(slices.Concat(marshalWords(weights.Words), marshalReader(weights.Reader), marshalClusters(weights.Clusters), t.marshal()), nil))
+	file.Write(body)
 	sum := sha256.Sum256(file.Bytes())
 	file.Write(sum[:])
 	_, err = file.WriteTo(w)
 	return err
+}
+
+// Recalibrate writes a weights file like file, with another calibration.
+func Recalibrate(w io.Writer, file []byte, calibration [Heads]Calibration) error {
+	m, err := decode(file)
+	if err != nil {
+		return err
+	}
+	size := int(binary.LittleEndian.Uint32(file[len(magic):]))
+	m.header.Calibration = calibration
+	return assemble(w, m.header, file[len(magic)+4+size:len(file)-sha256.Size])
 }
 
 // Load reads a weights file. It refuses one that is altered ([ErrCorrupt]) or meant for other features ([ErrSchema]).
@@ -185,7 +198,7 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: %d buckets", ErrCorrupt, b)
 	}
 	for i, c := range m.header.Calibration {
-		if bad := c.Scale + c.Bias + c.Alone.sum() + c.Read.sum(); math.IsNaN(bad) || math.IsInf(bad, 0) {
+		if bad := c.Scale + c.Bias + c.Alone.sum() + c.Read.sum() + c.Long.sum(); math.IsNaN(bad) || math.IsInf(bad, 0) {
 			return nil, fmt.Errorf("%w: calibration of %s", ErrCorrupt, HeadNames[i])
 		}
 	}

@@ -52,14 +52,14 @@ func (m *Model) Header() Header { return m.header }
 type scratch struct {
 	features Features
 	prefix   []sums
-	windows  []Window
+	large    []Window
+	small    []Window
 	hashes   []uint64
 	ends     []int32
 	found    []uint32
 	read     reader.Scratch
 	words    []uint64 // hashes of the tokens, for the reader
 	wanted   []unsure
-	worst    float64 // score of a window
 	evidence Evidence
 }
 
@@ -104,45 +104,50 @@ func (m *Model) Judge(tokens []text.Token) Probabilities {
 // probability turns the evidence of a head into a probability.
 func (m *Model) probability(e *Evidence, h int) float64 {
 	c := &m.header.Calibration[h]
-	whole := &c.Alone
-	l, r := e.Large[h], 0.0
+	curve := &c.Alone
 	if len(e.LargeRead) > 0 {
-		whole = &c.Read
-		l, r = best(e.LargeRead, h, whole)
-		if h >= categories {
-			l = e.Large[h]
-		}
-	}
-	z := whole.Large*l + whole.Reader*r + whole.Small*e.Small[h] + whole.Length*e.Length + whole.Offset
-	if e.Length >= minSentences {
-		worst := &c.Alone
-		t, q := e.Small[h], 0.0
+		curve = &c.Read
 		if len(e.SmallRead) > 0 {
-			worst = &c.Read
-			t, q = best(e.SmallRead, h, worst)
+			curve = &c.Long
 		}
-		z = max(z, worst.Sentence*t+worst.SentenceReader*q+worst.SentenceLength*e.Length+worst.SentenceOffset)
 	}
-	return sigmoid(z)
+	x := e.Terms(h, curve)
+	return sigmoid(curve.Large*x[0] + curve.Reader*x[1] + curve.Small*x[2] + curve.SmallReader*x[3] + curve.Length*x[4] + curve.Offset)
 }
 
-// best returns the logits of the window that looks worst to both stages.
-func best(windows []Pair, h int, c *Curve) (linear, read float64) {
+// Terms returns what a curve weighs: l, r, s, q, n and 1, in the terms of [Curve].
+func (e *Evidence) Terms(h int, c *Curve) [6]float64 {
+	x := [6]float64{e.Large[h], 0, e.Small[h], 0, e.Length, 1}
+	if len(e.LargeRead) > 0 {
+		var l float64
+		l, x[1] = worstOf(e.LargeRead, h, c.Large, c.Reader)
+		if h < categories {
+			x[0] = l
+		}
+	}
+	if len(e.SmallRead) > 0 {
+		x[2], x[3] = worstOf(e.SmallRead, h, c.Small, c.SmallReader)
+	}
+	return x
+}
+
+// worstOf returns the logits of the window that looks worst to both stages together.
+func worstOf(windows []Pair, h int, linear, read float64) (l, r float64) {
 	most := math.Inf(-1)
 	for i := range windows {
 		w := &windows[i]
-		if z := c.Large*w.Linear[h] + c.Reader*w.Reader[h]; z > most {
-			most, linear, read = z, w.Linear[h], w.Reader[h]
+		if z := linear*w.Linear[h] + read*w.Reader[h]; z > most {
+			most, l, r = z, w.Linear[h], w.Reader[h]
 		}
 	}
-	return linear, read
+	return l, r
 }
 
 // categories is the number of heads that are categories; they come first. What they say decides what is read again.
 const categories = 5
 
-// minSentences is the natural logarithm of the number of small windows from which one sentence may decide: five, a text
-// of three sentences. Shorter ones are read as a whole.
+// minSentences is the natural logarithm of the number of small windows from which the reader reads sentences by
+// themselves: five, a text of three sentences. Shorter ones are read as a whole.
 const minSentences = 1.6
 
 const (
@@ -207,43 +212,41 @@ func (m *Model) release(s *scratch) {
 	}
 }
 
-// gather collects the evidence of a text; windows of which a category's logit is above from are read again.
+// gather collects the evidence of a text. The reader reads those windows of which a category's logit is above from, and at
+// least one of each size when there is one.
 func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float64) {
-	e.LargeRead, e.SmallRead, e.Worst = e.LargeRead[:0], e.SmallRead[:0], math.Inf(-1)
+	e.LargeRead, e.SmallRead = e.LargeRead[:0], e.SmallRead[:0]
 	prefix := m.sums(s, tokens)
 	s.words = s.words[:0]
-
-	s.windows = AppendLarge(s.windows[:0], len(tokens))
-	m.worst(s, &e.Large, prefix, from)
-	e.Worst = max(e.Worst, s.worst)
-	e.LargeRead = m.reread(s, e.LargeRead, prefix, tokens, mostLarge)
-
-	s.windows = AppendSmall(s.windows[:0], tokens)
-	e.Length = math.Log(float64(len(s.windows)))
-	if e.Length < minSentences {
-		from = math.Inf(1)
+	s.large = AppendLarge(s.large[:0], len(tokens))
+	s.small = AppendSmall(s.small[:0], tokens)
+	e.Length = math.Log(float64(len(s.small)))
+	s.wanted = s.wanted[:0]
+	worst := m.worst(s, &e.Large, prefix, s.large)
+	e.Worst = max(worst, m.worst(s, &e.Small, prefix, s.small))
+	if e.Worst <= from || m.reader == nil || len(tokens) == 0 {
+		return
 	}
-	m.worst(s, &e.Small, prefix, from)
-	e.SmallRead = m.reread(s, e.SmallRead, prefix, tokens, mostSmall)
+	e.LargeRead = m.reread(s, e.LargeRead, prefix, tokens, s.wanted[:len(s.large)], mostLarge, from)
+	if e.Length >= minSentences {
+		e.SmallRead = m.reread(s, e.SmallRead, prefix, tokens, s.wanted[len(s.large):], mostSmall, from)
+	}
 }
 
-// reread has the reader read the worst of the windows that the last call of worst was not sure of.
-func (m *Model) reread(s *scratch, out []Pair, prefix []sums, tokens []text.Token, most int) []Pair {
-	if m.reader == nil || len(s.wanted) == 0 || len(tokens) == 0 {
-		return out
-	}
+// reread has the reader read the worst of the windows: the worst of all, and more of those that are above from.
+func (m *Model) reread(s *scratch, out []Pair, prefix []sums, tokens []text.Token, windows []unsure, most int, from float64) []Pair {
 	for len(s.words) < len(tokens) {
 		s.words = append(s.words, s.features.words[len(s.words)].hash)
 	}
-	for range most {
+	for n := range most {
 		worst := 0
-		for i := range s.wanted {
-			if s.wanted[i].score > s.wanted[worst].score {
+		for i := range windows {
+			if windows[i].score > windows[worst].score {
 				worst = i
 			}
 		}
-		w := &s.wanted[worst]
-		if math.IsInf(w.score, -1) {
+		w := &windows[worst]
+		if math.IsInf(w.score, -1) || n > 0 && w.score <= from {
 			break
 		}
 		w.score = math.Inf(-1)
@@ -311,13 +314,14 @@ func (m *Model) letters(s *scratch, known *known, i int) {
 	m.table.add(&known.weights, s.found)
 }
 
-// worst finds the largest logit of a window for each head, and the windows of which a category's is above from.
-func (m *Model) worst(s *scratch, best *[Heads]float64, prefix []sums, from float64) {
+// worst finds the largest logit of a window for each head, appends the windows to those that may be read again, and
+// returns the largest score of one: the largest logit of a category.
+func (m *Model) worst(s *scratch, best *[Heads]float64, prefix []sums, windows []Window) float64 {
 	for h := range best {
 		best[h] = math.Inf(-1)
 	}
-	s.wanted, s.worst = s.wanted[:0], math.Inf(-1)
-	for _, w := range s.windows {
+	worst := math.Inf(-1)
+	for _, w := range windows {
 		var z [Heads]float64
 		m.logits(&z, prefix, w)
 		for h := range best {
@@ -328,11 +332,10 @@ func (m *Model) worst(s *scratch, best *[Heads]float64, prefix []sums, from floa
 			c := &m.header.Calibration[h].Alone
 			score = max(score, (c.Large+c.Small)*z[h]+c.Offset)
 		}
-		s.worst = max(s.worst, score)
-		if score > from {
-			s.wanted = append(s.wanted, unsure{w, score})
-		}
+		worst = max(worst, score)
+		s.wanted = append(s.wanted, unsure{w, score})
 	}
+	return worst
 }
 
 // logits computes what the linear model says of a window.

@@ -48,7 +48,7 @@ func wordList(words ...string) []text.Word {
 func header() model.Header {
 	h := model.Header{Buckets: 64}
 	for i := range h.Calibration {
-		h.Calibration[i] = model.Calibration{Scale: 0.05, Alone: model.Curve{Large: 1, SentenceOffset: -20}}
+		h.Calibration[i] = model.Calibration{Scale: 0.05, Alone: model.Curve{Large: 1}}
 	}
 	return h
 }

@@ -21,80 +21,64 @@ const Prior = 0.07
 // ordinary is the part of the harmless traffic that is ordinary text; the rest looks like harm and is not.
 const ordinary = 0.8
 
-// Calibrate fits how the evidence of each head becomes a probability, on examples that the weights have not seen, and
-// returns the finished weights file.
-func Calibrate(f *Fitted, tune []Example, seed uint64) ([]byte, error) {
-	raw, err := f.file()
+// Calibrate fits how the evidence of each head becomes a probability, on examples that the weights of a file have not
+// seen, and returns the finished weights file. What the file says of calibration but its scales does not matter.
+func Calibrate(file []byte, tune []Example, seed uint64) ([]byte, error) {
+	m, err := model.Load(bytes.NewReader(file))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("loading the weights: %w", err)
 	}
-	m, err := model.Load(bytes.NewReader(raw))
-	if err != nil {
-		return nil, fmt.Errorf("loading the weights just written: %w", err)
+	c := m.Header().Calibration
+	for h := range c {
+		c[h] = model.Calibration{Scale: c[h].Scale, Bias: c[h].Bias, Alone: model.Curve{Large: 1}}
+	}
+	if file, m, err = with(file, c); err != nil {
+		return nil, err
 	}
 	alone := evidenceOf(m, tune)
 	long := evidenceOf(m, Lengthen(tune, seed))
-	for h := range model.Heads {
-		c := &f.Header.Calibration[h].Alone
-		large := func(e weighed) [4]float64 { return [4]float64{e.Large[h], 0, e.Small[h], 1} }
-		w := logistic(pointsOf(alone, h, Prior, large), [4]bool{true, false, true, true})
-		c.Large, c.Small, c.Offset = w[0], w[2], w[3]
-		c.Length = length(alone, long, h, c)
-		small := func(e weighed) [4]float64 { return [4]float64{e.Small[h], 0, e.Length, 1} }
-		w = newton(pointsOf(long, h, 2*Prior, small), [4]bool{true, false, true, true}) // who hides harm in a long text means it
-		c.Sentence, c.SentenceLength, c.SentenceOffset = w[0], w[2], w[3]
-	}
-	if f.Weights.Reader == nil {
-		return f.file()
+	for h := range c {
+		curve := &c[h].Alone
+		set(curve, logistic(pointsOf(alone, h, Prior, curve), [6]bool{0: true, 2: true, 5: true}))
+		curve.Length = length(alone, long, h, curve)
 	}
 	// What the reader reads depends on what the linear model alone makes of it.
-	if raw, err = f.file(); err != nil {
+	if file, m, err = with(file, c); err != nil {
 		return nil, err
 	}
-	if m, err = model.Load(bytes.NewReader(raw)); err != nil {
-		return nil, fmt.Errorf("loading the weights just written: %w", err)
+	var short, many []weighed
+	for _, e := range append(evidenceOf(m, tune), evidenceOf(m, Lengthen(tune, seed))...) {
+		if len(e.SmallRead) > 0 {
+			many = append(many, e)
+		} else {
+			short = append(short, e)
+		}
 	}
-	alone, long = evidenceOf(m, tune), evidenceOf(m, Lengthen(tune, seed))
-	for h := range model.Heads {
-		c := &f.Header.Calibration[h].Read
-		c.Large, c.Reader = 1, 0.5
+	for h := range c {
+		read, lengthy := &c[h].Read, &c[h].Long
+		read.Large, read.Reader = 1, 0.5
+		lengthy.Large, lengthy.Reader, lengthy.Small, lengthy.SmallReader = 1, 0.5, 1, 0.5
 		for range 3 { // which window is the worst depends on the curve
-			whole := func(e weighed) [4]float64 {
-				l, r := worstOf(e.LargeRead, h, c)
-				if h >= categories {
-					l = e.Large[h]
-				}
-				return [4]float64{l, r, e.Small[h], 1}
-			}
-			w := logistic(passing(pointsOf(alone, h, Prior, whole)), [4]bool{true, true, true, true})
-			c.Large, c.Reader, c.Small, c.Offset = w[0], w[1], w[2], w[3]
+			set(read, logistic(passing(pointsOf(short, h, Prior, read)), [6]bool{0: true, 1: true, 2: true, 5: true}))
+			set(lengthy, logistic(passing(pointsOf(many, h, Prior, lengthy)), [6]bool{true, true, true, true, true, true}))
 		}
-		c.Length = f.Header.Calibration[h].Alone.Length
-		small := func(e weighed) [4]float64 {
-			t, q := worstOf(e.SmallRead, h, c)
-			return [4]float64{t, q, e.Length, 1}
-		}
-		var read []weighed
-		for _, e := range long {
-			if len(e.SmallRead) > 0 {
-				read = append(read, e)
-			}
-		}
-		w := newton(passing(pointsOf(read, h, 2*Prior, small)), [4]bool{true, true, true, true})
-		c.Sentence, c.SentenceReader, c.SentenceLength, c.SentenceOffset = w[0], w[1], w[2], w[3]
 	}
-	return f.file()
+	file, _, err = with(file, c)
+	return file, err
 }
 
-// worstOf returns the logits of the window that looks worst to both stages.
-func worstOf(windows []model.Pair, h int, c *model.Curve) (linear, read float64) {
-	most := math.Inf(-1)
-	for _, w := range windows {
-		if z := c.Large*w.Linear[h] + c.Reader*w.Reader[h]; z > most {
-			most, linear, read = z, w.Linear[h], w.Reader[h]
-		}
+// with returns a weights file with another calibration, and the model that it holds.
+func with(file []byte, c [model.Heads]model.Calibration) ([]byte, *model.Model, error) {
+	var b bytes.Buffer
+	if err := model.Recalibrate(&b, file, c); err != nil {
+		return nil, nil, fmt.Errorf("calibrating: %w", err)
 	}
-	return linear, read
+	m, err := model.Load(bytes.NewReader(b.Bytes()))
+	return b.Bytes(), m, err
+}
+
+func set(c *model.Curve, w [6]float64) {
+	*c = model.Curve{Large: w[0], Reader: w[1], Small: w[2], SmallReader: w[3], Length: w[4], Offset: w[5]}
 }
 
 // passing keeps the points of texts that the reader reads.
@@ -124,7 +108,7 @@ func evidenceOf(m *model.Model, examples []Example) []weighed {
 // pointsOf takes the evidence of one head, with the weights that the assumed traffic gives to positives, look-alikes
 // and ordinary text; prior is the
 // share of the positives.
-func pointsOf(all []weighed, h int, prior float64, x func(weighed) [4]float64) []point {
+func pointsOf(all []weighed, h int, prior float64, c *model.Curve) []point {
 	var points []point
 	var yes, alike, plain float64
 	for _, e := range all {
@@ -133,7 +117,7 @@ func pointsOf(all []weighed, h int, prior float64, x func(weighed) [4]float64) [
 			continue // scraped positives do not follow the definitions of the categories
 		}
 		y := float64(e.Labels[h].Value)
-		points = append(points, point{x: x(e), y: y, ordinary: usual, passes: e.Passes()})
+		points = append(points, point{x: e.Terms(h, c), y: y, ordinary: usual, passes: e.Passes()})
 		yes += y
 		if usual {
 			plain += 1 - y
@@ -160,7 +144,8 @@ func pointsOf(all []weighed, h int, prior float64, x func(weighed) [4]float64) [
 	return points
 }
 
-func (f *Fitted) file() ([]byte, error) {
+// File returns the weights as a file, without calibration.
+func (f *Fitted) File() ([]byte, error) {
 	var b bytes.Buffer
 	err := model.Write(&b, f.Header, f.Weights)
 	return b.Bytes(), err
@@ -173,7 +158,7 @@ func isOrdinary(e *Example) bool {
 
 // point is the evidence of one head with its truth.
 type point struct {
-	x        [4]float64
+	x        [6]float64
 	y        float64
 	ordinary bool
 	passes   bool // the reader reads it
@@ -181,12 +166,12 @@ type point struct {
 }
 
 // logistic fits probability = sigmoid(w*x) by Newton's method on the weighted log loss, for those weights that are used.
-// No weight but the last is negative: more evidence in a window must not lower the probability.
-func logistic(points []point, use [4]bool) [4]float64 {
+// Those of the evidence are never negative: more evidence in a window must not lower the probability.
+func logistic(points []point, use [6]bool) [6]float64 {
 	for {
 		w := newton(points, use)
 		lowest := 0
-		for i := range 3 {
+		for i := range 4 {
 			if w[i] < w[lowest] {
 				lowest = i
 			}
@@ -198,7 +183,7 @@ func logistic(points []point, use [4]bool) [4]float64 {
 	}
 }
 
-func newton(points []point, use [4]bool) (w [4]float64) {
+func newton(points []point, use [6]bool) (w [6]float64) {
 	for i := range w {
 		if use[i] {
 			w[i] = 1
@@ -206,8 +191,8 @@ func newton(points []point, use [4]bool) (w [4]float64) {
 		}
 	}
 	for range 100 {
-		var grad [4]float64
-		var hess [4][5]float64
+		var grad [6]float64
+		var hess [6][7]float64
 		for _, p := range points {
 			z := 0.0
 			for i, x := range p.x {
@@ -224,11 +209,11 @@ func newton(points []point, use [4]bool) (w [4]float64) {
 		}
 		for i := range hess {
 			hess[i][i] += 1e-7
-			hess[i][4] = grad[i]
+			hess[i][6] = grad[i]
 			if use[i] {
 				continue
 			}
-			hess[i] = [5]float64{}
+			hess[i] = [7]float64{}
 			for j := range hess {
 				hess[j][i] = 0
 			}
@@ -279,8 +264,8 @@ func length(alone, long []weighed, h int, c *model.Curve) float64 {
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// solve solves four linear equations by elimination; the last column is the right side.
-func solve(m [4][5]float64) (x [4]float64) {
+// solve solves six linear equations by elimination; the last column is the right side.
+func solve(m [6][7]float64) (x [6]float64) {
 	for c := range m {
 		best := c
 		for r := c; r < len(m); r++ {
@@ -304,7 +289,7 @@ func solve(m [4][5]float64) (x [4]float64) {
 	}
 	for i := range x {
 		if m[i][i] != 0 {
-			x[i] = m[i][4] / m[i][i]
+			x[i] = m[i][6] / m[i][i]
 		}
 	}
 	return x

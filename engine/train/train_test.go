@@ -49,7 +49,11 @@ func makeModel(t *testing.T, all []train.Example) []byte {
 	learn = append(append(learn, train.Augment(learn, 0.2, 1)...), train.Embed(learn, 0.2, 1)...)
 	fitted := train.Fit(learn, train.Options{Buckets: 1 << 12, Rows: 10_000, Seed: 1})
 	fitted.Header.TrainingDigest = pool.Digest
-	file, err := train.Calibrate(fitted, pool.Splits[train.Tune], 1)
+	raw, err := fitted.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := train.Calibrate(raw, pool.Splits[train.Tune], 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,7 @@ func run(args []string, log io.Writer) error {
 	out := flags.String("out", "", "weights file to write")
 	report := flags.String("report", "", "file to write the report to, - for standard output")
 	judge := flags.String("model", "", "weights file to report on, instead of training one")
+	again := flags.Bool("calibrate", false, "with --model, calibrate the weights of the file anew and write them to the file --out")
 	ship := flags.Bool("ship", false, "learn from whole files that are otherwise held back")
 	var opt train.Options
 	flags.IntVar(&opt.Epochs, "epochs", 0, "passes over the data")
@@ -77,6 +78,9 @@ func run(args []string, log io.Writer) error {
 		if err != nil {
 			return err
 		}
+		if *again {
+			return finish(file, pool, *out, *report, opt.Seed)
+		}
 		m, err := model.Load(bytes.NewReader(file))
 		if err != nil {
 			return fmt.Errorf("%s: %w", *judge, err)
@@ -110,7 +114,16 @@ func run(args []string, log io.Writer) error {
 		fitted.Weights.Reader = train.FitReader(learn, fitted, second)
 		fmt.Fprintf(log, "%s: reader\n", time.Since(start).Round(time.Second))
 	}
-	file, err := train.Calibrate(fitted, pool.Splits[train.Tune], opt.Seed)
+	file, err := fitted.File()
+	if err != nil {
+		return err
+	}
+	return finish(file, pool, *out, *report, opt.Seed)
+}
+
+// finish calibrates weights, writes them to a file when it has a name, and reports.
+func finish(file []byte, pool *train.Pool, out, report string, seed uint64) error {
+	file, err := train.Calibrate(file, pool.Splits[train.Tune], seed)
 	if err != nil {
 		return err
 	}
@@ -118,17 +131,12 @@ func run(args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "%s: %s, %d bytes\n", time.Since(start).Round(time.Second), m.Version(), len(file))
-	if *out != "" {
-		if err := os.WriteFile(*out, file, 0o644); err != nil {
+	if out != "" {
+		if err := os.WriteFile(out, file, 0o644); err != nil {
 			return err
 		}
 	}
-	if err := write(*report, m, pool.Splits[train.Judge]); err != nil {
-		return err
-	}
-	fmt.Fprintf(log, "%s: done\n", time.Since(start).Round(time.Second))
-	return nil
+	return write(report, m, pool.Splits[train.Judge])
 }
 
 // write writes the report on a model to a file, to standard output for -, and nowhere without a name.
