@@ -53,6 +53,8 @@ type Header struct {
 	Examples int `json:"examples"`
 	// Buckets is the size of the table: a power of two.
 	Buckets int `json:"buckets"`
+	// Gate is the logit of a category, by the linear model alone, above which the reader reads a window again.
+	Gate float64 `json:"gate"`
 	// Calibration turns sums of weights into probabilities, for each head.
 	Calibration [Heads]Calibration `json:"calibration"`
 }
@@ -150,14 +152,14 @@ func assemble(w io.Writer, header Header, body []byte) error {
 	return err
 }
 
-// Recalibrate writes a weights file like file, with another calibration.
-func Recalibrate(w io.Writer, file []byte, calibration [Heads]Calibration) error {
+// Recalibrate writes a weights file like file, with another gate and calibration.
+func Recalibrate(w io.Writer, file []byte, gate float64, calibration [Heads]Calibration) error {
 	m, err := decode(file)
 	if err != nil {
 		return err
 	}
 	size := int(binary.LittleEndian.Uint32(file[len(magic):]))
-	m.header.Calibration = calibration
+	m.header.Gate, m.header.Calibration = gate, calibration
 	return assemble(w, m.header, file[len(magic)+4+size:len(file)-sha256.Size])
 }
 

@@ -58,7 +58,9 @@ type scratch struct {
 	ends     []int32
 	found    []uint32
 	read     reader.Scratch
-	words    []uint64 // hashes of the tokens, for the reader
+	kept     []text.Token // those that do not repeat what stood before them, for the reader
+	words    []uint64     // their hashes
+	keptTo   []int32      // how many of the tokens up to one are kept
 	wanted   []unsure
 	evidence Evidence
 }
@@ -93,7 +95,7 @@ func (m *Model) Judge(tokens []text.Token) Probabilities {
 	s := m.scratch()
 	defer m.release(s)
 	e := &s.evidence
-	m.gather(s, e, tokens, gate)
+	m.gather(s, e, tokens, m.header.Gate)
 	var p Probabilities
 	for h := range m.header.Calibration {
 		p[h] = m.probability(e, h)
@@ -150,13 +152,8 @@ const categories = 5
 // themselves: five, a text of three sentences. Shorter ones are read as a whole.
 const minSentences = 1.6
 
-const (
-	// gate is the logit of a category, by the linear model alone, from which a window is read again: a probability of
-	// two in a hundred.
-	gate = -3.9
-	// mostLarge and mostSmall bound the windows of a text that are read again: the worst ones.
-	mostLarge, mostSmall = 3, 6
-)
+// mostLarge and mostSmall bound the windows of a text that are read again: the worst ones.
+const mostLarge, mostSmall = 3, 6
 
 // keepTokens bounds what a pooled scratch keeps, so that one huge text does not hold memory for ever.
 const keepTokens = 1 << 16
@@ -195,9 +192,6 @@ func (m *Model) Evidence(content string) (e Evidence) {
 	return e
 }
 
-// Passes reports whether a text is read again.
-func (e *Evidence) Passes() bool { return e.Worst > gate }
-
 func (m *Model) scratch() *scratch {
 	s, _ := m.pool.Get().(*scratch)
 	if s == nil {
@@ -217,7 +211,6 @@ func (m *Model) release(s *scratch) {
 func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float64) {
 	e.LargeRead, e.SmallRead = e.LargeRead[:0], e.SmallRead[:0]
 	prefix := m.sums(s, tokens)
-	s.words = s.words[:0]
 	s.large = AppendLarge(s.large[:0], len(tokens))
 	s.small = AppendSmall(s.small[:0], tokens)
 	e.Length = math.Log(float64(len(s.small)))
@@ -227,17 +220,30 @@ func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float6
 	if e.Worst <= from || m.reader == nil || len(tokens) == 0 {
 		return
 	}
-	e.LargeRead = m.reread(s, e.LargeRead, prefix, tokens, s.wanted[:len(s.large)], mostLarge, from)
+	s.keep(tokens)
+	e.LargeRead = m.reread(s, e.LargeRead, prefix, s.wanted[:len(s.large)], mostLarge, from)
 	if e.Length >= minSentences {
-		e.SmallRead = m.reread(s, e.SmallRead, prefix, tokens, s.wanted[len(s.large):], mostSmall, from)
+		e.SmallRead = m.reread(s, e.SmallRead, prefix, s.wanted[len(s.large):], mostSmall, from)
+	}
+}
+
+// mostReader bounds a logit of the reader: beyond it nothing was seen in training.
+const mostReader = 8
+
+// keep chooses the tokens that the reader reads: like the features, it passes over what only repeats.
+func (s *scratch) keep(tokens []text.Token) {
+	s.kept, s.words, s.keptTo = s.kept[:0], s.words[:0], append(s.keptTo[:0], 0)
+	for i := range tokens {
+		if !s.features.Repeats(i) {
+			s.kept = append(s.kept, tokens[i])
+			s.words = append(s.words, s.features.words[i].hash)
+		}
+		s.keptTo = append(s.keptTo, int32(len(s.kept)))
 	}
 }
 
 // reread has the reader read the worst of the windows: the worst of all, and more of those that are above from.
-func (m *Model) reread(s *scratch, out []Pair, prefix []sums, tokens []text.Token, windows []unsure, most int, from float64) []Pair {
-	for len(s.words) < len(tokens) {
-		s.words = append(s.words, s.features.words[len(s.words)].hash)
-	}
+func (m *Model) reread(s *scratch, out []Pair, prefix []sums, windows []unsure, most int, from float64) []Pair {
 	for n := range most {
 		worst := 0
 		for i := range windows {
@@ -250,11 +256,11 @@ func (m *Model) reread(s *scratch, out []Pair, prefix []sums, tokens []text.Toke
 			break
 		}
 		w.score = math.Inf(-1)
-		logits := m.reader.Read(&s.read, tokens, s.words, w.First, w.End)
+		logits := m.reader.Read(&s.read, s.kept, s.words, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
 		var p Pair
 		m.logits(&p.Linear, prefix, w.Window)
 		for h := range p.Reader {
-			p.Reader[h] = float64(logits[h])
+			p.Reader[h] = min(max(float64(logits[h]), -mostReader), mostReader)
 		}
 		out = append(out, p)
 	}

@@ -78,14 +78,6 @@ func NewDense(all []float32) *Dense {
 	return d
 }
 
-// Gate is the softsign form of the sigmoid: from 0 to 1, a half at 0.
-func Gate(x float32) float32 {
-	if x < 0 {
-		return 0.5 / (1 - x)
-	}
-	return 1 - 0.5/(1+x)
-}
-
 // Convolve runs a layer over n tokens: out is what in is, plus the gated convolution. sums is scratch and keeps the values
 // and gates of each token; row is scratch.
 func (d *Dense) Convolve(layer int, out, sums, in []float32, n int, row *[Taps * Width]float32) {
@@ -95,10 +87,7 @@ func (d *Dense) Convolve(layer int, out, sums, in []float32, n int, row *[Taps *
 		sum := sums[t*2*Width : (t+1)*2*Width]
 		copy(sum, d.Bias[layer])
 		kernel.MulAdd(sum, row[:], d.Kernel[layer])
-		from, to := in[t*Width:(t+1)*Width], out[t*Width:(t+1)*Width]
-		for c := range to {
-			to[c] = from[c] + float32(sum[c]*Gate(sum[Width+c]))
-		}
+		kernel.Gate(out[t*Width:(t+1)*Width], in[t*Width:(t+1)*Width], sum[:Width], sum[Width:])
 	}
 }
 

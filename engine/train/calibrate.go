@@ -14,16 +14,21 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// Prior is the share of traffic that is assumed to be harmful in the way of a head. A threshold of 0.7 means little
-// without it: the same ranking gives other probabilities where harm is rarer.
-const Prior = 0.07
+// priors are the shares of traffic that are assumed to be harmful in the way of each category, and of the attributes. A
+// threshold of 0.7 means little without them: the same ranking gives other probabilities where harm is rarer.
+var priors = [categories + 1]float64{hate: 0.08, harassment: 0.06, selfHarm: 0.045, sexual: 0.05, violence: 0.05, categories: 0.07}
+
+func prior(head int) float64 { return priors[min(head, categories)] }
 
 // ordinary is the part of the harmless traffic that is ordinary text; the rest looks like harm and is not.
 const ordinary = 0.8
 
 // Calibrate fits how the evidence of each head becomes a probability, on examples that the weights of a file have not
 // seen, and returns the finished weights file. What the file says of calibration but its scales does not matter.
-func Calibrate(file []byte, tune []Example, seed uint64) ([]byte, error) {
+//
+// gate is the probability of a category, by the linear model alone, above which a text is read again.
+func Calibrate(file []byte, tune []Example, gate float64, seed uint64) ([]byte, error) {
+	from := math.Log(gate / (1 - gate))
 	m, err := model.Load(bytes.NewReader(file))
 	if err != nil {
 		return nil, fmt.Errorf("loading the weights: %w", err)
@@ -32,18 +37,18 @@ func Calibrate(file []byte, tune []Example, seed uint64) ([]byte, error) {
 	for h := range c {
 		c[h] = model.Calibration{Scale: c[h].Scale, Bias: c[h].Bias, Alone: model.Curve{Large: 1}}
 	}
-	if file, m, err = with(file, c); err != nil {
+	if file, m, err = with(file, from, c); err != nil {
 		return nil, err
 	}
 	alone := evidenceOf(m, tune)
 	long := evidenceOf(m, Lengthen(tune, seed))
 	for h := range c {
 		curve := &c[h].Alone
-		set(curve, logistic(pointsOf(alone, h, Prior, curve), [6]bool{0: true, 2: true, 5: true}))
+		set(curve, logistic(pointsOf(alone, h, prior(h), curve), [6]bool{0: true, 2: true, 5: true}))
 		curve.Length = length(alone, long, h, curve)
 	}
 	// What the reader reads depends on what the linear model alone makes of it.
-	if file, m, err = with(file, c); err != nil {
+	if file, m, err = with(file, from, c); err != nil {
 		return nil, err
 	}
 	var short, many []weighed
@@ -59,18 +64,18 @@ func Calibrate(file []byte, tune []Example, seed uint64) ([]byte, error) {
 		read.Large, read.Reader = 1, 0.5
 		lengthy.Large, lengthy.Reader, lengthy.Small, lengthy.SmallReader = 1, 0.5, 1, 0.5
 		for range 3 { // which window is the worst depends on the curve
-			set(read, logistic(passing(pointsOf(short, h, Prior, read)), [6]bool{0: true, 1: true, 2: true, 5: true}))
-			set(lengthy, logistic(passing(pointsOf(many, h, Prior, lengthy)), [6]bool{true, true, true, true, true, true}))
+			set(read, logistic(passing(pointsOf(short, h, prior(h), read), from), [6]bool{0: true, 1: true, 2: true, 5: true}))
+			set(lengthy, logistic(passing(pointsOf(many, h, prior(h), lengthy), from), [6]bool{true, true, true, true, true, true}))
 		}
 	}
-	file, _, err = with(file, c)
+	file, _, err = with(file, from, c)
 	return file, err
 }
 
 // with returns a weights file with another calibration, and the model that it holds.
-func with(file []byte, c [model.Heads]model.Calibration) ([]byte, *model.Model, error) {
+func with(file []byte, gate float64, c [model.Heads]model.Calibration) ([]byte, *model.Model, error) {
 	var b bytes.Buffer
-	if err := model.Recalibrate(&b, file, c); err != nil {
+	if err := model.Recalibrate(&b, file, gate, c); err != nil {
 		return nil, nil, fmt.Errorf("calibrating: %w", err)
 	}
 	m, err := model.Load(bytes.NewReader(b.Bytes()))
@@ -82,9 +87,9 @@ func set(c *model.Curve, w [6]float64) {
 }
 
 // passing keeps the points of texts that the reader reads.
-func passing(points []point) (out []point) {
+func passing(points []point, from float64) (out []point) {
 	for _, p := range points {
-		if p.passes {
+		if p.worst > from {
 			out = append(out, p)
 		}
 	}
@@ -117,7 +122,7 @@ func pointsOf(all []weighed, h int, prior float64, c *model.Curve) []point {
 			continue // scraped positives do not follow the definitions of the categories
 		}
 		y := float64(e.Labels[h].Value)
-		points = append(points, point{x: e.Terms(h, c), y: y, ordinary: usual, passes: e.Passes()})
+		points = append(points, point{x: e.Terms(h, c), y: y, ordinary: usual, worst: e.Worst})
 		yes += y
 		if usual {
 			plain += 1 - y
@@ -161,7 +166,7 @@ type point struct {
 	x        [6]float64
 	y        float64
 	ordinary bool
-	passes   bool // the reader reads it
+	worst    float64 // largest logit by the linear model alone
 	weight   float64
 }
 

@@ -136,14 +136,19 @@ func (f *readerFit) collect() {
 	s := text.Get()
 	defer text.Put(s)
 	index := map[string]int32{}
+	var features model.Features
 	for i := range f.examples {
 		tokens := limit(s.Read(f.examples[i].Text, f.dictionary))
-		r := reading{words: make([]int32, len(tokens)), marks: make([][]uint8, len(tokens))}
+		features.Read(tokens)
+		var r reading
 		count := 1
 		if f.examples[i].Written {
 			count = 2
 		}
 		for j, t := range tokens {
+			if features.Repeats(j) {
+				continue
+			}
 			at, ok := index[string(t.Folded)]
 			if !ok {
 				at = int32(len(f.spellings))
@@ -151,8 +156,8 @@ func (f *readerFit) collect() {
 				f.spellings = append(f.spellings, spelling{hash: model.WordHash(t.Folded), word: -1, group: f.group(t.Folded), parts: reader.AppendParts(nil, t.Folded)})
 			}
 			f.spellings[at].count += count
-			r.words[j] = at
-			r.marks[j] = reader.AppendMarks(nil, t.Flags)
+			r.words = append(r.words, at)
+			r.marks = append(r.marks, reader.AppendMarks(nil, t.Flags))
 		}
 		f.texts = append(f.texts, r)
 	}
@@ -654,9 +659,8 @@ func (p *pupil) backLayers(n int) {
 			up := above[t*width : (t+1)*width]
 			var grad [2 * width]float32
 			for c, v := range up {
-				gate := reader.Gate(sum[width+c])
-				grad[c] = v * gate
 				d := 1 + float32(math.Abs(float64(sum[width+c])))
+				grad[c] = v * (0.5 + 0.5*sum[width+c]/d)
 				grad[width+c] = v * sum[c] * 0.5 / (d * d)
 			}
 			reader.Gather(&p.row, in, t, n, step)

@@ -53,7 +53,7 @@ func makeModel(t *testing.T, all []train.Example) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := train.Calibrate(raw, pool.Splits[train.Tune], 1)
+	file, err := train.Calibrate(raw, pool.Splits[train.Tune], 0.02, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,9 +158,9 @@ func TestLabelsAreMaskedWhereASourceIsSilent(t *testing.T) {
 	data := fstest.MapFS{
 		"moderation/sms_spam.jsonl.gz":   pack(`{"text":"win a prize","labels":{"spam":1}}` + "\n" + `{"text":"home at six","labels":{"spam":0}}` + "\n"),
 		"moderation/stormfront.jsonl.gz": pack(`{"text":"something","labels":{"hate":1}}` + "\n"),
-		"annotated/annotated.jsonl":      {Data: []byte(`{"text":"something","labels":{"hate":0,"harassment":0,"self-harm":0,"sexual":0,"violence":0},"sure":true}`)},
 	}
-	all, err := train.Read(fstest.MapFS{}, data)
+	annotations := fstest.MapFS{"annotations.tsv": {Data: []byte(train.Key("something") + "\t-\n")}}
+	all, err := train.Read(annotations, data)
 	if err != nil {
 		t.Fatal(err)
 	}

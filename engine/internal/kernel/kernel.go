@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernel holds the two loops that take the time in reading and in learning to read.
+// Package kernel holds the loops that take the time in reading and in learning to read.
 //
 // Each element of a result is built by multiplications and additions in one order, each rounded to float32 by itself,
 // whatever the processor: the assembly and the plain Go give the same bits.
 package kernel
+
+import "math"
 
 // Block is what the length of dst in [MulAdd] and of d in [Outer] must be a multiple of.
 const Block = 32
@@ -31,6 +33,25 @@ func Outer(w, x, d []float32) {
 	}
 	for c := 0; c < len(d); c += Block {
 		outer(w[c:], x, d[c:c+Block], len(d))
+	}
+}
+
+// Gate adds gated values to what is there: out[c] = in[c] + value[c] * g, where g goes from 0 to 1 with gate[c], as a
+// softsign does: (1 + gate[c] / (1 + |gate[c]|)) / 2. All must have the same length, a multiple of [Block].
+func Gate(out, in, value, gate []float32) {
+	n := len(out)
+	if n%Block != 0 || len(in) != n || len(value) != n || len(gate) != n {
+		panic("kernel: the sizes do not fit")
+	}
+	if n > 0 {
+		gated(out, in, value, gate)
+	}
+}
+
+func gatedGo(out, in, value, gate []float32) {
+	for c, g := range gate {
+		soft := g / (1 + math.Float32frombits(math.Float32bits(g)&^(1<<31)))
+		out[c] = in[c] + float32(value[c]*float32(float32(soft*0.5)+0.5))
 	}
 }
 

@@ -30,3 +30,14 @@ func outer(w, x, d []float32, stride int) {
 	_ = w[(len(x)-1)*stride+Block-1]
 	outerAVX2(&w[0], &x[0], &d[0], len(x), 4*stride)
 }
+
+//go:noescape
+func gatedAVX2(out, in, value, gate *float32, blocks int)
+
+func gated(out, in, value, gate []float32) {
+	if !hasAVX2 {
+		gatedGo(out, in, value, gate)
+		return
+	}
+	gatedAVX2(&out[0], &in[0], &value[0], &gate[0], len(out)/8)
+}

@@ -68,3 +68,40 @@ outerLoop:
 	JNZ outerLoop
 	VZEROUPPER
 	RET
+
+DATA half<>+0(SB)/4, $0x3f000000
+GLOBL half<>(SB), RODATA, $4
+DATA one<>+0(SB)/4, $0x3f800000
+GLOBL one<>(SB), RODATA, $4
+DATA magnitude<>+0(SB)/4, $0x7fffffff
+GLOBL magnitude<>(SB), RODATA, $4
+
+// func gatedAVX2(out, in, value, gate *float32, blocks int)
+TEXT ·gatedAVX2(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), DI
+	MOVQ in+8(FP), SI
+	MOVQ value+16(FP), BX
+	MOVQ gate+24(FP), DX
+	MOVQ blocks+32(FP), CX
+	VBROADCASTSS half<>(SB), Y13
+	VBROADCASTSS one<>(SB), Y14
+	VBROADCASTSS magnitude<>(SB), Y15
+
+gatedLoop:
+	VMOVUPS (DX), Y0
+	VANDPS Y15, Y0, Y1
+	VADDPS Y14, Y1, Y1
+	VDIVPS Y1, Y0, Y0
+	VMULPS Y13, Y0, Y0
+	VADDPS Y13, Y0, Y0
+	VMULPS (BX), Y0, Y0
+	VADDPS (SI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, BX
+	ADDQ $32, DX
+	DECQ CX
+	JNZ gatedLoop
+	VZEROUPPER
+	RET

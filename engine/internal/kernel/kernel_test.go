@@ -5,6 +5,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -42,6 +43,23 @@ func TestSameBitsAsPlainGo(t *testing.T) {
 				t.Errorf("Outer of %d rows and %d columns differs from plain Go", rows, columns)
 			}
 		}
+	}
+}
+
+// Hazard: as above, for the gates; very large and infinite gates among them.
+func TestGateSameBitsAsPlainGo(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	in, value, gate := random(r, 64), random(r, 64), random(r, 64)
+	gate[0], gate[1], gate[2], gate[3] = 0, 1e30, -1e30, float32(math.Copysign(0, -1))
+	got, want := make([]float32, 64), make([]float32, 64)
+	Gate(got, in, value, gate)
+	gatedGo(want, in, value, gate)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got[0] != in[0]+value[0]/2 || got[1] != in[1]+value[1] || got[2] != in[2] {
+		t.Errorf("gates of 0, 1e30 and -1e30 let through %v, %v, %v of %v, %v, %v", got[0]-in[0], got[1]-in[1], got[2]-in[2], value[0], value[1], value[2])
 	}
 }
 

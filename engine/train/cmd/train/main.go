@@ -39,6 +39,7 @@ func run(args []string, log io.Writer) error {
 	report := flags.String("report", "", "file to write the report to, - for standard output")
 	judge := flags.String("model", "", "weights file to report on, instead of training one")
 	again := flags.Bool("calibrate", false, "with --model, calibrate the weights of the file anew and write them to the file --out")
+	gate := flags.Float64("gate", 0.1, "probability of a category, by the linear model alone, above which a text is read again")
 	ship := flags.Bool("ship", false, "learn from whole files that are otherwise held back")
 	var opt train.Options
 	flags.IntVar(&opt.Epochs, "epochs", 0, "passes over the data")
@@ -79,7 +80,7 @@ func run(args []string, log io.Writer) error {
 			return err
 		}
 		if *again {
-			return finish(file, pool, *out, *report, opt.Seed)
+			return finish(file, pool, *out, *report, *gate, opt.Seed)
 		}
 		m, err := model.Load(bytes.NewReader(file))
 		if err != nil {
@@ -118,12 +119,12 @@ func run(args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return finish(file, pool, *out, *report, opt.Seed)
+	return finish(file, pool, *out, *report, *gate, opt.Seed)
 }
 
 // finish calibrates weights, writes them to a file when it has a name, and reports.
-func finish(file []byte, pool *train.Pool, out, report string, seed uint64) error {
-	file, err := train.Calibrate(file, pool.Splits[train.Tune], seed)
+func finish(file []byte, pool *train.Pool, out, report string, gate float64, seed uint64) error {
+	file, err := train.Calibrate(file, pool.Splits[train.Tune], gate, seed)
 	if err != nil {
 		return err
 	}
