@@ -230,7 +230,23 @@ func (b *builder) choice(words []string) choice {
 		}
 		c.slots = append(c.slots, s)
 	}
+	b.expressions(words, c.slots)
 	return c
+}
+
+// expressions makes the known expressions that stand in a theme evidence for their words: in a theme "river bank erosion"
+// the bank of a "river bank" is meant.
+func (b *builder) expressions(words []string, slots []uint8) {
+	for from := range words {
+		for to := from + 2; to <= min(len(words), from+lexicon.MaxPhrase); to++ {
+			t, ok := b.lex.Find([]byte(strings.Join(words[from:to], " ")))
+			for _, s := range slots[from:to] {
+				if ok {
+					b.add(key(t), s, 1)
+				}
+			}
+		}
+	}
 }
 
 // slot adds a slot to the plan.

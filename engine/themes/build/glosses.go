@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
+	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
 )
 
 // synset is one row of the glosses.
@@ -52,6 +53,37 @@ var modern []byte
 //
 //go:embed idioms.jsonl
 var idioms []byte
+
+// phraseList lists expressions of which some words mean something else than by themselves, as phrases.txt says.
+//
+//go:embed phrases.txt
+var phraseList string
+
+// phrases returns the expressions of phraseList in normal form, each with a bit for each word that means something else.
+func phrases() map[string]uint8 {
+	n := newNormaliser()
+	all := make(map[string]uint8)
+	for line := range strings.Lines(phraseList) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for expression := range strings.SplitSeq(strings.TrimSpace(line), ",") {
+			var words []string
+			var bits uint8
+			for word := range strings.FieldsSeq(expression) {
+				plain, starred := strings.CutPrefix(word, "*")
+				if starred {
+					bits |= 1 << len(words)
+				}
+				words = append(words, n.words(plain)...)
+			}
+			if len(words) > 1 && len(words) <= lexicon.MaxPhrase {
+				all[strings.Join(words, " ")] |= bits
+			}
+		}
+	}
+	return all
+}
 
 // readGlosses reads the synsets and puts their lemmas into normal form.
 func readGlosses(data string) ([]*synset, error) {

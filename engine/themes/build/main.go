@@ -104,6 +104,9 @@ func vocabulary(data string, synsets []*synset) (*lexicon.Data, error) {
 		}
 	}
 	d.Parents, d.Domains = make([][]uint32, len(synsets)), make([][]uint32, len(synsets))
+	for phrase := range phrases() {
+		set[phrase] = true
+	}
 	fill := func() {
 		d.Terms = d.Terms[:0]
 		for term := range set {

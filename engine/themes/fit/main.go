@@ -86,10 +86,12 @@ func newJudge(w *themes.Weights) (*themes.Judge, error) {
 // turns is how often the weights are fitted: those of a turn choose the window of each text that the next is fitted on.
 const turns = 2
 
-// fit fits the weights without the topic sets of a source.
+// fit fits the weights without the topic sets of a source. The first turn starts from what is there of the theme and the
+// closeness of the window, so that the result does not depend on the weights that were fitted before.
 func fit(d *data, without string) (*model, error) {
 	var m *model
-	var w *themes.Weights
+	w := &themes.Weights{}
+	w.Linear[0], w.Linear[1], w.Linear[12] = -2, 3, 3
 	for range turns {
 		judge, err := newJudge(w)
 		if err != nil {
