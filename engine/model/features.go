@@ -286,10 +286,13 @@ func flags(out []uint64, t *text.Token, w *word) []uint64 {
 	return out
 }
 
+// mostLetters bounds the letters of a word that are looked at: no word is longer, and what is repeats itself.
+const mostLetters = 40
+
 // chars appends the runs of three to five letters of a word with marks at its ends.
 func (f *Features) chars(out []uint64, folded []byte) []uint64 {
 	letters := append(f.letters[:0], '<')
-	for i := 0; i < len(folded); {
+	for i := 0; i < len(folded) && len(letters) <= mostLetters; {
 		r, size := rune(folded[i]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(folded[i:])
