@@ -54,7 +54,7 @@ func New(o Options) (*Engine, error) {
 		e.classifier = Linear{m}
 	}
 	if e.themes == nil {
-		themes, err := embeddedThemes()
+		themes, err := embeddedThemes(e.classifier)
 		if err != nil {
 			return nil, err
 		}

@@ -9,9 +9,14 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/themes"
 )
 
-// embeddedThemes makes the judge of themes that is embedded in the binary.
-func embeddedThemes() (ThemeJudge, error) {
-	judge, err := themes.New(themes.Options{})
+// embeddedThemes makes the judge of themes that is embedded in the binary. Beside the embedded model it reads disguised
+// words as that does.
+func embeddedThemes(c Classifier) (ThemeJudge, error) {
+	var o themes.Options
+	if own, ok := c.(Linear); ok {
+		o.Tokenize = own.model.Tokenize
+	}
+	judge, err := themes.New(o)
 	if err != nil {
 		return nil, fmt.Errorf("loading the embedded theme judge: %w", err)
 	}

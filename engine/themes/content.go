@@ -88,9 +88,9 @@ func putReading(r *reading) {
 }
 
 // read takes a text apart.
-func (r *reading) read(lex *lexicon.Lexicon, content string) {
+func (r *reading) read(lex *lexicon.Lexicon, tokenize func(*text.Scratch, string) []text.Token, content string) {
 	r.content = content
-	r.tokens = r.scratch.Tokenize(content)
+	r.tokens = tokenize(r.scratch, content)
 	r.words, r.ids, r.phrases = r.words[:0], r.ids[:0], r.phrases[:0]
 	size := 64
 	for size < 2*len(r.tokens) {

@@ -17,7 +17,8 @@ type mark struct {
 	whole float32 // closeness in use to the theme as a whole, in standard deviations
 	share float32 // what it adds to the direction of a window along that of the theme, where it is lexical evidence
 	slots [maxSlots]float32
-	near  bool // some closeness was found
+	near  bool   // some closeness was found
+	names uint16 // the slots that it names, a bit for each
 }
 
 // event is a token, or a phrase, that is evidence.
@@ -159,6 +160,11 @@ func (r *reading) weigh(p *plan, w *word, m *mark) {
 			break
 		}
 	}
+	for n := m.first; n != 0; n = p.entries[n-1].next {
+		if p.entries[n-1].weight >= naming {
+			m.names |= 1 << p.entries[n-1].slot
+		}
+	}
 	if w.vector == nil {
 		return
 	}
@@ -234,7 +240,11 @@ func (r *reading) collect(f *features, p *plan, e *event) {
 	m := &r.marks[e.mark]
 	f.share += m.share
 	for i := range p.slots {
-		f.close[i] = max(f.close[i], m.slots[i])
+		// A word that names one part of a theme is no evidence for another, however close the two are: "nuclear" is close
+		// to "weapons".
+		if m.names == 0 || m.names>>i&1 == 1 || len(p.slots) > maxNamed {
+			f.close[i] = max(f.close[i], m.slots[i])
+		}
 	}
 	if m.whole > f.top[3] {
 		f.rank(m.whole)
@@ -267,6 +277,14 @@ func (f *features) rank(z float32) {
 		}
 	}
 }
+
+const (
+	// naming is the evidence, of 255, from which a word names a part of a theme.
+	naming = 216
+	// maxNamed is the number of words up to which each part of a theme needs a word of its own. A longer theme describes
+	// rather than names, and few words of a text cover it.
+	maxNamed = 3
+)
 
 // context is the closeness of a window as a whole to the theme, 0 when one of them has no direction.
 func (r *reading) context(p *plan, w int) float32 {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
 	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
 )
 
@@ -35,6 +36,9 @@ type Options struct {
 	// Threshold is the probability from which a theme is flagged, above 0 and up to 1. Default 0.5, the point at which
 	// at most one in two hundred unrelated texts was flagged when the judge was measured. A higher one misses more.
 	Threshold float64
+	// Tokenize splits content into words, with the memory of the scratch. Default [text.Scratch.Tokenize]; one that reads
+	// disguised words as the words they hide finds themes in them.
+	Tokenize func(s *text.Scratch, content string) []text.Token
 	// Weights replace those of the scorer, for engine/themes/fit. Default nil, the ones that this package holds.
 	Weights *Weights
 }
@@ -68,6 +72,7 @@ type Judge struct {
 	threshold float64
 	logit     float64 // threshold as a logit
 	weights   *Weights
+	tokenize  func(*text.Scratch, string) []text.Token
 	plans     *otter.Cache[string, *plan]
 	load      func() *lexicon.Lexicon
 }
@@ -87,6 +92,9 @@ func New(o Options) (*Judge, error) {
 	if o.Weights == nil {
 		o.Weights = &shipped
 	}
+	if o.Tokenize == nil {
+		o.Tokenize = (*text.Scratch).Tokenize
+	}
 	plans, err := otter.New(&otter.Options[string, *plan]{
 		MaximumWeight: o.CacheBytes,
 		Weigher:       func(theme string, p *plan) uint32 { return p.size() + uint32(len(theme)) },
@@ -94,7 +102,7 @@ func New(o Options) (*Judge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("themes: %w", err)
 	}
-	return &Judge{threshold: o.Threshold, logit: logit(o.Threshold), weights: o.Weights, plans: plans, load: words}, nil
+	return &Judge{threshold: o.Threshold, logit: logit(o.Threshold), weights: o.Weights, tokenize: o.Tokenize, plans: plans, load: words}, nil
 }
 
 // words unpacks the embedded lexicon once. That cannot fail unless the binary was built from a damaged file, which the
@@ -116,7 +124,7 @@ func (j *Judge) Judge(content string, wanted []string) []Hit {
 	lex := j.load()
 	r := getReading()
 	defer putReading(r)
-	r.read(lex, content)
+	r.read(lex, j.tokenize, content)
 	hits := make([]Hit, 0, len(wanted))
 	seen := make(map[string]struct{}, len(wanted))
 	for _, theme := range wanted {
@@ -157,7 +165,7 @@ func (j *Judge) Inputs(content string, wanted []string) [][]float32 {
 	lex := j.load()
 	r := getReading()
 	defer putReading(r)
-	r.read(lex, content)
+	r.read(lex, j.tokenize, content)
 	all := make([][]float32, len(wanted))
 	for i, theme := range wanted {
 		p := j.plan(lex, theme)
