@@ -152,7 +152,7 @@ const categories = 5
 // themselves: five, a text of three sentences. Shorter ones are read as a whole.
 const minSentences = 1.6
 
-// mostLarge and mostSmall bound the windows of a text that are read again: the worst ones.
+// mostLarge and mostSmall bound the windows of a text that are read again, beside the worst one of each category.
 const mostLarge, mostSmall = 3, 6
 
 // keepTokens bounds what a pooled scratch keeps, so that one huge text does not hold memory for ever.
@@ -173,6 +173,12 @@ type Evidence struct {
 // Pair is what both stages say of a window.
 type Pair struct {
 	Linear, Reader [Heads]float64
+}
+
+// top is the worst window of a category.
+type top struct {
+	score  float64
+	window int
 }
 
 // unsure is a window that may be read again.
@@ -215,15 +221,16 @@ func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float6
 	s.small = AppendSmall(s.small[:0], tokens)
 	e.Length = math.Log(float64(len(s.small)))
 	s.wanted = s.wanted[:0]
-	worst := m.worst(s, &e.Large, prefix, s.large)
-	e.Worst = max(worst, m.worst(s, &e.Small, prefix, s.small))
+	var large, small [categories]top
+	worst := m.worst(s, &e.Large, &large, prefix, s.large)
+	e.Worst = max(worst, m.worst(s, &e.Small, &small, prefix, s.small))
 	if e.Worst <= from || m.reader == nil || len(tokens) == 0 {
 		return
 	}
 	s.keep(tokens)
-	e.LargeRead = m.reread(s, e.LargeRead, prefix, s.wanted[:len(s.large)], mostLarge, from)
+	e.LargeRead = m.reread(s, e.LargeRead, prefix, s.wanted[:len(s.large)], &large, mostLarge, from)
 	if e.Length >= minSentences {
-		e.SmallRead = m.reread(s, e.SmallRead, prefix, s.wanted[len(s.large):], mostSmall, from)
+		e.SmallRead = m.reread(s, e.SmallRead, prefix, s.wanted[len(s.large):], &small, mostSmall, from)
 	}
 }
 
@@ -242,29 +249,42 @@ func (s *scratch) keep(tokens []text.Token) {
 	}
 }
 
-// reread has the reader read the worst of the windows: the worst of all, and more of those that are above from.
-func (m *Model) reread(s *scratch, out []Pair, prefix []sums, windows []unsure, most int, from float64) []Pair {
-	for n := range most {
-		worst := 0
+// reread has the reader read the worst of the windows: for each category the worst window of all, where its logit is above
+// from, then others that are above from in the order of their scores, and one window in any case.
+func (m *Model) reread(s *scratch, out []Pair, prefix []sums, windows []unsure, tops *[categories]top, most int, from float64) []Pair {
+	for h := range tops {
+		if t := &tops[h]; t.score > from {
+			out = m.readWindow(s, out, prefix, &windows[t.window])
+		}
+	}
+	for len(out) < most {
+		worst := &windows[0]
 		for i := range windows {
-			if windows[i].score > windows[worst].score {
-				worst = i
+			if windows[i].score > worst.score {
+				worst = &windows[i]
 			}
 		}
-		w := &windows[worst]
-		if math.IsInf(w.score, -1) || n > 0 && w.score <= from {
+		if math.IsInf(worst.score, -1) || len(out) > 0 && worst.score <= from {
 			break
 		}
-		w.score = math.Inf(-1)
-		logits := m.reader.Read(&s.read, s.kept, s.words, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
-		var p Pair
-		m.logits(&p.Linear, prefix, w.Window)
-		for h := range p.Reader {
-			p.Reader[h] = min(max(float64(logits[h]), -mostReader), mostReader)
-		}
-		out = append(out, p)
+		out = m.readWindow(s, out, prefix, worst)
 	}
 	return out
+}
+
+// readWindow has the reader read a window that it has not read yet.
+func (m *Model) readWindow(s *scratch, out []Pair, prefix []sums, w *unsure) []Pair {
+	if math.IsInf(w.score, -1) {
+		return out
+	}
+	w.score = math.Inf(-1)
+	logits := m.reader.Read(&s.read, s.kept, s.words, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
+	var p Pair
+	m.logits(&p.Linear, prefix, w.Window)
+	for h := range p.Reader {
+		p.Reader[h] = min(max(float64(logits[h]), -mostReader), mostReader)
+	}
+	return append(out, p)
 }
 
 func (m *Model) newScratch() *scratch {
@@ -320,23 +340,30 @@ func (m *Model) letters(s *scratch, known *known, i int) {
 	m.table.add(&known.weights, s.found)
 }
 
-// worst finds the largest logit of a window for each head, appends the windows to those that may be read again, and
-// returns the largest score of one: the largest logit of a category.
-func (m *Model) worst(s *scratch, best *[Heads]float64, prefix []sums, windows []Window) float64 {
+// worst finds the largest logit of a window for each head and the worst window of each category, appends the windows to
+// those that may be read again, and returns the largest score of one: the largest logit of a category.
+func (m *Model) worst(s *scratch, best *[Heads]float64, tops *[categories]top, prefix []sums, windows []Window) float64 {
 	for h := range best {
 		best[h] = math.Inf(-1)
 	}
+	for h := range tops {
+		tops[h].score = math.Inf(-1)
+	}
 	worst := math.Inf(-1)
-	for _, w := range windows {
+	for i, w := range windows {
 		var z [Heads]float64
 		m.logits(&z, prefix, w)
 		for h := range best {
 			best[h] = max(best[h], z[h])
 		}
 		score := math.Inf(-1)
-		for h := range categories {
+		for h := range tops {
 			c := &m.header.Calibration[h].Alone
-			score = max(score, (c.Large+c.Small)*z[h]+c.Offset)
+			z := (c.Large+c.Small)*z[h] + c.Offset
+			if z > tops[h].score {
+				tops[h] = top{z, i}
+			}
+			score = max(score, z)
 		}
 		worst = max(worst, score)
 		s.wanted = append(s.wanted, unsure{w, score})

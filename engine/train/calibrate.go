@@ -60,12 +60,23 @@ func Calibrate(file []byte, tune []Example, gate float64, seed uint64) ([]byte, 
 		}
 	}
 	for h := range c {
-		read, lengthy := &c[h].Read, &c[h].Long
+		read := &c[h].Read
 		read.Large, read.Reader = 1, 0.5
-		lengthy.Large, lengthy.Reader, lengthy.Small, lengthy.SmallReader = 1, 0.5, 1, 0.5
 		for range 3 { // which window is the worst depends on the curve
 			set(read, logistic(passing(pointsOf(short, h, prior(h), read), from), [6]bool{0: true, 1: true, 2: true, 5: true}))
-			set(lengthy, logistic(passing(pointsOf(many, h, prior(h), lengthy), from), [6]bool{true, true, true, true, true, true}))
+		}
+		// In longer texts both stages count for as much, but how much a sentence counts against what is around it differs.
+		both := model.Curve{Large: read.Large, Reader: read.Reader, Small: read.Large, SmallReader: read.Reader}
+		points := passing(pointsOf(many, h, prior(h), &both), from)
+		for i := range points {
+			x := &points[i].x
+			x[0], x[1] = both.Large*x[0]+both.Reader*x[1], 0
+			x[2], x[3] = both.Small*x[2]+both.SmallReader*x[3], 0
+		}
+		w := logistic(points, [6]bool{0: true, 2: true, 4: true, 5: true})
+		c[h].Long = model.Curve{
+			Large: w[0] * both.Large, Reader: w[0] * both.Reader, Small: w[2] * both.Small, SmallReader: w[2] * both.SmallReader,
+			Length: w[4], Offset: w[5],
 		}
 	}
 	file, _, err = with(file, from, c)
