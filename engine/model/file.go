@@ -69,30 +69,45 @@ type Calibration struct {
 	Bias  float64 `json:"bias"`
 	// Alone is for texts that the linear model is sure of, Read for those that the reader read, Long for those of them
 	// that have five small windows or more.
-	Alone Curve `json:"alone"`
-	Read  Curve `json:"read"`
-	Long  Curve `json:"long"`
+	Alone Curve     `json:"alone"`
+	Read  Curve     `json:"read"`
+	Long  LongCurve `json:"long"`
 }
 
 // Curve turns logits into a probability:
 //
-//	sigmoid(Large*l + Reader*r + Small*s + SmallReader*q + Length*n + Offset)
+//	sigmoid(Large*l + Reader*r + Small*s + Length*n + Offset)
 //
-// l and r are the logits that the linear model and the reader give to the large window where Large*l + Reader*r is largest,
-// s and q those of the small window where Small*s + SmallReader*q is largest, among the windows that the reader read; n is
-// the natural logarithm of the number of small windows. Where the reader reads no windows of a size, r or q is 0 and l or
-// s the largest of any window. For the attributes l is always the largest of any window.
+// l and r are the logits that the linear model and the reader give to the large window where Large*l + Reader*r is largest
+// among those that the reader read; s is the largest logit of a small window and n the natural logarithm of the number of
+// small windows. Where the reader reads nothing, r is 0 and l the largest of any window; for the attributes l always is.
 type Curve struct {
-	Large       float64 `json:"large"`
-	Reader      float64 `json:"reader,omitempty"`
-	Small       float64 `json:"small"`
-	SmallReader float64 `json:"small_reader,omitempty"`
-	Length      float64 `json:"length,omitempty"`
-	Offset      float64 `json:"offset"`
+	Large  float64 `json:"large"`
+	Reader float64 `json:"reader,omitempty"`
+	Small  float64 `json:"small"`
+	Length float64 `json:"length,omitempty"`
+	Offset float64 `json:"offset"`
 }
 
-func (c Curve) sum() float64 {
-	return c.Large + c.Reader + c.Small + c.SmallReader + c.Length + c.Offset
+// LongCurve turns what both stages say of the windows of a longer text into a probability:
+//
+//	sigmoid(Window*u + Sentence*v + Worst*max(u, v) + Length*n + Offset)
+//
+// u and v are the largest Large*l + Reader*r, by [Calibration.Read], of a large and of a small window that the reader read.
+type LongCurve struct {
+	Window   float64 `json:"window"`
+	Sentence float64 `json:"sentence"`
+	Worst    float64 `json:"worst"`
+	Length   float64 `json:"length"`
+	Offset   float64 `json:"offset"`
+}
+
+func (c Calibration) sum() float64 {
+	sum := c.Scale + c.Bias + c.Long.Window + c.Long.Sentence + c.Long.Worst + c.Long.Length + c.Long.Offset
+	for _, curve := range []Curve{c.Alone, c.Read} {
+		sum += curve.Large + curve.Reader + curve.Small + curve.Length + curve.Offset
+	}
+	return sum
 }
 
 // Row is what was learned of one feature.
@@ -200,7 +215,7 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: %d buckets", ErrCorrupt, b)
 	}
 	for i, c := range m.header.Calibration {
-		if bad := c.Scale + c.Bias + c.Alone.sum() + c.Read.sum() + c.Long.sum(); math.IsNaN(bad) || math.IsInf(bad, 0) {
+		if bad := c.sum(); math.IsNaN(bad) || math.IsInf(bad, 0) {
 			return nil, fmt.Errorf("%w: calibration of %s", ErrCorrupt, HeadNames[i])
 		}
 	}

@@ -109,36 +109,43 @@ func (m *Model) probability(e *Evidence, h int) float64 {
 	curve := &c.Alone
 	if len(e.LargeRead) > 0 {
 		curve = &c.Read
-		if len(e.SmallRead) > 0 {
-			curve = &c.Long
-		}
+	}
+	if len(e.SmallRead) > 0 {
+		x, long := e.LongTerms(h, curve), &c.Long
+		return sigmoid(long.Window*x[0] + long.Sentence*x[1] + long.Worst*x[2] + long.Length*x[3] + long.Offset)
 	}
 	x := e.Terms(h, curve)
-	return sigmoid(curve.Large*x[0] + curve.Reader*x[1] + curve.Small*x[2] + curve.SmallReader*x[3] + curve.Length*x[4] + curve.Offset)
+	return sigmoid(curve.Large*x[0] + curve.Reader*x[1] + curve.Small*x[2] + curve.Length*x[3] + curve.Offset)
 }
 
-// Terms returns what a curve weighs: l, r, s, q, n and 1, in the terms of [Curve].
-func (e *Evidence) Terms(h int, c *Curve) [6]float64 {
-	x := [6]float64{e.Large[h], 0, e.Small[h], 0, e.Length, 1}
+// Terms returns what a curve weighs: l, r, s, n and 1, in the terms of [Curve].
+func (e *Evidence) Terms(h int, c *Curve) [5]float64 {
+	x := [5]float64{e.Large[h], 0, e.Small[h], e.Length, 1}
 	if len(e.LargeRead) > 0 {
 		var l float64
-		l, x[1] = worstOf(e.LargeRead, h, c.Large, c.Reader)
+		l, x[1] = worstOf(e.LargeRead, h, c)
 		if h < categories {
 			x[0] = l
 		}
 	}
-	if len(e.SmallRead) > 0 {
-		x[2], x[3] = worstOf(e.SmallRead, h, c.Small, c.SmallReader)
-	}
 	return x
 }
 
+// LongTerms returns what the curve of longer texts weighs: u, v, the larger of them, n and 1, in the terms of [LongCurve];
+// read is [Calibration.Read]. The reader must have read windows of both sizes.
+func (e *Evidence) LongTerms(h int, read *Curve) [5]float64 {
+	l, r := worstOf(e.LargeRead, h, read)
+	s, q := worstOf(e.SmallRead, h, read)
+	u, v := read.Large*l+read.Reader*r, read.Large*s+read.Reader*q
+	return [5]float64{u, v, max(u, v), e.Length, 1}
+}
+
 // worstOf returns the logits of the window that looks worst to both stages together.
-func worstOf(windows []Pair, h int, linear, read float64) (l, r float64) {
+func worstOf(windows []Pair, h int, c *Curve) (l, r float64) {
 	most := math.Inf(-1)
 	for i := range windows {
 		w := &windows[i]
-		if z := linear*w.Linear[h] + read*w.Reader[h]; z > most {
+		if z := c.Large*w.Linear[h] + c.Reader*w.Reader[h]; z > most {
 			most, l, r = z, w.Linear[h], w.Reader[h]
 		}
 	}

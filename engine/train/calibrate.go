@@ -20,6 +20,9 @@ var priors = [categories + 1]float64{hate: 0.08, harassment: 0.06, selfHarm: 0.0
 
 func prior(head int) float64 { return priors[min(head, categories)] }
 
+// longer is how much more often a longer text is assumed to be harmful: there is more in it, and who hides harm means it.
+const longer = 1.5
+
 // ordinary is the part of the harmless traffic that is ordinary text; the rest looks like harm and is not.
 const ordinary = 0.8
 
@@ -44,7 +47,8 @@ func Calibrate(file []byte, tune []Example, gate float64, seed uint64) ([]byte, 
 	long := evidenceOf(m, Lengthen(tune, seed))
 	for h := range c {
 		curve := &c[h].Alone
-		set(curve, logistic(pointsOf(alone, h, prior(h), curve), [6]bool{0: true, 2: true, 5: true}))
+		terms := func(e weighed) [5]float64 { return e.Terms(h, curve) }
+		set(curve, logistic(pointsOf(alone, h, prior(h), terms), [5]bool{0: true, 2: true, 4: true}))
 		curve.Length = length(alone, long, h, curve)
 	}
 	// What the reader reads depends on what the linear model alone makes of it.
@@ -62,22 +66,13 @@ func Calibrate(file []byte, tune []Example, gate float64, seed uint64) ([]byte, 
 	for h := range c {
 		read := &c[h].Read
 		read.Large, read.Reader = 1, 0.5
+		terms := func(e weighed) [5]float64 { return e.Terms(h, read) }
 		for range 3 { // which window is the worst depends on the curve
-			set(read, logistic(passing(pointsOf(short, h, prior(h), read), from), [6]bool{0: true, 1: true, 2: true, 5: true}))
+			set(read, logistic(passing(pointsOf(short, h, prior(h), terms), from), [5]bool{0: true, 1: true, 2: true, 4: true}))
 		}
-		// In longer texts both stages count for as much, but how much a sentence counts against what is around it differs.
-		both := model.Curve{Large: read.Large, Reader: read.Reader, Small: read.Large, SmallReader: read.Reader}
-		points := passing(pointsOf(many, h, prior(h), &both), from)
-		for i := range points {
-			x := &points[i].x
-			x[0], x[1] = both.Large*x[0]+both.Reader*x[1], 0
-			x[2], x[3] = both.Small*x[2]+both.SmallReader*x[3], 0
-		}
-		w := logistic(points, [6]bool{0: true, 2: true, 4: true, 5: true})
-		c[h].Long = model.Curve{
-			Large: w[0] * both.Large, Reader: w[0] * both.Reader, Small: w[2] * both.Small, SmallReader: w[2] * both.SmallReader,
-			Length: w[4], Offset: w[5],
-		}
+		terms = func(e weighed) [5]float64 { return e.LongTerms(h, read) }
+		w := logistic(passing(pointsOf(many, h, longer*prior(h), terms), from), [5]bool{true, true, true, true, true})
+		c[h].Long = model.LongCurve{Window: w[0], Sentence: w[1], Worst: w[2], Length: w[3], Offset: w[4]}
 	}
 	file, _, err = with(file, from, c)
 	return file, err
@@ -93,8 +88,8 @@ func with(file []byte, gate float64, c [model.Heads]model.Calibration) ([]byte, 
 	return b.Bytes(), m, err
 }
 
-func set(c *model.Curve, w [6]float64) {
-	*c = model.Curve{Large: w[0], Reader: w[1], Small: w[2], SmallReader: w[3], Length: w[4], Offset: w[5]}
+func set(c *model.Curve, w [5]float64) {
+	*c = model.Curve{Large: w[0], Reader: w[1], Small: w[2], Length: w[3], Offset: w[4]}
 }
 
 // passing keeps the points of texts that the reader reads.
@@ -124,7 +119,7 @@ func evidenceOf(m *model.Model, examples []Example) []weighed {
 // pointsOf takes the evidence of one head, with the weights that the assumed traffic gives to positives, look-alikes
 // and ordinary text; prior is the
 // share of the positives.
-func pointsOf(all []weighed, h int, prior float64, c *model.Curve) []point {
+func pointsOf(all []weighed, h int, prior float64, terms func(weighed) [5]float64) []point {
 	var points []point
 	var yes, alike, plain float64
 	for _, e := range all {
@@ -133,7 +128,7 @@ func pointsOf(all []weighed, h int, prior float64, c *model.Curve) []point {
 			continue // scraped positives do not follow the definitions of the categories
 		}
 		y := float64(e.Labels[h].Value)
-		points = append(points, point{x: e.Terms(h, c), y: y, ordinary: usual, worst: e.Worst})
+		points = append(points, point{x: terms(e), y: y, ordinary: usual, worst: e.Worst})
 		yes += y
 		if usual {
 			plain += 1 - y
@@ -174,7 +169,7 @@ func isOrdinary(e *Example) bool {
 
 // point is the evidence of one head with its truth.
 type point struct {
-	x        [6]float64
+	x        [5]float64
 	y        float64
 	ordinary bool
 	worst    float64 // largest logit by the linear model alone
@@ -183,11 +178,11 @@ type point struct {
 
 // logistic fits probability = sigmoid(w*x) by Newton's method on the weighted log loss, for those weights that are used.
 // Those of the evidence are never negative: more evidence in a window must not lower the probability.
-func logistic(points []point, use [6]bool) [6]float64 {
+func logistic(points []point, use [5]bool) [5]float64 {
 	for {
 		w := newton(points, use)
 		lowest := 0
-		for i := range 4 {
+		for i := range 3 {
 			if w[i] < w[lowest] {
 				lowest = i
 			}
@@ -199,7 +194,7 @@ func logistic(points []point, use [6]bool) [6]float64 {
 	}
 }
 
-func newton(points []point, use [6]bool) (w [6]float64) {
+func newton(points []point, use [5]bool) (w [5]float64) {
 	for i := range w {
 		if use[i] {
 			w[i] = 1
@@ -207,8 +202,8 @@ func newton(points []point, use [6]bool) (w [6]float64) {
 		}
 	}
 	for range 100 {
-		var grad [6]float64
-		var hess [6][7]float64
+		var grad [5]float64
+		var hess [5][6]float64
 		for _, p := range points {
 			z := 0.0
 			for i, x := range p.x {
@@ -225,11 +220,11 @@ func newton(points []point, use [6]bool) (w [6]float64) {
 		}
 		for i := range hess {
 			hess[i][i] += 1e-7
-			hess[i][6] = grad[i]
+			hess[i][5] = grad[i]
 			if use[i] {
 				continue
 			}
-			hess[i] = [7]float64{}
+			hess[i] = [6]float64{}
 			for j := range hess {
 				hess[j][i] = 0
 			}
@@ -280,8 +275,8 @@ func length(alone, long []weighed, h int, c *model.Curve) float64 {
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// solve solves six linear equations by elimination; the last column is the right side.
-func solve(m [6][7]float64) (x [6]float64) {
+// solve solves five linear equations by elimination; the last column is the right side.
+func solve(m [5][6]float64) (x [5]float64) {
 	for c := range m {
 		best := c
 		for r := c; r < len(m); r++ {
@@ -305,7 +300,7 @@ func solve(m [6][7]float64) (x [6]float64) {
 	}
 	for i := range x {
 		if m[i][i] != 0 {
-			x[i] = m[i][6] / m[i][i]
+			x[i] = m[i][5] / m[i][i]
 		}
 	}
 	return x
@@ -341,11 +336,15 @@ func Lengthen(examples []Example, seed uint64) []Example {
 		place := r.IntN(size)
 		var b strings.Builder
 		for put := false; b.Len() < size || !put; {
+			piece := e.Text
 			if !put && b.Len() >= place {
-				b.WriteString(e.Text)
 				put = true
 			} else {
-				b.WriteString(around[r.IntN(len(around))])
+				piece = around[r.IntN(len(around))]
+			}
+			b.WriteString(piece)
+			if !endsSentence(piece) && r.IntN(4) > 0 {
+				b.WriteByte('.')
 			}
 			b.WriteByte(' ')
 		}
@@ -353,4 +352,9 @@ func Lengthen(examples []Example, seed uint64) []Example {
 		out = append(out, e)
 	}
 	return out
+}
+
+// endsSentence reports whether a text ends as a sentence does.
+func endsSentence(text string) bool {
+	return strings.HasSuffix(text, ".") || strings.HasSuffix(text, "!") || strings.HasSuffix(text, "?")
 }
