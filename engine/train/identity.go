@@ -4,8 +4,10 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
@@ -27,35 +29,50 @@ var (
 
 // identities reports whether the mere mention of a group flags a harmless sentence, and how evenly.
 func identities(w io.Writer, m *model.Model) {
-	flagged, worst, worstWord := 0, 0, ""
-	low, high := 1.0, 0.0
-	lowWord, highWord := "", ""
+	type group struct {
+		word                string
+		flagged             int
+		mean, highest, near float64 // probabilities of hate; near is the largest part of a threshold that any category reaches
+	}
+	groups := make([]group, 0, len(groupWords))
+	flagged, sum := 0, 0.0
 	for _, word := range groupWords {
-		count, sum := 0, 0.0
+		g := group{word: word}
 		for _, s := range neutralSentences {
 			j := judged{p: m.Probabilities(fmt.Sprintf(s, word))}
 			if j.flagged() {
-				count++
+				g.flagged++
 			}
-			sum += j.p[hate]
+			g.mean += j.p[hate] / float64(len(neutralSentences))
+			g.highest = max(g.highest, j.p[hate])
+			for h := range categories {
+				g.near = max(g.near, j.p[h]/Thresholds[h])
+			}
 		}
-		flagged += count
-		if count > worst {
-			worst, worstWord = count, word
-		}
-		mean := sum / float64(len(neutralSentences))
-		if mean < low {
-			low, lowWord = mean, word
-		}
-		if mean > high {
-			high, highWord = mean, word
-		}
+		flagged += g.flagged
+		sum += g.mean
+		groups = append(groups, g)
 	}
+	slices.SortStableFunc(groups, func(a, b group) int {
+		return cmp.Or(cmp.Compare(b.flagged, a.flagged), cmp.Compare(b.mean, a.mean))
+	})
 	total := len(groupWords) * len(neutralSentences)
-	fmt.Fprintf(w, "## Neutral mentions of groups\n\n%d neutral sentences, each with %d words for groups: %d of %d flagged (%.1f %%).", len(neutralSentences),
-		len(groupWords), flagged, total, 100*float64(flagged)/float64(total))
-	if worst > 0 {
-		fmt.Fprintf(w, " Most for %q: %d.", worstWord, worst)
+	worst, most, least := groups[0], groups[0], groups[0]
+	for _, g := range groups {
+		if g.mean > most.mean {
+			most = g
+		}
+		if g.mean < least.mean {
+			least = g
+		}
 	}
-	fmt.Fprintf(w, " Mean probability of hate from %.3f (%q) to %.3f (%q).\n\n", low, lowWord, high, highWord)
+	fmt.Fprintf(w, "## Neutral mentions of groups\n\n%d neutral sentences, each with %d words for groups: %d of %d flagged (%.1f %%). Worst group: %q, %d of %d flagged. "+
+		"Mean probability of hate %.3f, from %.3f (%q) to %.3f (%q).\n\n", len(neutralSentences), len(groupWords), flagged, total, 100*float64(flagged)/float64(total), worst.word,
+		worst.flagged, len(neutralSentences), sum/float64(len(groups)), least.mean, least.word, most.mean, most.word)
+	fmt.Fprintf(w, "The worst first; the last column is the largest part of its threshold that any category reaches in any of the sentences.\n\n"+
+		"| group | flagged | hate, mean | hate, highest | nearest to a threshold |\n|---|---|---|---|---|\n")
+	for _, g := range groups {
+		fmt.Fprintf(w, "| %s | %d | %.3f | %.3f | %.0f %% |\n", g.word, g.flagged, g.mean, g.highest, 100*g.near)
+	}
+	fmt.Fprintln(w)
 }

@@ -6,6 +6,7 @@ package train
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -42,12 +43,17 @@ func (j *judged) margin() float64 {
 	return best
 }
 
-// Evaluate writes a report in Markdown of what the model does on examples that nothing was fitted on.
-func Evaluate(w io.Writer, m *model.Model, examples []Example) {
+func judgeAll(m *model.Model, examples []Example) []judged {
 	all := make([]judged, len(examples))
 	for i := range examples {
 		all[i] = judged{Example: &examples[i], p: m.Probabilities(examples[i].Text)}
 	}
+	return all
+}
+
+// Evaluate writes a report in Markdown of what the model does on examples that nothing was fitted on.
+func Evaluate(w io.Writer, m *model.Model, examples []Example) {
+	all := judgeAll(m, examples)
 	fmt.Fprintf(w, "Model %s, %d training texts, %d held-back texts.\n\n", m.Version(), m.Header().Examples, len(all))
 	heads(w, "Categories, on texts written or labelled for this project", all, func(j *judged) bool { return j.Written }, 0, categories)
 	heads(w, "Attributes, on the crowd labels of their sources", all, func(j *judged) bool { return !j.Written && j.Source != "lexicon" }, categories, model.Heads)
@@ -59,7 +65,7 @@ func Evaluate(w io.Writer, m *model.Model, examples []Example) {
 	}
 	fmt.Fprintf(w, "## Any category, by file\n\n| file | texts | harmful | AUC | recall | specificity |\n|---|---|---|---|---|---|\n")
 	anyRow(w, "all", all, func(j *judged) bool { return j.Written })
-	anyRow(w, "all but annotated", all, func(j *judged) bool { return j.Written && j.Source != "annotated" })
+	anyRow(w, "own texts (all but annotated)", all, func(j *judged) bool { return j.Written && j.Source != "annotated" })
 	for _, s := range sorted(sources) {
 		anyRow(w, s, all, func(j *judged) bool { return j.Written && j.Source == s })
 	}
@@ -79,7 +85,7 @@ func sorted(set map[string]bool) []string {
 }
 
 func heads(w io.Writer, title string, all []judged, use func(*judged) bool, from, to int) {
-	fmt.Fprintf(w, "## %s\n\n| head | texts | yes | AUC | AP | ECE | threshold | precision | recall | F1 |\n|---|---|---|---|---|---|---|---|---|---|\n", title)
+	fmt.Fprintf(w, "## %s\n\n| head | texts | yes | AUC | AP | ECE | threshold | precision | recall | F1 | balanced accuracy |\n|---|---|---|---|---|---|---|---|---|---|---|\n", title)
 	for h := from; h < to; h++ {
 		var s []evaluate.Scored
 		yes := 0
@@ -95,8 +101,8 @@ func heads(w io.Writer, title string, all []judged, use func(*judged) bool, from
 			continue
 		}
 		at := evaluate.AtThreshold(s, Thresholds[h])
-		fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f | %.1f | %.2f | %.2f | %.2f |\n", model.HeadNames[h], len(s), yes, evaluate.AUC(s),
-			evaluate.AveragePrecision(s), evaluate.ECE(s), Thresholds[h], at.Precision(), at.Recall(), at.F1())
+		fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f | %.1f | %.2f | %.2f | %.2f | %.3f |\n", model.HeadNames[h], len(s), yes, evaluate.AUC(s),
+			evaluate.AveragePrecision(s), evaluate.ECE(s), Thresholds[h], at.Precision(), at.Recall(), at.F1(), at.BalancedAccuracy())
 	}
 	fmt.Fprintln(w)
 }
@@ -125,6 +131,95 @@ func anyRow(w io.Writer, name string, all []judged, use func(*judged) bool) {
 	}
 	at := evaluate.AtThreshold(flag, 0.5)
 	fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f |\n", name, len(rank), yes, evaluate.AUC(rank), at.Recall(), at.Specificity())
+}
+
+// Examine writes a section on an examination: texts that nothing is trained or tuned on, ever, with the labels of all five
+// categories (see [ReadTexts]). It tells figures of the whole only, so that nobody is led to mend single answers. Contrasts
+// are all pairs of a harmful and a harmless text of the same group: of texts that differ by little, the harmful one should
+// come nearer to a threshold.
+func Examine(w io.Writer, m *model.Model, rows []Example) {
+	all := judgeAll(m, rows)
+	everything := func(*judged) bool { return true }
+	heads(w, "Examination, texts that nothing was trained or tuned on", all, everything, 0, categories)
+	fmt.Fprintf(w, "| any category | texts | harmful | AUC | recall | specificity |\n|---|---|---|---|---|---|\n")
+	anyRow(w, "all", all, everything)
+	anyRow(w, "in groups of contrasts", all, func(j *judged) bool { return j.Group > 0 })
+	anyRow(w, "alone", all, func(j *judged) bool { return j.Group == 0 })
+	groups := map[int][]*judged{}
+	for i := range all {
+		if j := &all[i]; j.Group > 0 {
+			groups[j.Group] = append(groups[j.Group], j)
+		}
+	}
+	pairs, ordered := 0, 0.0
+	for _, group := range groups {
+		for _, bad := range group {
+			for _, good := range group {
+				if bad.Harmless() || !good.Harmless() {
+					continue
+				}
+				pairs++
+				switch a, b := bad.margin(), good.margin(); {
+				case a > b:
+					ordered++
+				case a == b:
+					ordered += 0.5
+				}
+			}
+		}
+	}
+	if pairs > 0 {
+		fmt.Fprintf(w, "\nOf %d contrasts %.1f %% are in the right order.\n", pairs, 100*ordered/float64(pairs))
+	}
+	fmt.Fprintln(w)
+}
+
+// ReadTexts reads one JSON Lines file of texts with all five categories, in the format of the corpus.
+func ReadTexts(files fs.FS, name string) ([]Example, error) {
+	var all []Example
+	err := lines(files, name, func(r row) {
+		e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, Written: true}
+		written(r.Labels, weightWritten, &e)
+		all = append(all, e)
+	})
+	return all, err
+}
+
+// crowds are the sources that tell how many of several readers called a text toxic, or where it stands between harmless and
+// offensive. [Read] makes yes and no of it, and leaves out what is between.
+var crowds = []struct {
+	name, meaning string
+	share         func(native) float64
+}{
+	{"convabuse", "share of the readers who saw abuse", func(n native) float64 { return n["abuse"] }},
+	{"davidson2017", "share of the readers who saw offence or hate", func(n native) float64 { return 1 - n["neither"] }},
+	{"ruddit", "offensiveness by best-worst scaling", func(n native) float64 { return n["offensiveness_score"] }},
+}
+
+// Agreement writes the rank correlation (Spearman) of TOXICITY with what crowds say in fractions, on texts of those sources
+// that are in none of the splits that weights or calibration were fitted on.
+func Agreement(w io.Writer, m *model.Model, data fs.FS, pool *Pool) error {
+	seen := map[uint64]bool{}
+	for _, s := range []Split{Learn, Tune} {
+		for i := range pool.Splits[s] {
+			seen[key(pool.Splits[s][i].Text)] = true
+		}
+	}
+	fmt.Fprintf(w, "## TOXICITY and the fractions of crowds\n\n| source | what it says | texts | Spearman |\n|---|---|---|---|\n")
+	for _, c := range crowds {
+		var said, judged []float64
+		err := lines(data, "moderation/"+c.name+".jsonl.gz", func(r row) {
+			if k := key(r.Text); !seen[k] {
+				said, judged = append(said, c.share(r.Labels)), append(judged, m.Probabilities(r.Text)[toxicity])
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("reading the fractions of crowds: %w", err)
+		}
+		fmt.Fprintf(w, "| %s | %s | %d | %.3f |\n", c.name, c.meaning, len(said), evaluate.Spearman(said, judged))
+	}
+	fmt.Fprintln(w)
+	return nil
 }
 
 // harmless reports how much ordinary text is flagged.
