@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -119,7 +120,6 @@ func (t *table) find(hash uint32) []int8 {
 type Scratch struct {
 	layers [2][]float32
 	sums   []float32
-	row    [Taps * Width]float32
 	parts  []uint16
 	best   [Width]int32
 	share  [Queries][MostTokens]float32
@@ -146,8 +146,10 @@ func (m *Model) Read(s *Scratch, tokens []text.Token, hashes []uint64, first, en
 		m.embed(s, s.layers[0][i*Width:(i+1)*Width], &tokens[from+i], hashes[from+i])
 	}
 	in, out := s.layers[0], s.layers[1]
-	for l := range Layers {
-		m.dense.Convolve(l, out, s.sums, in, n, &s.row)
+	ahead := Margin // how many tokens to each side the layers to come look at
+	for l, step := range Steps {
+		ahead -= step
+		m.dense.convolve(l, out, s.sums, in, max(first-ahead, 0)-from, min(end+ahead, len(tokens))-from, n)
 		in, out = out, in
 	}
 	m.dense.Pool(&s.pooled, in[(first-from)*Width:(end-from)*Width], end-first, &s.best, &s.share)
@@ -172,11 +174,7 @@ func (m *Model) embed(s *Scratch, out []float32, t *text.Token, hash uint64) {
 	} else {
 		s.parts = AppendParts(s.parts[:0], t.Folded)
 		var sums [Width]int32
-		for _, part := range s.parts {
-			for c, v := range m.parts[int(part)*Width : (int(part)+1)*Width] {
-				sums[c] += int32(v)
-			}
-		}
+		kernel.AddRows(&sums, m.parts, s.parts)
 		share := 1 / float32(max(len(s.parts), 1))
 		for c, v := range sums {
 			out[c] = float32(float32(v)*m.scale[1][c]) * share

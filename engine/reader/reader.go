@@ -79,14 +79,27 @@ func NewDense(all []float32) *Dense {
 }
 
 // Convolve runs a layer over n tokens: out is what in is, plus the gated convolution. sums is scratch and keeps the values
-// and gates of each token; row is scratch.
-func (d *Dense) Convolve(layer int, out, sums, in []float32, n int, row *[Taps * Width]float32) {
-	step := Steps[layer]
-	for t := range n {
-		Gather(row, in, t, n, step)
+// and gates of each token.
+func (d *Dense) Convolve(layer int, out, sums, in []float32, n int, _ *[Taps * Width]float32) {
+	d.convolve(layer, out, sums, in, 0, n, n)
+}
+
+// convolve runs a layer over the tokens from first to end of n.
+func (d *Dense) convolve(layer int, out, sums, in []float32, first, end, n int) {
+	for t := first; t < end; t++ {
+		copy(sums[t*2*Width:(t+1)*2*Width], d.Bias[layer])
+	}
+	for tap := range Taps {
+		away := (tap - Taps/2) * Steps[layer]
+		from, to := max(first, -away), min(end, n-away) // there is nothing before the first token and after the last
+		if from >= to {
+			continue
+		}
+		weights := d.Kernel[layer][tap*Width*2*Width : (tap+1)*Width*2*Width]
+		kernel.MulAddRows(sums[from*2*Width:to*2*Width], in[(from+away)*Width:(to+away)*Width], weights, to-from)
+	}
+	for t := first; t < end; t++ {
 		sum := sums[t*2*Width : (t+1)*2*Width]
-		copy(sum, d.Bias[layer])
-		kernel.MulAdd(sum, row[:], d.Kernel[layer])
 		kernel.Gate(out[t*Width:(t+1)*Width], in[t*Width:(t+1)*Width], sum[:Width], sum[Width:])
 	}
 }
@@ -137,10 +150,8 @@ func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Width]
 		clear(mean)
 		for t := range weights {
 			weights[t] /= total
-			for c, v := range in[t*Width : (t+1)*Width] {
-				mean[c] += float32(weights[t] * v)
-			}
 		}
+		kernel.MulAdd(mean, weights, in[:n*Width])
 	}
 }
 

@@ -38,7 +38,7 @@ func (f *features) inputs(p *plan) (x [numInputs]float32) {
 		closest += z / float32(len(p.parts))
 	}
 	many := float32(0)
-	if len(p.parts) > 1 || len(p.parts[0].choices[0].slots) > 1 {
+	if p.several() {
 		many = 1
 	}
 	rare := min(p.rarity, 20) / 20
@@ -69,6 +69,19 @@ func (f *features) inputs(p *plan) (x [numInputs]float32) {
 	}
 	x[22] = covered / max(total, 1) * x[20]
 	return x
+}
+
+// several reports whether a theme has several words that a text needs. A theme that is a known phrase has them too, beside
+// the choice of the phrase as a whole.
+func (p *plan) several() bool {
+	for i := range p.parts {
+		for _, c := range p.parts[i].choices {
+			if len(p.parts) > 1 || len(c.slots) > 1 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // missing is 1 when too much of a theme is not there, neither by a word that is evidence nor by one that is close in use.

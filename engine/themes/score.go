@@ -291,11 +291,18 @@ func (r *reading) context(p *plan, w int) float32 {
 	if p.vector == nil || r.lengths[w] == 0 {
 		return 0
 	}
+	// Four sums, because one would wait for each addition.
 	dims := len(p.vector)
-	var sum float32
-	for i, x := range r.windows[w*dims : (w+1)*dims] {
-		sum += x * float32(p.vector[i])
+	window := r.windows[w*dims : (w+1)*dims]
+	var sums [4]float32
+	for i := 0; i+3 < dims; i += 4 {
+		v, x := p.vector[i:i+4:i+4], window[i:i+4:i+4]
+		sums[0] += x[0] * float32(v[0])
+		sums[1] += x[1] * float32(v[1])
+		sums[2] += x[2] * float32(v[2])
+		sums[3] += x[3] * float32(v[3])
 	}
+	sum := (sums[0] + sums[1]) + (sums[2] + sums[3])
 	return sum * p.scale
 }
 

@@ -141,6 +141,70 @@ func TestOtherMeaningsAndIdioms(t *testing.T) {
 	})
 }
 
+func TestExpressionsMeanSomethingElse(t *testing.T) {
+	t.Parallel()
+	check(t, []verdict{
+		{"murder", "you are absolutely killing it in that dress", false},
+		{"murder", "a murder of crows landed on the roof this morning", false},
+		{"murder", "Two men were charged with the murder of a taxi driver", true},
+		{"banking", "we had a picnic on the bank of the river and saw a kingfisher", false},
+		{"banking", "opened a savings account with a different bank today", true},
+		{"guns", "hot glue gun burned my finger again", false},
+		{"guns", "don't jump the gun, wait for the email", false},
+		{"guns", "he keeps a loaded gun in the glovebox", true},
+		{"bombs", "dropped a bath bomb in and the water went purple", false},
+		{"bombs", "a bomb was found under the school playground", true},
+		{"hunting", "we're house hunting in Bristol, any tips", false},
+		{"hunting", "Job hunting is soul destroying", false},
+		{"hunting", "fox hunting is banned but they ride out anyway", true},
+		{"cannabis", "spent all weekend pulling weeds out of the veg patch", false},
+		{"cannabis", "Germany has legalised cannabis for adults", true},
+		{"heart attacks", "my uncle had a heart attack in March", true},
+		{"river bank erosion", "the erosion of the river bank took the path away", true},
+	})
+}
+
+func TestOneHalfOfACompoundDoesNotStandForBoth(t *testing.T) {
+	t.Parallel()
+	check(t, []verdict{
+		{"nuclear weapons", "weapons inspectors found nothing but rust", false},
+		{"nuclear weapons", "the treaty limits nuclear weapons", true},
+		{"drug dealing", "the doctor put me on a new drug for blood pressure", false},
+		{"drug dealing", "they caught him dealing cocaine, a drug dealer at 19", true},
+		{"air pollution", "light pollution hides the stars here", false},
+		{"air pollution", "the polluted air in this city", true},
+		{"knife crime", "sharpened my kitchen knives at last", false},
+		{"train delays", "all trains are delayed again", true},
+	})
+}
+
+func TestAParaphraseGetsTheSameVerdict(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		themes []string
+		text   string
+		hit    bool
+	}{
+		{[]string{"theft of bicycles", "bicycle theft", "stealing bikes", "bikes being stolen"}, "someone stole my bike last night", true},
+		{[]string{"theft of bicycles", "bicycle theft", "stealing bikes", "bikes being stolen"}, "my bike needs new brakes", false},
+		{[]string{"murder", "homicide", "content about murder", "the killing of a person"}, "a man was murdered in the park", true},
+		{[]string{"guns", "firearms", "posts that mention guns"}, "he bought a pistol and two rifles", true},
+		{[]string{"guns", "firearms", "posts that mention guns"}, "hold your horses, dinner is not ready", false},
+		{[]string{"pregnancy", "being pregnant", "pregnant women"}, "she is pregnant with twins, the baby is due in May", true},
+	} {
+		for _, theme := range c.themes {
+			t.Run(theme+"/"+c.text, func(t *testing.T) {
+				t.Parallel()
+				hit := shared().Judge(c.text, []string{theme})[0]
+				if hit.Flagged != c.hit {
+					t.Errorf("flagged = %v with probability %.3f, want %v", hit.Flagged, hit.Probability, c.hit)
+				}
+				sound(t, c.text, hit)
+			})
+		}
+	}
+}
+
 func TestDisguisedWords(t *testing.T) {
 	t.Parallel()
 	check(t, []verdict{

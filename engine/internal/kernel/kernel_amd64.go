@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !purego
+
 package kernel
 
 import "golang.org/x/sys/cpu"
@@ -22,6 +24,19 @@ func mulAdd(dst, x, w []float32, stride int) {
 	mulAddAVX2(&dst[0], &x[0], &w[0], len(x), 4*stride)
 }
 
+//go:noescape
+func mulAddPairAVX2(dst, x, w *float32, n, stride int)
+
+func mulAddPair(dst, x, w []float32, stride int) {
+	if !hasAVX2 {
+		mulAddPairGo(dst, x, w, stride)
+		return
+	}
+	n := len(x) / 2
+	_, _ = w[(n-1)*stride+Block-1], dst[stride+Block-1]
+	mulAddPairAVX2(&dst[0], &x[0], &w[0], n, 4*stride)
+}
+
 func outer(w, x, d []float32, stride int) {
 	if !hasAVX2 {
 		outerGo(w, x, d, stride)
@@ -40,4 +55,15 @@ func gated(out, in, value, gate []float32) {
 		return
 	}
 	gatedAVX2(&out[0], &in[0], &value[0], &gate[0], len(out)/8)
+}
+
+//go:noescape
+func addRowsAVX2(sums *int32, table *int8, rows *uint16, n int)
+
+func addRows(sums *[Block]int32, table []int8, rows []uint16) {
+	if !hasAVX2 {
+		addRowsGo(sums, table, rows)
+		return
+	}
+	addRowsAVX2(&sums[0], &table[0], &rows[0], len(rows))
 }

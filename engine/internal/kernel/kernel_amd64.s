@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !purego
+
 #include "textflag.h"
 
 // func mulAddAVX2(dst, x, w *float32, n, stride int)
@@ -33,6 +35,63 @@ mulAddLoop:
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddPairAVX2(dst, x, w *float32, n, stride int)
+TEXT ·mulAddPairAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ w+16(FP), BX
+	MOVQ n+24(FP), CX
+	MOVQ stride+32(FP), DX
+	LEAQ (SI)(CX*4), R8
+	LEAQ (DI)(DX*1), R9
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (R9), Y4
+	VMOVUPS 32(R9), Y5
+	VMOVUPS 64(R9), Y6
+	VMOVUPS 96(R9), Y7
+
+mulAddPairLoop:
+	VBROADCASTSS (SI), Y8
+	VBROADCASTSS (R8), Y9
+	VMOVUPS (BX), Y10
+	VMULPS Y10, Y8, Y11
+	VMULPS Y10, Y9, Y10
+	VADDPS Y11, Y0, Y0
+	VADDPS Y10, Y4, Y4
+	VMOVUPS 32(BX), Y12
+	VMULPS Y12, Y8, Y13
+	VMULPS Y12, Y9, Y12
+	VADDPS Y13, Y1, Y1
+	VADDPS Y12, Y5, Y5
+	VMOVUPS 64(BX), Y10
+	VMULPS Y10, Y8, Y11
+	VMULPS Y10, Y9, Y10
+	VADDPS Y11, Y2, Y2
+	VADDPS Y10, Y6, Y6
+	VMOVUPS 96(BX), Y12
+	VMULPS Y12, Y8, Y13
+	VMULPS Y12, Y9, Y12
+	VADDPS Y13, Y3, Y3
+	VADDPS Y12, Y7, Y7
+	ADDQ $4, SI
+	ADDQ $4, R8
+	ADDQ DX, BX
+	DECQ CX
+	JNZ mulAddPairLoop
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (R9)
+	VMOVUPS Y5, 32(R9)
+	VMOVUPS Y6, 64(R9)
+	VMOVUPS Y7, 96(R9)
 	VZEROUPPER
 	RET
 
@@ -103,5 +162,37 @@ gatedLoop:
 	ADDQ $32, DX
 	DECQ CX
 	JNZ gatedLoop
+	VZEROUPPER
+	RET
+
+// func addRowsAVX2(sums *int32, table *int8, rows *uint16, n int)
+TEXT ·addRowsAVX2(SB), NOSPLIT, $0-32
+	MOVQ sums+0(FP), DI
+	MOVQ table+8(FP), SI
+	MOVQ rows+16(FP), BX
+	MOVQ n+24(FP), CX
+	VMOVDQU (DI), Y0
+	VMOVDQU 32(DI), Y1
+	VMOVDQU 64(DI), Y2
+	VMOVDQU 96(DI), Y3
+
+addRowsLoop:
+	MOVWLZX (BX), AX
+	SHLQ $5, AX
+	VPMOVSXBD (SI)(AX*1), Y4
+	VPMOVSXBD 8(SI)(AX*1), Y5
+	VPMOVSXBD 16(SI)(AX*1), Y6
+	VPMOVSXBD 24(SI)(AX*1), Y7
+	VPADDD Y4, Y0, Y0
+	VPADDD Y5, Y1, Y1
+	VPADDD Y6, Y2, Y2
+	VPADDD Y7, Y3, Y3
+	ADDQ $2, BX
+	DECQ CX
+	JNZ addRowsLoop
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, 32(DI)
+	VMOVDQU Y2, 64(DI)
+	VMOVDQU Y3, 96(DI)
 	VZEROUPPER
 	RET

@@ -46,6 +46,60 @@ func TestSameBitsAsPlainGo(t *testing.T) {
 	}
 }
 
+// Hazard: many rows at once are not the same as each by itself, or a row reaches into the next.
+func TestManyRowsAreAsEachByItself(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, columns := range []int{32, 64} {
+		for rows := range 6 {
+			for _, n := range []int{0, 1, 2, 33} {
+				x, w, d := random(r, rows*n), random(r, n*columns), random(r, rows*columns)
+				got, want := slices.Clone(d), slices.Clone(d)
+				MulAddRows(got, x, w, rows)
+				for i := range rows {
+					for c := 0; c < columns && n > 0; c += Block {
+						mulAddGo(want[i*columns+c:], x[i*n:(i+1)*n], w[c:], columns)
+					}
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%d rows of %d by %d columns differ", rows, n, columns)
+				}
+			}
+		}
+	}
+}
+
+// Hazard: a row beside the right one is added, or bytes are taken for positive.
+func TestAddRows(t *testing.T) {
+	t.Parallel()
+	table := make([]int8, 5*Block)
+	for i := range table {
+		table[i] = int8(i*89 - 128)
+	}
+	for _, rows := range [][]uint16{nil, {0}, {4}, {3, 3, 1}, {4, 0, 2, 1, 4}} {
+		var got [Block]int32
+		got[3] = 1 << 20
+		want := got
+		AddRows(&got, table, rows)
+		for _, row := range rows {
+			for c := range want {
+				want[c] += int32(table[int(row)*Block+c])
+			}
+		}
+		plain := [Block]int32{3: 1 << 20}
+		addRowsGo(&plain, table, rows)
+		if got != want || plain != want {
+			t.Errorf("rows %d: %v, in plain Go %v, want %v", rows, got, plain, want)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a row beyond the table: no panic")
+		}
+	}()
+	AddRows(new([Block]int32), table, []uint16{1, 5})
+}
+
 // Hazard: as above, for the gates; very large and infinite gates among them.
 func TestGateSameBitsAsPlainGo(t *testing.T) {
 	t.Parallel()
@@ -106,6 +160,16 @@ func BenchmarkMulAdd(b *testing.B) {
 		MulAdd(dst, x, w)
 	}
 	b.ReportMetric(float64(b.N)*64*96/b.Elapsed().Seconds()/1e9, "GMAC/s")
+}
+
+func BenchmarkMulAddRows(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const rows, n, columns = 54, 32, 64
+	dst, x, w := random(r, rows*columns), random(r, rows*n), random(r, n*columns)
+	for b.Loop() {
+		MulAddRows(dst, x, w, rows)
+	}
+	b.ReportMetric(float64(b.N)*rows*n*columns/b.Elapsed().Seconds()/1e9, "GMAC/s")
 }
 
 func BenchmarkOuter(b *testing.B) {

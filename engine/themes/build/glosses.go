@@ -10,6 +10,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,37 @@ var idioms []byte
 var phraseList string
 
 // phrases returns the expressions of phraseList in normal form, each with a bit for each word that means something else.
-func phrases() map[string]uint8 {
+// An expression that is a form of a term, or of another expression, gives its bits to that: texts are looked up as they
+// stand first, so "heart attacks" beside "heart attack" would hide it.
+func phrases(known *lexicon.Lexicon) map[string]uint8 {
+	all := readPhrases()
+	for _, phrase := range slices.Sorted(maps.Keys(all)) {
+		words := strings.Fields(phrase)
+		last := len(words) - 1
+		for _, first := range forms(known, words[0]) {
+			for _, end := range forms(known, words[last]) {
+				base := strings.Join(slices.Concat([]string{first}, words[1:last], []string{end}), " ")
+				if _, isTerm := known.Find([]byte(base)); base != phrase && (isTerm || all[base] != 0) && all[phrase] != 0 {
+					all[base] |= all[phrase]
+					delete(all, phrase)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// forms returns a word and what it may be a form of.
+func forms(known *lexicon.Lexicon, word string) []string {
+	list := []string{word}
+	for _, t := range known.Bases([]byte(word), nil) {
+		list = append(list, known.String(t))
+	}
+	return list
+}
+
+// readPhrases reads phraseList.
+func readPhrases() map[string]uint8 {
 	n := newNormaliser()
 	all := make(map[string]uint8)
 	for line := range strings.Lines(phraseList) {

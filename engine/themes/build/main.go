@@ -104,9 +104,6 @@ func vocabulary(data string, synsets []*synset) (*lexicon.Data, error) {
 		}
 	}
 	d.Parents, d.Domains = make([][]uint32, len(synsets)), make([][]uint32, len(synsets))
-	for phrase := range phrases() {
-		set[phrase] = true
-	}
 	fill := func() {
 		d.Terms = d.Terms[:0]
 		for term := range set {
@@ -121,6 +118,9 @@ func vocabulary(data string, synsets []*synset) (*lexicon.Data, error) {
 	known, err := reopen(d)
 	if err != nil {
 		return nil, err
+	}
+	for phrase := range phrases(known) {
+		set[phrase] = true
 	}
 	seen := make(map[string]int)
 	if err := eachText(data, func(words []string) {

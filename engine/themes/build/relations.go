@@ -222,7 +222,7 @@ func ordered(links []map[lexicon.Term]uint8) [][]lexicon.Link {
 // "dog" of "hot dog" has nothing to do with what a hot dog is. Other terms have none.
 func (r *relations) opaque(terms []string) []uint8 {
 	out := make([]uint8, len(terms))
-	marked := phrases()
+	marked := phrases(r.words)
 	for t, term := range terms {
 		out[t] = marked[term]
 		words := strings.Fields(term)
