@@ -29,9 +29,9 @@ type Options struct {
 	// MinCount is how often a feature must be met to be learned; a row of this project's own text counts twice.
 	// Default 3.
 	MinCount int
-	// Rows bounds the rows that are kept. Default 460,000.
+	// Rows bounds the rows that are kept. Default 240,000.
 	Rows int
-	// Buckets is the size of the table, a power of two. Default 131,072.
+	// Buckets is the size of the table, a power of two. Default 65,536.
 	Buckets int
 	// Seed seeds the order of the examples.
 	Seed uint64
@@ -59,10 +59,10 @@ func (o Options) withDefaults() Options {
 		o.MinCount = 3
 	}
 	if o.Rows == 0 {
-		o.Rows = 460_000
+		o.Rows = 240_000
 	}
 	if o.Buckets == 0 {
-		o.Buckets = 1 << 17
+		o.Buckets = 1 << 16
 	}
 	return o
 }
