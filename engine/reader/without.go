@@ -6,12 +6,12 @@ package reader
 import (
 	"slices"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
 // ReadWithout reads a window as [Model.Read] does, once without each of its tokens: the k-th logits are those without the
-// k-th token. It costs about as much as a quarter as many calls of Read: only what stands near the gap is read again. A
+// k-th token. It costs far less than as many calls of Read would: only what
+// stands near the gap is read again. A
 // window of one token leaves nothing to read; its logits are 0.
 func (m *Model) ReadWithout(s *Scratch, tokens []text.Token, hashes []uint64, first, end int) [][Outputs]float32 {
 	end = min(end, first+MostTokens)
@@ -25,6 +25,7 @@ func (m *Model) ReadWithout(s *Scratch, tokens []text.Token, hashes []uint64, fi
 	from, to := max(first-Margin, 0), min(end+Margin, len(tokens))
 	n := to - from
 	first, end = first-from, end-from
+	s.grow(n)
 	// All layers with all tokens; the zeroth are the tokens themselves.
 	var whole, gapped [Layers + 1][]float32
 	for l := range whole {
@@ -34,7 +35,7 @@ func (m *Model) ReadWithout(s *Scratch, tokens []text.Token, hashes []uint64, fi
 		m.embed(s, whole[0][i*Width:(i+1)*Width], &tokens[from+i], hashes[from+i])
 	}
 	for l := range Layers {
-		m.dense.convolvePart(l, whole[l+1], whole[l], n, 0, n)
+		m.dense.convolve(l, whole[l+1], s.sums, whole[l], 0, n, n)
 	}
 	for l := range gapped {
 		gapped[l] = slices.Concat(whole[l][:first*Width], whole[l][(first+1)*Width:])
@@ -43,7 +44,7 @@ func (m *Model) ReadWithout(s *Scratch, tokens []text.Token, hashes []uint64, fi
 		gap, reach := first+k, 0
 		for l, step := range Steps {
 			reach += step
-			m.dense.convolvePart(l, gapped[l+1], gapped[l], n-1, max(gap-reach, 0), min(gap+reach, n-1))
+			m.dense.convolve(l, gapped[l+1], s.sums, gapped[l], max(gap-reach, 0), min(gap+reach, n-1), n-1)
 		}
 		m.dense.Pool(&s.pooled, gapped[Layers][first*Width:(end-1)*Width], end-1-first, &s.best, &s.share)
 		m.dense.Head(&s.out, &s.hidden, &s.pooled)
@@ -51,19 +52,6 @@ func (m *Model) ReadWithout(s *Scratch, tokens []text.Token, hashes []uint64, fi
 		closeGap(&gapped, &whole, gap, n)
 	}
 	return out
-}
-
-// convolvePart is [Dense.Convolve] for the tokens from first to end of n.
-func (d *Dense) convolvePart(layer int, out, in []float32, n, first, end int) {
-	var row [Taps * Width]float32
-	var sums [2 * Width]float32
-	sum := sums[:]
-	for t := first; t < end; t++ {
-		Gather(&row, in, t, n, Steps[layer])
-		copy(sum, d.Bias[layer])
-		kernel.MulAdd(sum, row[:], d.Kernel[layer])
-		kernel.Gate(out[t*Width:(t+1)*Width], in[t*Width:(t+1)*Width], sum[:Width], sum[Width:])
-	}
 }
 
 // closeGap moves the gap to the next token and puts back what was read anew around it.
