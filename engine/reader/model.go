@@ -223,8 +223,12 @@ func Unmarshal(in []byte) (*Model, error) {
 	if len(in) < 4 {
 		return nil, ErrCorrupt
 	}
-	words := int(binary.LittleEndian.Uint32(in))
-	if want := 4 + 4*words + 4*2*Width + 4*DenseSize + words*Width + Parts*Width; words > len(in)/4 || len(in) != want {
+	count := binary.LittleEndian.Uint32(in)
+	if uint64(count) > uint64(len(in)/4) {
+		return nil, ErrCorrupt
+	}
+	words := int(count)
+	if len(in) != 4+4*words+4*2*Width+4*DenseSize+words*Width+Parts*Width {
 		return nil, ErrCorrupt
 	}
 	in = in[4:]

@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/engine"
+)
+
+// explaining is a classifier that always says and explains the same.
+type explaining struct {
+	fixed
+	explanation engine.Explanation
+	err         error
+	asked       *[engine.NumCategories]bool
+}
+
+func (e explaining) Explain(_ context.Context, _ string, wanted [engine.NumCategories]bool) (engine.Explanation, error) {
+	if e.asked != nil {
+		*e.asked = wanted
+	}
+	return e.explanation, e.err
+}
+
+func explain(t testing.TB, e *engine.Engine, req engine.Request) (engine.Result, engine.Explanation) {
+	t.Helper()
+	r, x, err := e.Explain(t.Context(), req)
+	if err != nil {
+		t.Fatalf("Explain: %v", err)
+	}
+	return r, x
+}
+
+// evidence makes evidence of one part.
+func evidence(begin, end int, weight float64) []engine.Evidence {
+	return []engine.Evidence{{Span: engine.Span{Begin: begin, End: end}, Weight: weight}}
+}
+
+func TestOnlyWhatIsLikelyOrFlaggedIsExplained(t *testing.T) {
+	t.Parallel()
+	var asked [engine.NumCategories]bool
+	all := engine.Explanation{evidence(0, 1, 1), evidence(1, 2, 0.5), evidence(2, 3, 0.1), evidence(0, 3, 1), evidence(1, 3, 1)}
+	e := newEngine(t, engine.Options{Classifier: explaining{fixed: categories(0.2, 0.21, 0.9, 0, 0.1), explanation: all, asked: &asked}})
+	_, x := explain(t, e, engine.Request{Content: "abc", Policy: &engine.Policy{Thresholds: [engine.NumCategories]float64{engine.Violence: 0.05}}})
+	if want := [engine.NumCategories]bool{engine.Harassment: true, engine.SelfHarm: true, engine.Violence: true}; asked != want {
+		t.Errorf("asked for %v, want %v", asked, want)
+	}
+	if want := (engine.Explanation{engine.Harassment: all[1], engine.SelfHarm: all[2], engine.Violence: all[4]}); !reflect.DeepEqual(x, want) {
+		t.Errorf("explained by %v, want %v", x, want)
+	}
+}
+
+func TestAClassifierThatCannotExplainIsNotAsked(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{Classifier: categories(0.9, 0.9, 0.9, 0.9, 0.9)})
+	req := engine.Request{Content: "text", Themes: []string{"boats"}}
+	r, x := explain(t, e, req)
+	if !reflect.DeepEqual(x, engine.Explanation{}) {
+		t.Errorf("explained by %v", x)
+	}
+	if want := moderate(t, e, req); !reflect.DeepEqual(r, want) {
+		t.Errorf("judged as %v, want %v", r, want)
+	}
+}
+
+func TestEvidenceOutsideTheTextIsRefused(t *testing.T) {
+	t.Parallel()
+	const content = "é😀b" // three code points
+	for _, c := range []struct {
+		name  string
+		parts []engine.Evidence
+		ok    bool
+	}{
+		{"all of it", evidence(0, 3, 1), true},
+		{"side by side", append(evidence(0, 1, 0.5), evidence(1, 3, 0.5)...), true},
+		{"none", nil, true},
+		{"before the text", evidence(-1, 1, 1), false},
+		{"beyond the text", evidence(0, 4, 1), false},
+		{"empty", evidence(1, 1, 1), false},
+		{"end before begin", evidence(2, 1, 1), false},
+		{"overlap", append(evidence(0, 2, 0.5), evidence(1, 3, 0.5)...), false},
+		{"wrong order", append(evidence(2, 3, 0.5), evidence(0, 1, 0.5)...), false},
+		{"weight 0", evidence(0, 1, 0), false},
+		{"weight above 1", evidence(0, 1, 1.01), false},
+		{"weight not a number", evidence(0, 1, math.NaN()), false},
+	} {
+		e := newEngine(t, engine.Options{Classifier: explaining{fixed: categories(0.9), explanation: engine.Explanation{c.parts}}})
+		_, x, err := e.Explain(t.Context(), engine.Request{Content: content})
+		if c.ok && (err != nil || !reflect.DeepEqual(x[0], c.parts)) || !c.ok && !errors.Is(err, engine.ErrEvidence) {
+			t.Errorf("%s: %v, error %v", c.name, x[0], err)
+		}
+	}
+}
+
+func TestExplainFailsAsTheClassifierDoes(t *testing.T) {
+	t.Parallel()
+	down := errors.New("down")
+	for name, c := range map[string]explaining{
+		"judging":    {fixed: fixed{err: down}},
+		"explaining": {fixed: categories(0.9), err: down},
+	} {
+		if _, _, err := newEngine(t, engine.Options{Classifier: c}).Explain(t.Context(), engine.Request{Content: "text"}); !errors.Is(err, down) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, x, err := newEngine(t, engine.Options{Classifier: explaining{fixed: categories(0.1), err: down}}).Explain(t.Context(), engine.Request{Content: "text"}); err != nil || !reflect.DeepEqual(x, engine.Explanation{}) {
+		t.Errorf("nothing to explain: %v, error %v", x, err)
+	}
+	bad := &engine.Policy{Thresholds: [engine.NumCategories]float64{2}}
+	if _, _, err := newEngine(t, engine.Options{}).Explain(t.Context(), engine.Request{Content: "text", Policy: bad}); err == nil {
+		t.Error("a policy out of range is taken")
+	}
+}
+
+func TestHarmlessTextsHaveNoEvidence(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	for _, content := range []string{"", " ", "Good morning, is the bakery open on Sundays?", "The car park by the library closes at six.", natural} {
+		if _, x := explain(t, e, engine.Request{Content: content}); !reflect.DeepEqual(x, engine.Explanation{}) {
+			t.Errorf("%.40q is explained by %v", content, x)
+		}
+	}
+}
+
+// harmful are texts with the category that they are flagged for.
+var harmful = []struct {
+	content  string
+	category engine.Category
+}{
+	{"All of those immigrants are vermin and should be exterminated.", engine.Hate},
+	{"You are a worthless pathetic idiot and everybody hates you.", engine.Harassment},
+	{"I want to kill myself tonight, I can't go on any more.", engine.SelfHarm},
+	{"I want to lick your pussy until you cum all over my face.", engine.Sexual},
+	{"I'm going to stab you in the throat and watch you bleed.", engine.Violence},
+	{"😀 I will k\u200bi\u200bll you, you b\u0337i\u0334t\u0336c\u0335h 😀", engine.Violence},
+	{"Thanks for the photos, they are lovely. My sister comes on Monday. I'm going to stab you in the throat. The train leaves at nine. See you there, bring the dog. It was a long week.", engine.Violence},
+}
+
+func TestWithoutItsEvidenceATextIsLessHarmful(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	for _, c := range harmful {
+		r, x := explain(t, e, engine.Request{Content: c.content})
+		if want := moderate(t, e, engine.Request{Content: c.content}); !reflect.DeepEqual(r, want) {
+			t.Errorf("%q is judged as %v, want %v", c.content, r, want)
+		}
+		parts := x[c.category]
+		if len(parts) == 0 {
+			t.Errorf("%q has no evidence of %s: %v", c.content, c.category, r.Categories)
+			continue
+		}
+		strongest := parts[0]
+		for _, part := range parts {
+			if part.Weight > strongest.Weight {
+				strongest = part
+			}
+		}
+		for _, gone := range [][]engine.Evidence{parts, {strongest}} {
+			left := without(c.content, gone)
+			if got, whole := moderate(t, e, engine.Request{Content: left}).Categories[c.category].Probability, r.Categories[c.category].Probability; got >= whole {
+				t.Errorf("%q: %s is %v, of the whole %q it is %v", left, c.category, got, c.content, whole)
+			}
+		}
+	}
+}
+
+// without returns what remains of content without some parts.
+func without(content string, parts []engine.Evidence) (left string) {
+	points, at := []rune(content), 0
+	for _, part := range parts {
+		left += string(points[at:part.Begin])
+		at = part.End
+	}
+	return left + string(points[at:])
+}
+
+// A span must begin and end where words do, whatever a word is written with.
+func TestEvidenceIsWholeWords(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	for _, content := range []string{
+		"😀😀 I will k\u0337\u031bi\u0334\u0341l\u0336l\u0335 you, you worthless b\u0337i\u0334t\u0336c\u0335h\u0337 😀", "👩‍👩‍👧 I will kіll уоu, уou wоrthlеss bіtсh 🇩🇪",
+		"I will k\u200bi\u200bll you, you worth\u200bless bi\u200btch", "I will ｋｉｌｌ you, you worthless ｂｉｔｃｈ", "\xffI will k1ll you, you w0rthl3ss b1tch\xfe",
+	} {
+		r, x := explain(t, e, engine.Request{Content: content})
+		if !r.Flagged {
+			t.Errorf("%q is not flagged", content)
+		}
+		points := []rune(content)
+		for c, parts := range x {
+			for _, part := range parts {
+				inside := func(at int) bool { return at > 0 && at < len(points) && !strings.ContainsRune(" ,", points[at]) && points[at] != '\uFFFD' }
+				if inside(part.End) || part.Begin > 0 && points[part.Begin-1] != ' ' && points[part.Begin-1] != '\uFFFD' {
+					t.Errorf("%q: the evidence of %s cuts a word: %q", content, engine.Category(c), string(points[part.Begin:part.End]))
+				}
+			}
+		}
+	}
+}
+
+func TestManyAreExplainedAtOnce(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	var want []engine.Explanation
+	for _, c := range harmful {
+		_, x := explain(t, e, engine.Request{Content: c.content})
+		want = append(want, x)
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 3 * len(harmful) {
+				n := (g + i) % len(harmful)
+				_, x, err := e.Explain(context.Background(), engine.Request{Content: harmful[n].content})
+				if err != nil || !reflect.DeepEqual(x, want[n]) {
+					t.Errorf("%q: %v, want %v (%v)", harmful[n].content, x, want[n], err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func FuzzEngineExplain(f *testing.F) {
+	e := newEngine(f, engine.Options{})
+	for _, seed := range []string{"", "idiot", "\xff\xfe kill you", "k1ll y0u", "youareanidiot 😀"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		if _, _, err := e.Explain(t.Context(), engine.Request{Content: content}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,455 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reader_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/reader"
+	"github.com/caddy-moderation/caddy-moderation/engine/text"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden logits")
+
+const width = reader.Width
+
+func random(seed uint64, n int, size float64) []float32 {
+	r := rand.New(rand.NewPCG(seed, 1))
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(r.NormFloat64() * size)
+	}
+	return out
+}
+
+// sample makes a text of n tokens, and a model with random weights that knows every other word of it.
+func sample(n int) (*reader.Model, []text.Token, []uint64) {
+	tokens, hashes := make([]text.Token, n), make([]uint64, n)
+	var words []reader.Word
+	for i := range tokens {
+		tokens[i] = text.Token{Folded: fmt.Appendf(nil, "wörd%d", i), Flags: text.Flags(i * 137 % 8192)}
+		hashes[i] = text.Hash(tokens[i].Folded)
+		if i%2 == 0 {
+			w := reader.Word{Hash: hashes[i]}
+			copy(w.Vector[:], random(uint64(i), width, 1))
+			words = append(words, w)
+		}
+	}
+	return reader.New(reader.NewDense(random(1, reader.DenseSize, 0.1)), words, random(2, reader.Parts*width, 1)), tokens, hashes
+}
+
+// through makes dense weights, all zero, whose logits 0 to 31 are the first 32 hidden units, each of them a value of the
+// summary: the largest values of the channels.
+func through() *reader.Dense {
+	d := reader.NewDense(make([]float32, reader.DenseSize))
+	for c := range width {
+		d.Hide[c*reader.Hidden+c] = 1
+		d.Out[c*reader.Outputs+c] = 1
+	}
+	return d
+}
+
+// one is a vector with one value in a channel.
+func one(channel int, value float32) (v [width]float32) {
+	v[channel] = value
+	return v
+}
+
+// wordsOf makes tokens without flags.
+func wordsOf(words ...string) (tokens []text.Token, hashes []uint64) {
+	for _, w := range words {
+		tokens = append(tokens, text.Token{Folded: []byte(w)})
+		hashes = append(hashes, text.Hash([]byte(w)))
+	}
+	return tokens, hashes
+}
+
+func know(words map[string][width]float32) (out []reader.Word) {
+	for w, v := range words {
+		out = append(out, reader.Word{Hash: text.Hash([]byte(w)), Vector: v})
+	}
+	return out
+}
+
+// near reports whether got is want but for the rounding of vectors to 127 steps.
+func near(got, want float32) bool {
+	return math.Abs(float64(got-want)) <= 0.006*max(1, math.Abs(float64(want)))
+}
+
+// Hazard: a value lands in another channel, another layer or another tap than it was learned for. The expected logits
+// are worked out by hand.
+func TestByHand(t *testing.T) {
+	t.Parallel()
+	// at is where a kernel turns a channel of a tap into a value; the gate is half open without weights.
+	at := func(tap, from, to int) int { return (tap*width+from)*2*width + to }
+	words := map[string][width]float32{"a": one(0, 1), "b": one(1, 2), "c": one(2, 4), "down": one(0, -1)}
+	const before, after = 0, 2
+	tests := []struct {
+		name   string
+		set    func(d *reader.Dense)
+		tokens []string
+		first  int
+		end    int
+		flags  text.Flags // of the first token
+		want   map[int]float32
+	}{
+		{"a known word alone", func(*reader.Dense) {}, []string{"a"}, 0, 1, 0, map[int]float32{0: 1}},
+		{"the largest of three", func(*reader.Dense) {}, []string{"a", "b", "c"}, 0, 3, 0, map[int]float32{0: 1, 1: 2, 2: 4}},
+		{"a part of the text", func(*reader.Dense) {}, []string{"a", "b", "c"}, 1, 2, 0, map[int]float32{1: 2}},
+		{"less than nothing", func(*reader.Dense) {}, []string{"down"}, 0, 1, 0, nil},
+		{"a mark", func(d *reader.Dense) { d.Mark[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Caps, map[int]float32{0: 1, 5: 3}},
+		{"two marks", func(d *reader.Dense) { d.Mark[1*width+5], d.Mark[11*width+5] = 3, 1 }, []string{"a"}, 0, 1, text.Caps | text.Hashtag, map[int]float32{0: 1, 5: 4}},
+		{"a flag without a mark", func(d *reader.Dense) { d.Mark[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Recovered, map[int]float32{0: 1}},
+		{"the word before, in the first layer", func(d *reader.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 1, 2, 0, map[int]float32{1: 2, 7: 3}},
+		{"no word before", func(d *reader.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1}},
+		{"the word after", func(d *reader.Dense) { d.Kernel[0][at(after, 1, 7)] = 5 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1, 7: 5}},
+		{"no word after", func(d *reader.Dense) { d.Kernel[0][at(after, 1, 7)] = 5 }, []string{"a", "b"}, 1, 2, 0, map[int]float32{1: 2}},
+		{"two words before, in the second layer", func(d *reader.Dense) { d.Kernel[1][at(before, 0, 7)] = 6 }, []string{"a", "b", "c"}, 2, 3, 0, map[int]float32{2: 4, 7: 3}},
+		{"four words after, in the third layer", func(d *reader.Dense) { d.Kernel[2][at(after, 2, 7)] = 1 }, []string{"a", "b", "b", "b", "c"}, 0, 1, 0, map[int]float32{0: 1, 7: 2}},
+		{"a gate of 1 is three quarters open", func(d *reader.Dense) {
+			d.Kernel[0][at(1, 0, 7)] = 8
+			d.Kernel[0][at(1, 0, width+7)] = 1
+		}, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 7: 6}},
+		{"a gate of -3 is an eighth open", func(d *reader.Dense) {
+			d.Kernel[0][at(1, 0, 7)] = 8
+			d.Bias[0][width+7] = -3
+		}, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 7: 1}},
+		{"a bias", func(d *reader.Dense) { d.Bias[2][9] = 1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 9: 0.5}},
+		// The second query looks at channels 0 and 1: it sees ln 3 in a and 0 in c, so a weighs 3/4 in its mean.
+		{"a weighted mean", func(d *reader.Dense) {
+			d.Query[1*width+0] = float32(math.Log(3))
+			d.Hide[(2*width+2)*reader.Hidden+40], d.Out[40*reader.Outputs+11] = 1, 1 // channel 2 of its mean
+			d.Hide[(2*width+0)*reader.Hidden+41], d.Out[41*reader.Outputs+12] = 1, 1 // channel 0
+		}, []string{"a", "c"}, 0, 2, 0, map[int]float32{0: 1, 2: 4, 11: 1, 12: 0.75}},
+		{"a plain mean", func(d *reader.Dense) { d.Hide[(width+2)*reader.Hidden+40], d.Out[40*reader.Outputs+11] = 1, 1 },
+			[]string{"a", "a", "c", "a"}, 0, 4, 0, map[int]float32{0: 1, 2: 4, 11: 1}},
+		{"biases of the head", func(d *reader.Dense) { d.HideBy[60], d.Out[60*reader.Outputs+3], d.OutBy[4] = 2, -3, -1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 3: -6, 4: -1}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d := through()
+			test.set(d)
+			tokens, hashes := wordsOf(test.tokens...)
+			tokens[0].Flags = test.flags
+			var s reader.Scratch
+			got := reader.New(d, know(words), make([]float32, reader.Parts*width)).Read(&s, tokens, hashes, test.first, test.end)
+			for i, v := range got {
+				if !near(v, test.want[i]) {
+					t.Errorf("logit %d is %v, want %v", i, v, test.want[i])
+				}
+			}
+		})
+	}
+}
+
+// Hazard: an unknown word is read as nothing, or the more of something the longer it is.
+func TestAnUnknownWordIsTheMeanOfItsParts(t *testing.T) {
+	t.Parallel()
+	rows := reader.AppendParts(nil, []byte("abc")) // <ab <abc <abc> abc abc> bc>
+	if len(rows) != 6 || len(slices.Compact(slices.Sorted(slices.Values(rows)))) != 6 {
+		t.Fatalf("the parts of abc are %d", rows)
+	}
+	parts := make([]float32, reader.Parts*width)
+	for i, row := range rows {
+		parts[int(row)*width+3] = float32(i) // 0 to 5
+	}
+	others := slices.Concat(rows, reader.AppendParts(nil, []byte("zzz")), reader.AppendParts(nil, []byte("a")))
+	for row := range uint16(1000) { // the very largest values of a channel are clipped: these keep the scale
+		if !slices.Contains(others, row) {
+			parts[int(row)*width+3] = 5
+		}
+	}
+	m := reader.New(through(), nil, parts)
+	var s reader.Scratch
+	for word, want := range map[string]float32{"abc": 2.5, "zzz": 0, "": 0, "a": 0} {
+		tokens, hashes := wordsOf(word)
+		if got := m.Read(&s, tokens, hashes, 0, 1)[3]; !near(got, want) {
+			t.Errorf("%q is %v, want %v", word, got, want)
+		}
+	}
+}
+
+// Hazard: parts that run over letters of several bytes, broken letters or too long a word.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	count := func(letters int) int { // runs of three to five of the letters and the two ends
+		n := letters + 2
+		return max(n-2, 0) + max(n-3, 0) + max(n-4, 0)
+	}
+	for _, test := range []struct {
+		word    string
+		letters int
+	}{{"", 0}, {"a", 1}, {"été", 3}, {"我爱你", 3}, {"\xff\xfe", 2}, {strings.Repeat("x", 32), 32}, {strings.Repeat("x", 33), 32}, {strings.Repeat("é", 5000), 32}} {
+		got := reader.AppendParts([]uint16{1}, []byte(test.word))
+		if len(got)-1 != count(test.letters) || got[0] != 1 {
+			t.Errorf("%.20q has %d parts, want %d", test.word, len(got)-1, count(test.letters))
+		}
+		for _, part := range got {
+			if int(part) >= reader.Parts {
+				t.Errorf("%.20q: part %d", test.word, part)
+			}
+		}
+	}
+	if slices.Equal(reader.AppendParts(nil, []byte("dog")), reader.AppendParts(nil, []byte("god"))) {
+		t.Error("dog and god have the same parts")
+	}
+}
+
+// Hazard: what a window is read as depends on what stands far from it, or on what was read before it.
+func TestOnlyTheMarginMatters(t *testing.T) {
+	t.Parallel()
+	m, tokens, hashes := sample(150)
+	var shared reader.Scratch
+	for _, w := range [][2]int{{0, 1}, {0, 40}, {3, 20}, {7, 8}, {60, 124}, {100, 150}, {149, 150}, {140, 149}, {0, 64}} {
+		var s reader.Scratch
+		first, end := w[0], w[1]
+		from, to := max(first-reader.Margin, 0), min(end+reader.Margin, len(tokens))
+		alone := *m.Read(&s, tokens[from:to], hashes[from:to], first-from, end-from)
+		if inside := *m.Read(&shared, tokens, hashes, first, end); inside != alone {
+			t.Errorf("tokens %d to %d: inside the text %v, with the margin alone %v", first, end, inside, alone)
+		}
+		if first == 0 || end == len(tokens) {
+			continue
+		}
+		less := *m.Read(&s, tokens[from+1:to-1], hashes[from+1:to-1], first-from-1, end-from-1)
+		if less == alone {
+			t.Errorf("tokens %d to %d: the last tokens of the margin change nothing", first, end)
+		}
+	}
+}
+
+// Hazard: a window longer than the memory for it.
+func TestAWindowIsCut(t *testing.T) {
+	t.Parallel()
+	m, tokens, hashes := sample(500)
+	var s reader.Scratch
+	want := *m.Read(&s, tokens, hashes, 10, 10+reader.MostTokens)
+	if got := *m.Read(&s, tokens, hashes, 10, 500); got != want {
+		t.Errorf("a long window reads %v, its first %d tokens %v", got, reader.MostTokens, want)
+	}
+}
+
+// Hazard: a text of nothing is judged by what was read before it.
+func TestNothingToRead(t *testing.T) {
+	t.Parallel()
+	m, tokens, hashes := sample(20)
+	var s reader.Scratch
+	for _, w := range [][2]int{{0, 0}, {5, 5}, {20, 20}, {9, 3}} {
+		m.Read(&s, tokens, hashes, 0, 20)
+		if got := *m.Read(&s, tokens, hashes, w[0], w[1]); got != [reader.Outputs]float32{} {
+			t.Errorf("tokens %d to %d: %v, want zeros", w[0], w[1], got)
+		}
+	}
+	if got := *m.Read(&s, nil, nil, 0, 0); got != [reader.Outputs]float32{} {
+		t.Errorf("no tokens: %v, want zeros", got)
+	}
+}
+
+// Hazard: readers at the same time write into each other's memory. Run under -race.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	m, tokens, hashes := sample(100)
+	var s reader.Scratch
+	var want [60][reader.Outputs]float32
+	for i := range want {
+		want[i] = *m.Read(&s, tokens, hashes, i, i+40)
+	}
+	var wait sync.WaitGroup
+	for g := range 4 {
+		wait.Go(func() {
+			var s reader.Scratch
+			for i := range want {
+				n := (i*7 + g*15) % len(want)
+				if got := *m.Read(&s, tokens, hashes, n, n+40); got != want[n] {
+					t.Errorf("window %d: %v, want %v", n, got, want[n])
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// Hazard: garbage for every window of every text.
+func TestASecondReadingAllocatesNothing(t *testing.T) {
+	m, tokens, hashes := sample(100)
+	var s reader.Scratch
+	m.Read(&s, tokens, hashes, 7, 7+reader.MostTokens)
+	if n := testing.AllocsPerRun(20, func() {
+		m.Read(&s, tokens, hashes, 7, 7+reader.MostTokens)
+		m.Read(&s, tokens, hashes, 90, 100)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		flags text.Flags
+		want  []uint8
+	}{{0, nil}, {text.Obfuscated, []uint8{0}}, {text.Hashtag | text.Caps | text.Recovered, []uint8{1, 11}}, {text.Recovered, nil}} {
+		if got := reader.AppendMarks(nil, test.flags); !slices.Equal(got, test.want) {
+			t.Errorf("flags %b have the marks %d, want %d", test.flags, got, test.want)
+		}
+	}
+	if got := reader.AppendMarks(nil, math.MaxUint16); len(got) != reader.Marks {
+		t.Errorf("%d marks, want %d", len(got), reader.Marks)
+	}
+}
+
+// Hazard: of words that look the same to the table, another is kept each time, and the weights file changes.
+func TestTheFirstOfWordsWithTheSameHashIsKept(t *testing.T) {
+	t.Parallel()
+	words := []reader.Word{{Hash: 7<<32 | 1, Vector: one(0, 1)}, {Hash: 9 << 32, Vector: one(1, 1)}, {Hash: 7<<32 | 2, Vector: one(2, 1)}}
+	m := reader.New(through(), words, make([]float32, reader.Parts*width))
+	var s reader.Scratch
+	got := m.Read(&s, make([]text.Token, 1), []uint64{7<<32 | 2}, 0, 1)
+	if !near(got[0], 1) || got[2] != 0 {
+		t.Errorf("channels 0 and 2 are %v and %v, want 1 and 0", got[0], got[2])
+	}
+}
+
+// Hazard: the file gives other logits than the model that was trained, or other bytes each time.
+func TestAModelSurvivesItsBytes(t *testing.T) {
+	t.Parallel()
+	m, tokens, hashes := sample(80)
+	file := m.Marshal()
+	again, err := reader.Unmarshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(again.Marshal(), file) {
+		t.Error("the bytes change on the way")
+	}
+	var s, other reader.Scratch
+	for _, w := range [][2]int{{0, 1}, {10, 50}, {79, 80}} {
+		if got, want := *again.Read(&s, tokens, hashes, w[0], w[1]), *m.Read(&other, tokens, hashes, w[0], w[1]); got != want {
+			t.Errorf("tokens %d to %d: %v, before %v", w[0], w[1], got, want)
+		}
+	}
+	none, err := reader.Unmarshal(reader.New(through(), nil, make([]float32, reader.Parts*width)).Marshal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	none.Read(&s, tokens, hashes, 0, 10)
+}
+
+// Hazard: bytes that are no reader crash the process or make probabilities that are not numbers.
+func TestCorruptBytesAreRefused(t *testing.T) {
+	t.Parallel()
+	good := reader.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, reader.Parts*width)).Marshal()
+	put := func(at int, v uint32) []byte {
+		bad := slices.Clone(good)
+		binary.LittleEndian.PutUint32(bad[at:], v)
+		return bad
+	}
+	const scales = 4 + 2*4
+	dense := scales + 2*width*4
+	for name, bad := range map[string][]byte{
+		"empty":                   nil,
+		"three bytes":             good[:3],
+		"the number alone":        good[:4],
+		"cut by a byte":           good[:len(good)-1],
+		"cut in half":             good[:len(good)/2],
+		"grown by a byte":         append(slices.Clone(good), 0),
+		"one word too many":       put(0, 3),
+		"one word too few":        put(0, 1),
+		"four thousand million":   put(0, math.MaxUint32),
+		"words that overflow":     put(0, 1<<30),
+		"a scale is not a number": put(scales, math.Float32bits(float32(math.NaN()))),
+		"a weight is not":         put(dense+4*(reader.DenseSize-1), math.Float32bits(float32(math.NaN()))),
+		"an infinite weight":      put(dense, math.Float32bits(float32(math.Inf(-1)))),
+	} {
+		if m, err := reader.Unmarshal(bad); !errors.Is(err, reader.ErrCorrupt) || m != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzUnmarshal alters the beginning of a good file, where all that is not a byte of a vector stands, and its length.
+func FuzzUnmarshal(f *testing.F) {
+	good := reader.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, reader.Parts*width)).Marshal()
+	f.Add([]byte{}, 0, 0)
+	f.Add([]byte{3}, 0, 0)
+	f.Add([]byte{0, 0, 0xc0, 0x7f}, 12, 0)
+	f.Add([]byte{0xff, 0xff, 0x7f, 0x7f}, 12+8*width, 0)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, 4, -36)
+	f.Add([]byte{}, 0, 36)
+	f.Fuzz(func(t *testing.T, change []byte, at, more int) {
+		file := slices.Clone(good)
+		if at >= 0 && at < len(file) {
+			copy(file[at:], change)
+		}
+		if more < 0 && more >= -len(file) {
+			file = file[:len(file)+more]
+		}
+		if more > 0 {
+			file = append(file, make([]byte, min(more, 1<<12))...)
+		}
+		m, err := reader.Unmarshal(file)
+		if err != nil {
+			if !errors.Is(err, reader.ErrCorrupt) {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if len(m.Marshal()) != len(file) {
+			t.Error("a file of another length was taken")
+		}
+		var s reader.Scratch
+		tokens, hashes := wordsOf("a", "b", "unknown")
+		m.Read(&s, tokens, hashes, 0, 3)
+	})
+}
+
+// TestGolden fails when a processor, a build tag or a change of the code gives other bits. Run with -update when the
+// arithmetic is meant to change: all weights must be trained anew then.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	m, tokens, hashes := sample(120)
+	var s reader.Scratch
+	got := map[string][]uint32{}
+	for _, w := range [][2]int{{0, 1}, {0, 40}, {33, 41}, {50, 114}, {119, 120}} {
+		var bits []uint32
+		for _, v := range m.Read(&s, tokens, hashes, w[0], w[1]) {
+			bits = append(bits, math.Float32bits(v))
+		}
+		got[fmt.Sprintf("%d to %d", w[0], w[1])] = bits
+	}
+	const name = "testdata/golden.json"
+	if *update {
+		out, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, append(out, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string][]uint32
+	if err := json.Unmarshal(file, &want); err != nil {
+		t.Fatal(err)
+	}
+	for window, bits := range want {
+		if !slices.Equal(got[window], bits) {
+			t.Errorf("tokens %s: the bits of the logits are %d, want %d", window, got[window], bits)
+		}
+	}
+}
