@@ -152,21 +152,29 @@ func (x *explanation) leaveOut(h int) {
 		return
 	}
 	curve := &c.Read
+	window, sentence := 1.0, 0.0 // what their logits count
 	if len(e.SmallRead) > 0 {
-		curve = &c.Long
+		terms := e.LongTerms(h, curve)
+		window, sentence = c.Long.Window, c.Long.Sentence
+		if terms[0] >= terms[1] {
+			window += c.Long.Worst
+		} else {
+			sentence += c.Long.Worst
+		}
 	}
 	read := x.worst(s.wanted[:len(s.large)], h, curve.Large, curve.Reader)
-	x.leaveOutOfReader(read, h, curve.Reader)
+	x.leaveOutOfReader(read, h, window*curve.Reader)
 	if h < categories {
 		large = x.readings[read].Window
 	}
-	if len(e.SmallRead) > 0 {
-		read = x.worst(s.wanted[len(s.large):], h, curve.Small, curve.SmallReader)
-		x.leaveOutOfReader(read, h, curve.SmallReader)
-		small = x.readings[read].Window
+	x.leaveOutOfLinear(large, h, window*curve.Large)
+	if len(e.SmallRead) == 0 {
+		x.leaveOutOfLinear(small, h, curve.Small)
+		return
 	}
-	x.leaveOutOfLinear(large, h, curve.Large)
-	x.leaveOutOfLinear(small, h, curve.Small)
+	read = x.worst(s.wanted[len(s.large):], h, curve.Large, curve.Reader)
+	x.leaveOutOfReader(read, h, sentence*curve.Reader)
+	x.leaveOutOfLinear(x.readings[read].Window, h, sentence*curve.Large)
 }
 
 // leaveOutOfLinear adds what the tokens of a window carry of its logit by the linear model, times weight.
