@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/train"
+)
+
+const root = "../../../../"
+
+// A card that tells of other weights than those that ship misleads everybody who relies on it.
+func TestTheCardIsThatOfTheShippedWeights(t *testing.T) {
+	t.Parallel()
+	w, err := readWeights(root+"engine/model/default.model", root+"engine/model/testdata/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	card, err := os.ReadFile(root + "docs/model-card.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check(card); err != nil {
+		t.Errorf("docs/model-card.md: %v", err)
+	}
+	for _, c := range []struct{ what, want string }{
+		{"version", w.model.Version()},
+		{"SHA-256 of the file", w.hash},
+		{"SHA-256 of the golden scores (`engine/model/testdata/golden.json`)", w.golden},
+		{"SHA-256 of the training examples", w.model.Header().TrainingDigest},
+	} {
+		if !strings.Contains(string(card), "| "+c.what+" | `"+c.want+"` |") {
+			t.Errorf("docs/model-card.md does not give %s as the %s: run engine/train/cmd/card after each training", c.want, c.what)
+		}
+	}
+}
+
+// document has all sections, each with old text, and text between them.
+func document() string {
+	var b strings.Builder
+	for _, name := range sectionNames {
+		b.WriteString("By hand, before " + name + ".\n" + beginMark + name + closeMark + "\nold text\n" + endMark + name + closeMark + "\n")
+	}
+	return b.String() + "By hand, at the end.\n"
+}
+
+func TestWhatIsWrittenByHandStays(t *testing.T) {
+	t.Parallel()
+	sections := map[string]string{}
+	for _, name := range sectionNames {
+		sections[name] = "new text of " + name + "\n"
+	}
+	out, err := rewrite([]byte(document()), sections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range sectionNames {
+		want := "By hand, before " + name + ".\n" + beginMark + name + closeMark + "\n\nnew text of " + name + "\n\n" + endMark + name + closeMark + "\n"
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is not in:\n%s", want, out)
+		}
+	}
+	if strings.Contains(string(out), "old text") || !strings.HasSuffix(string(out), "By hand, at the end.\n") {
+		t.Errorf("old text is left, or the end is lost:\n%s", out)
+	}
+	again, err := rewrite(out, sections)
+	if err != nil || string(again) != string(out) {
+		t.Errorf("a second run changes the document: %v", err)
+	}
+}
+
+func TestBrokenMarkersAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, old, new, want string
+	}{
+		{"no section", beginMark + "texts" + closeMark + "\nold text\n" + endMark + "texts" + closeMark + "\n", "", `there is no line "<!-- begin generated: texts -->"`},
+		{"no end", endMark + "figures" + closeMark + "\n", "", `section "figures" does not end`},
+		{"no beginning", beginMark + "figures" + closeMark + "\n", "", `section "figures" ends where it did not begin`},
+		{"one inside another", endMark + "texts" + closeMark + "\n", "", `section "sources" begins before "texts" ends`},
+		{"an unknown name", beginMark + "texts" + closeMark, beginMark + "texxts" + closeMark, `nothing generates a section "texxts"`},
+		{"twice", "By hand, at the end.", beginMark + "texts" + closeMark + "\n" + endMark + "texts" + closeMark, `section "texts" begins again`},
+	} {
+		broken := strings.Replace(document(), c.old, c.new, 1)
+		if err := check([]byte(broken)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestALicenceIsNeverMissing(t *testing.T) {
+	t.Parallel()
+	origins, err := readOrigins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sheet := &train.Sheet{Sources: []train.SourceRows{{Name: origins[0].name, Scraped: 3, Annotated: 1}, {Name: "elsewhere"}}}
+	var b strings.Builder
+	if err := writeSources(&b, sheet, origins); err != nil || !strings.Contains(b.String(), "| 3 | 1 | "+origins[0].repository) {
+		t.Errorf("error %v, table:\n%s", err, b.String())
+	}
+	sheet.Sources[1].Scraped = 1
+	if err := writeSources(io.Discard, sheet, origins); err == nil || !strings.Contains(err.Error(), `sources.tsv lacks the source "elsewhere"`) {
+		t.Errorf("a source of unknown licence: error %v", err)
+	}
+}
+
+func TestACardIsWrittenOrLeftAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put := func(name, content string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	put("corpus/own.jsonl", `{"text":"you fool","labels":{"hate":0,"harassment":1,"self-harm":0,"sexual":0,"violence":0},"voice":"us_teen"}`+"\n")
+	args := func(card string) []string {
+		return []string{"--data", dir, "--corpus", filepath.Join(dir, "corpus"), "--model", root + "engine/model/default.model",
+			"--golden", root + "engine/model/testdata/golden.json", "--development", put("report.md", "Model x.\n\n## Figures of it\n"), "--card", card}
+	}
+	good, bad := put("good.md", document()), put("bad.md", "no sections\n")
+	var log strings.Builder
+	if err := run(args(good), &log); err != nil {
+		t.Fatal(err)
+	}
+	card, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| own | 1 | 0 | 0 | 1 | 0 | 0 | 0 |", "## Figures of it", "| United States and Canada | 1 | ", "| to 49 | 1 | "} {
+		if !strings.Contains(string(card), want) {
+			t.Errorf("the card lacks %q:\n%s", want, card)
+		}
+	}
+	if !strings.Contains(log.String(), "not those that the weights were learned from") {
+		t.Errorf("other data are not remarked on: %q", log.String())
+	}
+	if err := run(args(bad), &log); err == nil || !strings.Contains(err.Error(), "bad.md: there is no line") {
+		t.Errorf("a document without markers: error %v", err)
+	}
+	if left, err := os.ReadFile(bad); err != nil || string(left) != "no sections\n" {
+		t.Errorf("a document without markers was changed to %q, %v", left, err)
+	}
+	if err := run(nil, &log); err == nil || !strings.Contains(err.Error(), "--data and --development are needed") {
+		t.Errorf("without arguments: error %v", err)
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command card brings the generated sections of the model card up to the shipped weights, the data that they were learned
+// from and the report of a development run:
+//
+//	go run ./engine/train/cmd/card --data DIR --development REPORT
+//
+// A section stands between the lines <!-- begin generated: NAME --> and <!-- end generated: NAME -->. Everything else in
+// the document is written by hand and stays. A marker that is missing, doubled or unknown is an error, and nothing is
+// written then.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/train"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "card:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, log io.Writer) error {
+	flags := flag.NewFlagSet("card", flag.ContinueOnError)
+	flags.SetOutput(log)
+	data := flags.String("data", "", "folder with the folder moderation, as for the training")
+	corpus := flags.String("corpus", "engine/train/corpus", "folder with the project's own texts")
+	weights := flags.String("model", "engine/model/default.model", "shipped weights file")
+	golden := flags.String("golden", "engine/model/testdata/golden.json", "golden scores of the shipped weights")
+	report := flags.String("development", "", "report of a development run: cmd/train --report without --ship")
+	card := flags.String("card", "docs/model-card.md", "document to rewrite")
+	var copies train.Copies
+	flags.Float64Var(&copies.Disguise, "disguise", 0.3, "as for the training")
+	flags.Float64Var(&copies.Embed, "embed", 0.2, "as for the training")
+	flags.Float64Var(&copies.Swap, "swap", 0.3, "as for the training")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *data == "" || *report == "" {
+		return fmt.Errorf("--data and --development are needed: a card without them would tell less than it seems to")
+	}
+
+	document, err := os.ReadFile(*card)
+	if err != nil {
+		return err
+	}
+	if err := check(document); err != nil {
+		return fmt.Errorf("%s: %w", *card, err)
+	}
+	shipped, err := readWeights(*weights, *golden)
+	if err != nil {
+		return err
+	}
+	figures, err := os.ReadFile(*report)
+	if err != nil {
+		return err
+	}
+	sheet, err := train.Survey(os.DirFS(*corpus), os.DirFS(*data), copies, 0)
+	if err != nil {
+		return err
+	}
+	if why := shipped.differs(sheet); why != "" {
+		fmt.Fprintln(log, "card: note:", why)
+	}
+	origins, err := readOrigins()
+	if err != nil {
+		return err
+	}
+	var sources bytes.Buffer
+	if err := writeSources(&sources, sheet, origins); err != nil {
+		return err
+	}
+	out, err := rewrite(document, map[string]string{
+		weightsSection:  shipped.section(sheet),
+		priorsSection:   shipped.priors(),
+		textsSection:    texts(sheet),
+		sourcesSection:  sources.String(),
+		coverageSection: coverage(sheet),
+		figuresSection:  string(figures),
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", *card, err)
+	}
+	return os.WriteFile(*card, out, 0o644)
+}

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package train_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
+	"github.com/caddy-moderation/caddy-moderation/engine/train"
+)
+
+// own is a line of the corpus; more are members that follow the labels.
+func own(text string, hate, sexual int, more string) string {
+	return fmt.Sprintf(`{"text":%q,"labels":{"hate":%d,"harassment":0,"self-harm":0,"sexual":%d,"violence":0}%s}`+"\n", text, hate, sexual, more)
+}
+
+func packed(t *testing.T, lines string) *fstest.MapFile {
+	t.Helper()
+	var b bytes.Buffer
+	zw := gzip.NewWriter(&b)
+	if _, err := zw.Write([]byte(lines)); err != nil {
+		t.Fatal(err)
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &fstest.MapFile{Data: b.Bytes()}
+}
+
+func named(t *testing.T, all []train.Cover, name string) train.Cover {
+	t.Helper()
+	for _, c := range all {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("there is no %q", name)
+	return train.Cover{}
+}
+
+func TestTheSurveyCountsWhatTrainingReads(t *testing.T) {
+	t.Parallel()
+	corpus := fstest.MapFS{
+		"mixed.jsonl": {Data: []byte(own("Turks are vermin", 1, 0, `,"voice":"us_teen","kind":"a","group":1`) +
+			own("Greeks are vermin", 1, 0, `,"voice":"indian_english","kind":"b"`) +
+			own("rats are vermin", 0, 0, `,"voice":"us_teen","kind":"b","group":1`) +
+			own(strings.Repeat("a long night ", 10), 0, 1, "") +
+			own("nothing at all", 0, 0, `,"group":2`) +
+			own("one more", 0, 1, "") + own("and another", 0, 1, "") + own("and the last", 0, 1, ""))},
+		"pairs.jsonl":     {Data: []byte(`{"text":"a","theme":"b","hit":true}` + "\n")},
+		"annotations.tsv": {Data: []byte(train.Key("read before") + "\th\n" + train.Key("Turks are vermin") + "\t-\n")},
+	}
+	data := fstest.MapFS{
+		"moderation/stormfront.jsonl.gz": packed(t, `{"text":"read before","labels":{"hate":1}}`+"\n"+`{"text":"not read","labels":{"hate":1}}`+"\n"+
+			`{"text":"not read!","labels":{"hate":1}}`+"\n"+`{"text":"TURKS are vermin","labels":{"hate":1}}`+"\n"),
+	}
+	s, err := train.Survey(corpus, data, train.Copies{Disguise: 1, Embed: 1, Swap: 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Files) != 1 || s.Themes != 1 {
+		t.Fatalf("%d files with labels and %d rows for themes, want 1 and 1", len(s.Files), s.Themes)
+	}
+	if got, want := s.Files[0], (train.OwnFile{Name: "mixed", Rows: 8, Harmless: 2, Grouped: 3, Patterned: 2, Kinds: 2, Voices: 2, Positives: [5]int{0: 2, 3: 4}}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	// Two thirds of the harmful rows are sexual, so both harmless ones are near to that; one is in a group with hate.
+	if c := named(t, s.Families, "United States and Canada"); c.Rows != 2 || c.Positives[0] != 1 || c.Hard != [5]int{0: 1, 3: 1} {
+		t.Errorf("American voices: %+v", c)
+	}
+	if c := named(t, s.Families, "South Asian"); c.Rows != 1 || c.Positives[0] != 1 {
+		t.Errorf("South Asian voices: %+v", c)
+	}
+	if c := named(t, s.Families, "not named"); c.Rows != 5 || c.Hard[0] != 1 {
+		t.Errorf("voices without a name: %+v", c)
+	}
+	if c := named(t, s.Bands, "100 to 199"); c.Rows != 1 || c.Positives[3] != 1 {
+		t.Errorf("a text of 130 characters: %+v", c)
+	}
+	for _, source := range s.Sources {
+		want := train.SourceRows{Name: source.Name}
+		if source.Name == "stormfront" {
+			want.Scraped, want.Annotated = 1, 1 // the others are there already
+		}
+		if source != want {
+			t.Errorf("counted %+v, want %+v", source, want)
+		}
+	}
+	if n := s.Learn + s.Tune + s.Judge; n != 10 {
+		t.Errorf("%d texts in all splits, want 10", n)
+	}
+}
+
+// The prose of the card relies on it that an examination tells figures, never texts.
+func TestAnExaminationTellsNoText(t *testing.T) {
+	t.Parallel()
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := fstest.MapFS{"exam.jsonl": {Data: []byte(own("they are all vermin", 1, 0, `,"group":1`) + own("moles are good diggers", 0, 0, `,"group":1`) + own("good morning", 0, 0, ""))}}
+	rows, err := train.ReadTexts(files, "exam.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	train.Examine(&b, m, rows)
+	for _, want := range []string{"| hate | 3 | 1 |", "| all | 3 | 1 |", "| in groups of contrasts | 2 | 1 |", "Of 1 contrasts"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the section lacks %q:\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "vermin") || strings.Contains(b.String(), "morning") {
+		t.Errorf("the section tells texts:\n%s", b.String())
+	}
+}
+
+func TestAgreementLeavesOutWhatWasLearned(t *testing.T) {
+	t.Parallel()
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := fstest.MapFS{
+		"moderation/convabuse.jsonl.gz":    packed(t, `{"text":"learned","labels":{"abuse":0.5}}`+"\n"+`{"text":"you filthy idiot","labels":{"abuse":1}}`+"\n"+`{"text":"good morning","labels":{"abuse":0}}`+"\n"),
+		"moderation/davidson2017.jsonl.gz": packed(t, `{"text":"good morning","labels":{"neither":1}}`+"\n"+`{"text":"you filthy idiot","labels":{"neither":0}}`+"\n"),
+		"moderation/ruddit.jsonl.gz":       packed(t, `{"text":"good morning","labels":{"offensiveness_score":0.6}}`+"\n"+`{"text":"you filthy idiot","labels":{"offensiveness_score":-0.4}}`+"\n"),
+	}
+	pool := &train.Pool{}
+	pool.Splits[train.Learn] = []train.Example{{Text: "Learned!"}}
+	var b strings.Builder
+	if err := train.Agreement(&b, m, data, pool); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| convabuse | share of the readers who saw abuse | 2 | 1.000 |", "| davidson2017 | share of the readers who saw offence or hate | 2 | 1.000 |",
+		"| ruddit | offensiveness by best-worst scaling | 2 | -1.000 |"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the section lacks %q:\n%s", want, b.String())
+		}
+	}
+	if err := train.Agreement(&b, m, fstest.MapFS{}, pool); err == nil {
+		t.Error("sources that are not there go unnoticed")
+	}
+}
