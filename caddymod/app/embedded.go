@@ -20,7 +20,7 @@ func init() {
 	caddy.RegisterModule(new(Embedded))
 }
 
-// Embedded is the classifier of this project: a linear model that was trained by it and is embedded in the binary. It needs
+// Embedded is the classifier of this project: a model that was trained by it and is embedded in the binary. It needs
 // no network. A model that was trained anew can be read from a file instead.
 type Embedded struct {
 	// Model is a file with weights, as the trainer writes it. It is read when the configuration is loaded: after the

@@ -13,7 +13,7 @@ import (
 
 // schema names the features and the shape of the table. It changes whenever a weights file that was trained before
 // the change must no longer be read.
-const schema = "words-subwords-frames-2"
+const schema = "words-subwords-frames-3"
 
 // Schema identifies the features that this build computes: a weights file that was trained with others is refused.
 func Schema() string {
