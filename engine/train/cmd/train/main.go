@@ -11,11 +11,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -37,6 +39,7 @@ func run(args []string, log io.Writer) error {
 	corpus := flags.String("corpus", "engine/train/corpus", "folder with the project's own texts")
 	out := flags.String("out", "", "weights file to write")
 	report := flags.String("report", "", "file to write the report to, - for standard output")
+	exam := flags.String("exam", "", "with --model, file of an examination: the report is on that and on nothing else")
 	judge := flags.String("model", "", "weights file to report on, instead of training one")
 	again := flags.Bool("calibrate", false, "with --model, calibrate the weights of the file anew and write them to the file --out")
 	gate := flags.Float64("gate", 0.1, "probability of a category, by the linear model alone, above which a text is read again")
@@ -68,23 +71,26 @@ func run(args []string, log io.Writer) error {
 	if *data != "" {
 		files = os.DirFS(*data)
 	}
+	if *exam != "" {
+		return examine(*report, *judge, *exam)
+	}
 	start := time.Now()
 	examples, err := train.Read(os.DirFS(*corpus), files)
 	if err != nil {
 		return err
 	}
 	pool := train.NewPool(examples, *ship)
-	if *judge != "" {
+	if *judge != "" && *again {
 		file, err := os.ReadFile(*judge)
 		if err != nil {
 			return err
 		}
-		if *again {
-			return finish(file, pool, *out, *report, *gate, opt.Seed)
-		}
-		m, err := model.Load(bytes.NewReader(file))
+		return finish(file, pool, *out, *report, *gate, opt.Seed)
+	}
+	if *judge != "" {
+		m, err := load(*judge)
 		if err != nil {
-			return fmt.Errorf("%s: %w", *judge, err)
+			return err
 		}
 		return write(*report, m, pool.Splits[train.Judge])
 	}
@@ -140,6 +146,36 @@ func finish(file []byte, pool *train.Pool, out, report string, gate float64, see
 	return write(report, m, pool.Splits[train.Judge])
 }
 
+// load reads a weights file.
+func load(name string) (*model.Model, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	m, err := model.Load(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+// examine reports on an examination.
+func examine(report, weights, exam string) error {
+	m, err := load(weights)
+	if err != nil {
+		return err
+	}
+	folder, name := filepath.Split(exam)
+	rows, err := train.ReadTexts(os.DirFS(cmp.Or(folder, ".")), name)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	train.Examine(&text, m, rows)
+	return save(report, text.Bytes())
+}
+
 // write writes the report on a model to a file, to standard output for -, and nowhere without a name.
 func write(name string, m *model.Model, examples []train.Example) error {
 	if name == "" {
@@ -147,9 +183,14 @@ func write(name string, m *model.Model, examples []train.Example) error {
 	}
 	var text bytes.Buffer
 	train.Evaluate(&text, m, examples)
-	if name == "-" {
-		_, err := text.WriteTo(os.Stdout)
+	return save(name, text.Bytes())
+}
+
+// save writes a report to a file, or to standard output for - and without a name.
+func save(name string, text []byte) error {
+	if name == "-" || name == "" {
+		_, err := os.Stdout.Write(text)
 		return err
 	}
-	return os.WriteFile(name, text.Bytes(), 0o644)
+	return os.WriteFile(name, text, 0o644)
 }
