@@ -197,7 +197,9 @@ func TestEvidenceIsWholeWords(t *testing.T) {
 		points := []rune(content)
 		for c, parts := range x {
 			for _, part := range parts {
-				inside := func(at int) bool { return at > 0 && at < len(points) && !strings.ContainsRune(" ,", points[at]) && points[at] != '\uFFFD' }
+				inside := func(at int) bool {
+					return at > 0 && at < len(points) && !strings.ContainsRune(" ,", points[at]) && points[at] != '\uFFFD'
+				}
 				if inside(part.End) || part.Begin > 0 && points[part.Begin-1] != ' ' && points[part.Begin-1] != '\uFFFD' {
 					t.Errorf("%q: the evidence of %s cuts a word: %q", content, engine.Category(c), string(points[part.Begin:part.End]))
 				}
