@@ -32,6 +32,7 @@ type textRequest struct {
 	content    string
 	characters int
 	themes     []string
+	explain    bool
 	// raw is the content as it was sent, quoted and escaped. It aliases the body.
 	raw []byte
 }
@@ -105,6 +106,10 @@ func (p *parser) request() (request textRequest, mistakes []problem.FieldError, 
 			}
 		case "themes":
 			if err := p.themes(&request, wrong); err != nil {
+				return request, nil, err
+			}
+		case "explain":
+			if err := p.explain(&request, wrong); err != nil {
 				return request, nil, err
 			}
 		default:
@@ -232,6 +237,16 @@ func (p *parser) theme(request *textRequest, n int, wrong func(pointer, detail s
 		request.themes = append(request.themes, string(text))
 	}
 	return nil
+}
+
+// explain reads the member "explain".
+func (p *parser) explain(request *textRequest, wrong func(pointer, detail string)) error {
+	kind := p.decoder.PeekKind()
+	request.explain = kind == 't'
+	if kind != 't' && kind != 'f' {
+		wrong("/explain", "explain must be true or false.")
+	}
+	return p.decoder.SkipValue()
 }
 
 // blank reports whether text is nothing but white space.

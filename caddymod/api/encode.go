@@ -17,8 +17,8 @@ import (
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
 // appendResult appends the moderation result of the interface as JSON. It is written by hand because it is most of what
-// the service sends.
-func appendResult(dst []byte, id string, request *textRequest, result *engine.Result, now time.Time) []byte {
+// the service sends. explanation is nil when none was asked for.
+func appendResult(dst []byte, id string, request *textRequest, result *engine.Result, explanation *engine.Explanation, now time.Time) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = append(dst, id...)
 	dst = append(dst, `","status":"completed","content":`...)
@@ -38,6 +38,9 @@ func appendResult(dst []byte, id string, request *textRequest, result *engine.Re
 		dst = strconv.AppendBool(dst, verdict.Flagged)
 		dst = append(dst, `,"probability":`...)
 		dst = appendProbability(dst, verdict.Probability, verdict.Flagged)
+		if explanation != nil {
+			dst = appendSpans(dst, explanation[i])
+		}
 		dst = append(dst, '}')
 	}
 	dst = append(dst, `},"confidence":`...)
@@ -55,6 +58,29 @@ func appendResult(dst []byte, id string, request *textRequest, result *engine.Re
 	dst = append(dst, `,"tokens_used":`...)
 	dst = strconv.AppendInt(dst, int64(result.TokensUsed), 10)
 	return append(dst, "}}\n"...)
+}
+
+// appendSpans appends the member "spans" of a category.
+func appendSpans(dst []byte, spans []engine.Evidence) []byte {
+	dst = append(dst, `,"spans":[`...)
+	for i, span := range spans {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendPlace(dst, span.Span)
+		dst = append(dst, `,"weight":`...)
+		dst = appendProbability(dst, span.Weight, false)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+// appendPlace appends an object with the members "begin" and "end" that is still open.
+func appendPlace(dst []byte, span engine.Span) []byte {
+	dst = append(dst, `{"begin":`...)
+	dst = strconv.AppendInt(dst, int64(span.Begin), 10)
+	dst = append(dst, `,"end":`...)
+	return strconv.AppendInt(dst, int64(span.End), 10)
 }
 
 // appendThemes appends the member "themes": an object keyed by theme as it was sent.
@@ -80,11 +106,7 @@ func appendThemes(dst []byte, themes []engine.ThemeResult) []byte {
 			if j > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(dst, `{"begin":`...)
-			dst = strconv.AppendInt(dst, int64(match.Begin), 10)
-			dst = append(dst, `,"end":`...)
-			dst = strconv.AppendInt(dst, int64(match.End), 10)
-			dst = append(dst, '}')
+			dst = append(appendPlace(dst, match), '}')
 		}
 		dst = append(dst, "]}"...)
 	}

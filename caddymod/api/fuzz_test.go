@@ -23,7 +23,7 @@ func FuzzDecode(f *testing.F) {
 		`{"content":"text"}`, `{"content":"\ud83d\ude00","themes":["war","\u0077ar"]}`, `{"themes":[1,null,"",{}],"content":5}`,
 		`{"content":"a","content":"b"}`, `{"a":{"b":[1,2,{"c":null}]},"content":" "}`, `[]`, `null`, ``, `{"content":"a"} x`,
 		"{\"content\":\"a\xff\"}", `{"content":"\ud83d"}`, `{"content":"a","themes":["1","2","3","4","5","6","7","8","9","10","11"]}`,
-		`{"content":"` + strings.Repeat("x", 10_001) + `"}`,
+		`{"content":"` + strings.Repeat("x", 10_001) + `"}`, `{"content":"a","explain":true}`, `{"content":"a","explain":null}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -32,6 +32,7 @@ func FuzzDecode(f *testing.F) {
 		var other struct {
 			Content any `json:"content"`
 			Themes  any `json:"themes"`
+			Explain any `json:"explain"`
 		}
 		err := jsonv2.Unmarshal(body, &other)
 		if invalid != nil {
@@ -55,7 +56,10 @@ func FuzzDecode(f *testing.F) {
 			request.characters < 1 || request.characters > maxContent || len(request.themes) > maxThemes {
 			t.Fatalf("read %q %d, want %q", request.content, request.characters, other.Content)
 		}
-		encoded := appendResult(nil, "mod_x", &request, &engine.Result{Recommendation: engine.Approve, Themes: themeResults(request.themes)}, time.Unix(0, 0))
+		if asked, ok := other.Explain.(bool); asked != request.explain || !ok && other.Explain != nil {
+			t.Fatalf("read explain as %v, want %v", request.explain, other.Explain)
+		}
+		encoded := appendResult(nil, "mod_x", &request, &engine.Result{Recommendation: engine.Approve, Themes: themeResults(request.themes)}, nil, time.Unix(0, 0))
 		var result struct{ Content string }
 		if err := json.Unmarshal(encoded, &result); err != nil || result.Content != request.content {
 			t.Fatalf("wrote %s: %v", encoded, err)

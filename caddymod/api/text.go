@@ -4,6 +4,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -92,7 +93,7 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 	if invalid != nil {
 		return call.Problem(w, r, invalid)
 	}
-	result, err := call.Services.Engine.Moderate(r.Context(), engine.Request{
+	result, explanation, err := judge(r.Context(), call.Services.Engine, request.explain, engine.Request{
 		Content: request.content, Themes: request.themes, Policy: policy(&call.Who.Account),
 	})
 	if err != nil {
@@ -104,8 +105,18 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
-	*buffer = appendResult((*buffer)[:0], call.ID, &request, &result, t.door.App.Now())
+	*buffer = appendResult((*buffer)[:0], call.ID, &request, &result, explanation, t.door.App.Now())
 	return send(w, r, *buffer)
+}
+
+// judge judges a request; the explanation is nil when none is asked for.
+func judge(ctx context.Context, e *engine.Engine, explain bool, request engine.Request) (engine.Result, *engine.Explanation, error) {
+	if !explain {
+		result, err := e.Moderate(ctx, request)
+		return result, nil, err
+	}
+	result, explanation, err := e.Explain(ctx, request)
+	return result, &explanation, err
 }
 
 // policy is what the account's own thresholds change, nil where it has none.

@@ -57,7 +57,7 @@ func TestResultOnTheWire(t *testing.T) {
 	if invalid != nil {
 		t.Fatal(invalid)
 	}
-	golden(t, "result.json", appendResult(nil, "mod_0123456789abcdefghijklmn", &request, &calm, now))
+	golden(t, "result.json", appendResult(nil, "mod_0123456789abcdefghijklmn", &request, &calm, nil, now))
 
 	hit := calm
 	hit.Flagged, hit.Recommendation = true, engine.Reject
@@ -67,7 +67,12 @@ func TestResultOnTheWire(t *testing.T) {
 		{Theme: "z", Probability: 0.1},
 		{Theme: "a", Probability: 0},
 	}
-	golden(t, "result_themes.json", appendResult(nil, "mod_0123456789abcdefghijklmn", &request, &hit, now))
+	golden(t, "result_themes.json", appendResult(nil, "mod_0123456789abcdefghijklmn", &request, &hit, nil, now))
+
+	explanation := engine.Explanation{engine.Violence: {
+		{Span: engine.Span{Begin: 0, End: 4}, Weight: 0.75}, {Span: engine.Span{Begin: 12, End: 13}, Weight: 0.1234567},
+	}}
+	golden(t, "result_explained.json", appendResult(nil, "mod_0123456789abcdefghijklmn", &request, &hit, &explanation, now))
 }
 
 // TestUsageOnTheWire is the golden test of the usage report.

@@ -12,6 +12,7 @@ package reader
 
 import (
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
@@ -132,15 +133,8 @@ func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Width]
 	for q := range Queries {
 		query := d.Query[q*Width : (q+1)*Width]
 		weights := share[q][:n]
-		largest := float32(math.Inf(-1))
-		for t := range weights {
-			var dot float32
-			for c, v := range in[t*Width : (t+1)*Width] {
-				dot += float32(v * query[c])
-			}
-			weights[t] = dot
-			largest = max(largest, dot)
-		}
+		dots(weights, in, query)
+		largest := slices.Max(weights)
 		var total float32
 		for t, w := range weights {
 			weights[t] = float32(math.Exp(float64(w - largest)))
@@ -152,6 +146,28 @@ func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Width]
 			weights[t] /= total
 		}
 		kernel.MulAdd(mean, weights, in[:n*Width])
+	}
+}
+
+// dots takes the products of the query and the vector of each token. Four sums at a time do not wait for each other.
+func dots(out, in, query []float32) {
+	query = query[:Width]
+	for ; len(out) >= 4; out, in = out[4:], in[4*Width:] {
+		a, b, c, d := in[:Width], in[Width:2*Width], in[2*Width:3*Width], in[3*Width:4*Width]
+		var ofA, ofB, ofC, ofD float32
+		for i, q := range query {
+			ofA += float32(a[i] * q)
+			ofB += float32(b[i] * q)
+			ofC += float32(c[i] * q)
+			ofD += float32(d[i] * q)
+		}
+		out[0], out[1], out[2], out[3] = ofA, ofB, ofC, ofD
+	}
+	for t := range out {
+		out[t] = 0
+		for i, q := range query {
+			out[t] += float32(in[t*Width+i] * q)
+		}
 	}
 }
 

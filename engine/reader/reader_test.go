@@ -34,20 +34,30 @@ func random(seed uint64, n int, size float64) []float32 {
 	return out
 }
 
-// sample makes a text of n tokens, and a model with random weights that knows every other word of it.
-func sample(n int) (*reader.Model, []text.Token, []uint64) {
-	tokens, hashes := make([]text.Token, n), make([]uint64, n)
+// whole is a text, and a model with random weights that knows every other word of it. It is made once.
+var whole = sync.OnceValue(func() (s struct {
+	model  *reader.Model
+	tokens []text.Token
+	hashes []uint64
+}) {
 	var words []reader.Word
-	for i := range tokens {
-		tokens[i] = text.Token{Folded: fmt.Appendf(nil, "wörd%d", i), Flags: text.Flags(i * 137 % 8192)}
-		hashes[i] = text.Hash(tokens[i].Folded)
+	for i := range 500 {
+		t := text.Token{Folded: fmt.Appendf(nil, "wörd%d", i), Flags: text.Flags(i * 137 % 8192)}
+		s.tokens, s.hashes = append(s.tokens, t), append(s.hashes, text.Hash(t.Folded))
 		if i%2 == 0 {
-			w := reader.Word{Hash: hashes[i]}
+			w := reader.Word{Hash: s.hashes[i]}
 			copy(w.Vector[:], random(uint64(i), width, 1))
 			words = append(words, w)
 		}
 	}
-	return reader.New(reader.NewDense(random(1, reader.DenseSize, 0.1)), words, random(2, reader.Parts*width, 1)), tokens, hashes
+	s.model = reader.New(reader.NewDense(random(1, reader.DenseSize, 0.1)), words, random(2, reader.Parts*width, 1))
+	return s
+})
+
+// sample returns the first n tokens of the text, and the model.
+func sample(n int) (*reader.Model, []text.Token, []uint64) {
+	s := whole()
+	return s.model, s.tokens[:n:n], s.hashes[:n:n]
 }
 
 // through makes dense weights, all zero, whose logits 0 to 31 are the first 32 hidden units, each of them a value of the

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caddymod_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+)
+
+// foreign is a classifier of another project that cannot explain itself.
+type foreign struct{}
+
+func (*foreign) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "moderation.classifiers.foreign", New: func() caddy.Module { return new(foreign) }}
+}
+
+func (*foreign) Classify(context.Context, string) (scores engine.Scores, _ error) {
+	scores.Categories[engine.Hate] = 0.9
+	return scores, nil
+}
+
+func (*foreign) Version() string { return "foreign-1" }
+
+func (*foreign) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the module's name
+	return nil
+}
+
+// mute is a classifier that judges, but cannot explain at the moment.
+type mute struct{ foreign }
+
+func (*mute) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "moderation.classifiers.mute", New: func() caddy.Module { return new(mute) }}
+}
+
+func (*mute) Explain(context.Context, string, [engine.NumCategories]bool) (engine.Explanation, error) {
+	return engine.Explanation{}, errors.New("down")
+}
+
+func init() {
+	caddy.RegisterModule(new(foreign))
+	caddy.RegisterModule(new(mute))
+}
+
+// explained is what these tests read of an answer.
+type explained struct {
+	Result struct {
+		Categories map[string]struct {
+			Flagged     bool
+			Probability float64
+			Spans       []struct {
+				Begin, End int
+				Weight     float64
+			}
+		}
+	}
+}
+
+// withoutSpans returns an answer as an object without its spans and what differs from request to request.
+func withoutSpans(t testing.TB, got reply) map[string]any {
+	t.Helper()
+	var answer map[string]any
+	got.decodeJSON(t, &answer)
+	delete(answer, "id")
+	delete(answer, "processed_at")
+	for _, verdict := range answer["result"].(map[string]any)["categories"].(map[string]any) {
+		delete(verdict.(map[string]any), "spans")
+	}
+	return answer
+}
+
+func TestExplain(t *testing.T) {
+	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
+	const content = "😀 Café! You are a w\u200borthless b1tch, and i will k.i.l.l you."
+	body := func(explain string) string {
+		encoded, err := json.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return `{"content":` + string(encoded) + `,"themes":["coffee"]` + explain + `}`
+	}
+	plain, off, on := moderate(t, acmeKey, body("")), moderate(t, acmeKey, body(`,"explain":false`)), moderate(t, acmeKey, body(`,"explain":true`))
+	for name, got := range map[string]reply{"without explain": plain, "with explain false": off} {
+		if got.status != http.StatusOK || strings.Contains(string(got.body), "spans") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+		if !reflect.DeepEqual(withoutSpans(t, got), withoutSpans(t, on)) {
+			t.Errorf("%s: %s\nwith an explanation: %s", name, got.body, on.body)
+		}
+	}
+	var answer explained
+	on.decodeJSON(t, &answer)
+	points, named := []rune(content), map[string]bool{}
+	for category, verdict := range answer.Result.Categories {
+		if verdict.Spans == nil {
+			t.Errorf("%s has no spans: %s", category, on.body)
+		}
+		if explained := len(verdict.Spans) > 0; explained != (verdict.Flagged || verdict.Probability > 0.2) {
+			t.Errorf("%s: probability %v, spans %v", category, verdict.Probability, verdict.Spans)
+		}
+		for _, span := range verdict.Spans {
+			for _, word := range []string{"w\u200borthless", "b1tch", "k.i.l.l"} {
+				if strings.Contains(string(points[span.Begin:span.End]), word) {
+					named[word] = true
+				}
+			}
+		}
+	}
+	if len(named) == 0 {
+		t.Errorf("no disguised word is named as it was typed: %s", on.body)
+	}
+}
+
+func TestExplainWithAForeignClassifier(t *testing.T) {
+	load(t, siteConfig(t.TempDir(), "classifier foreign", "moderation_api"))
+	var answer explained
+	got := moderate(t, acmeKey, `{"content":"text","explain":true}`)
+	got.decodeJSON(t, &answer)
+	if hate := answer.Result.Categories["hate"]; got.status != http.StatusOK || !hate.Flagged || hate.Spans == nil || len(hate.Spans) > 0 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+func TestExplainFails(t *testing.T) {
+	load(t, siteConfig(t.TempDir(), "classifier mute", "moderation_api"))
+	if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusOK {
+		t.Errorf("without an explanation: %d %s", got.status, got.body)
+	}
+	got := moderate(t, acmeKey, `{"content":"text","explain":true}`)
+	if p := problemOf(t, got); p.Code != string(problem.ClassifierUnavailable) {
+		t.Errorf("with an explanation: %d %s", got.status, got.body)
+	}
+}
