@@ -81,7 +81,7 @@ func NewDense(all []float32) *Dense {
 
 // Convolve runs a layer over n tokens: out is what in is, plus the gated convolution. sums is scratch and keeps the values
 // and gates of each token.
-func (d *Dense) Convolve(layer int, out, sums, in []float32, n int, _ *[Taps * Width]float32) {
+func (d *Dense) Convolve(layer int, out, sums, in []float32, n int) {
 	d.convolve(layer, out, sums, in, 0, n, n)
 }
 

@@ -59,7 +59,7 @@ func (o ReaderOptions) withDefaults() ReaderOptions {
 }
 
 // workers is the number of goroutines that share a batch. It is part of the result: each sums up the gradients of its
-// own texts, so the same number gives the same bits on every machine.
+// own texts, so the same number gives the same bits whatever the number of processors.
 const workers = 2
 
 // batchTexts is the number of texts between two steps.
@@ -516,7 +516,7 @@ func (p *pupil) forward(r *reading, learning bool) {
 	n := len(r.words)
 	for l := range reader.Layers {
 		p.layers[l+1], p.sums[l] = grow(p.layers[l+1], n*width), grow(p.sums[l], n*2*width)
-		p.fit.dense.Convolve(l, p.layers[l+1], p.sums[l], p.layers[l], n, &p.row)
+		p.fit.dense.Convolve(l, p.layers[l+1], p.sums[l], p.layers[l], n)
 	}
 }
 
