@@ -16,12 +16,9 @@ import (
 
 // priors are the shares of traffic that are assumed to be harmful in the way of each category, and of the attributes. A
 // threshold of 0.7 means little without them: the same ranking gives other probabilities where harm is rarer.
-var priors = [categories + 1]float64{hate: 0.08, harassment: 0.06, selfHarm: 0.045, sexual: 0.05, violence: 0.05, categories: 0.07}
+var priors = [categories + 1]float64{hate: 0.07, harassment: 0.06, selfHarm: 0.045, sexual: 0.05, violence: 0.045, categories: 0.07}
 
 func prior(head int) float64 { return priors[min(head, categories)] }
-
-// longer is how much more often a longer text is assumed to be harmful: there is more in it, and who hides harm means it.
-const longer = 1.5
 
 // ordinary is the part of the harmless traffic that is ordinary text; the rest looks like harm and is not.
 const ordinary = 0.8
@@ -71,7 +68,7 @@ func Calibrate(file []byte, tune []Example, gate float64, seed uint64) ([]byte, 
 			set(read, logistic(passing(pointsOf(short, h, prior(h), terms), from), [5]bool{0: true, 1: true, 2: true, 4: true}))
 		}
 		terms = func(e weighed) [5]float64 { return e.LongTerms(h, read) }
-		w := logistic(passing(pointsOf(many, h, longer*prior(h), terms), from), [5]bool{true, true, true, true, true})
+		w := logistic(passing(pointsOf(many, h, prior(h), terms), from), [5]bool{true, true, true, true, true})
 		c[h].Long = model.LongCurve{Window: w[0], Sentence: w[1], Worst: w[2], Length: w[3], Offset: w[4]}
 	}
 	file, _, err = with(file, from, c)
