@@ -93,10 +93,10 @@ func (x *Explanation) check(points int) error {
 }
 
 // Explain finds the parts of a text that carry the probabilities of the wanted categories. It never fails.
-func (l Linear) Explain(_ context.Context, content string, wanted [NumCategories]bool) (x Explanation, _ error) {
+func (e Embedded) Explain(_ context.Context, content string, wanted [NumCategories]bool) (x Explanation, _ error) {
 	var heads [model.Heads]bool
 	copy(heads[:], wanted[:])
-	for c, carriers := range l.model.Explain(content, heads) {
+	for c, carriers := range e.model.Explain(content, heads) {
 		for _, part := range carriers {
 			x[c] = append(x[c], Evidence{Span: Span{Begin: part.Begin, End: part.End}, Weight: part.Weight})
 		}
@@ -105,4 +105,4 @@ func (l Linear) Explain(_ context.Context, content string, wanted [NumCategories
 }
 
 // Interface guard.
-var _ Explainer = Linear{}
+var _ Explainer = Embedded{}

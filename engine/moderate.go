@@ -51,7 +51,7 @@ func New(o Options) (*Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("loading the embedded model: %w", err)
 		}
-		e.classifier = Linear{m}
+		e.classifier = Embedded{m}
 	}
 	if e.themes == nil {
 		themes, err := embeddedThemes(e.classifier)
@@ -110,7 +110,7 @@ func (e *Engine) Moderate(ctx context.Context, req Request) (Result, error) {
 
 // classify returns the scores of a text and the number of its word tokens.
 func (e *Engine) classify(ctx context.Context, content string) (Scores, int, error) {
-	if own, ok := e.classifier.(Linear); ok {
+	if own, ok := e.classifier.(Embedded); ok {
 		p, words := own.model.Classify(content)
 		return scoresOf(p), words, nil // tokenised once for both
 	}
@@ -141,20 +141,20 @@ func check(s Scores) error {
 
 func isProbability(p float64) bool { return p >= 0 && p <= 1 } // false for NaN
 
-// Linear is the [Classifier] over a linear model.
-type Linear struct{ model *model.Model }
+// Embedded is the [Classifier] over a model of this project.
+type Embedded struct{ model *model.Model }
 
-// NewLinear makes a classifier of a model, for example one that [model.Load] read from a file.
-func NewLinear(m *model.Model) Linear { return Linear{m} }
+// NewEmbedded makes a classifier of a model, for example one that [model.Load] read from a file.
+func NewEmbedded(m *model.Model) Embedded { return Embedded{m} }
 
 // Classify scores text. It never fails.
-func (l Linear) Classify(_ context.Context, content string) (Scores, error) {
-	p, _ := l.model.Classify(content)
+func (e Embedded) Classify(_ context.Context, content string) (Scores, error) {
+	p, _ := e.model.Classify(content)
 	return scoresOf(p), nil
 }
 
 // Version names the model and its exact weights, for example "cascade-1-6f0c2a9e".
-func (l Linear) Version() string { return l.model.Version() }
+func (e Embedded) Version() string { return e.model.Version() }
 
 // scoresOf takes the heads of a model apart: the categories come first, then the attributes.
 func scoresOf(p model.Probabilities) (s Scores) {
@@ -164,4 +164,4 @@ func scoresOf(p model.Probabilities) (s Scores) {
 }
 
 // Interface guard.
-var _ Classifier = Linear{}
+var _ Classifier = Embedded{}

@@ -13,7 +13,7 @@ import (
 // words as that does.
 func embeddedThemes(c Classifier) (ThemeJudge, error) {
 	var o themes.Options
-	if own, ok := c.(Linear); ok {
+	if own, ok := c.(Embedded); ok {
 		o.Tokenize = own.model.Tokenize
 	}
 	judge, err := themes.New(o)

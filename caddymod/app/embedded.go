@@ -44,7 +44,7 @@ func (e *Embedded) Provision(caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	e.classifier = engine.NewLinear(weights)
+	e.classifier = engine.NewEmbedded(weights)
 	return nil
 }
 

@@ -31,7 +31,7 @@ var embedded []byte
 // Options configure a [Judge]. The zero value stands for the defaults.
 type Options struct {
 	// CacheBytes bounds the memory that prepared themes take, about 1 to 20 KB each. Default 8 MiB. Preparing a theme
-	// again costs about 0.1 ms.
+	// again costs about 0.2 ms.
 	CacheBytes uint64
 	// Threshold is the probability from which a theme is flagged, above 0 and up to 1. Default 0.5, the point at which
 	// at most one in two hundred unrelated texts was flagged when the judge was measured. A higher one misses more.

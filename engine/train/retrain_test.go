@@ -105,6 +105,9 @@ func coarsened(w int8) int8 { return w / 2 * 2 }
 // rounding cannot pass unseen until the next training.
 func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 	t.Parallel()
+	if racing {
+		t.Skip("ten times slower with the race detector, and no other goroutines than TestTheSameDataGivesTheSameCascade has")
+	}
 	all, err := train.Read(os.DirFS("corpus"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +167,7 @@ func TestTheSameDataGivesTheSameCascade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	learn := part(all, 60)
+	learn := part(all, 120)
 	options := func() (train.Options, train.ReaderOptions) {
 		return train.Options{Epochs: 1, Buckets: 1 << 13, Rows: 20_000, Seed: 1}, train.ReaderOptions{Epochs: 1, Seed: 1}
 	}
