@@ -159,6 +159,9 @@ const categories = 5
 // themselves: five, a text of three sentences. Shorter ones are read as a whole.
 const minSentences = 1.6
 
+// manyWindows is what a unit of [Evidence.Length] adds to the gate of longer texts.
+const manyWindows = 0.3
+
 // mostLarge and mostSmall bound the windows of a text that are read again, beside the worst one of each category.
 const mostLarge, mostSmall = 3, 6
 
@@ -173,7 +176,8 @@ type Evidence struct {
 	LargeRead, SmallRead []Pair
 	// Length is the natural logarithm of the number of small windows.
 	Length float64
-	// Worst is the largest logit of a category, by the linear model alone, of any window.
+	// Worst is the largest logit of a category, by the linear model alone, of any window; less in longer texts, where the
+	// worst of many windows always looks bad. Above the gate the text is read again.
 	Worst float64
 }
 
@@ -231,9 +235,15 @@ func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float6
 	var large, small [categories]top
 	worst := m.worst(s, &e.Large, &large, prefix, s.large)
 	e.Worst = max(worst, m.worst(s, &e.Small, &small, prefix, s.small))
+	more := 0.0
+	if e.Length >= minSentences {
+		more = manyWindows * e.Length
+		e.Worst -= more
+	}
 	if e.Worst <= from || m.reader == nil || len(tokens) == 0 {
 		return
 	}
+	from += more
 	s.keep(tokens)
 	e.LargeRead = m.reread(s, e.LargeRead, prefix, s.wanted[:len(s.large)], &large, mostLarge, from)
 	if e.Length >= minSentences {

@@ -42,7 +42,7 @@ func run(args []string, log io.Writer) error {
 	exam := flags.String("exam", "", "with --model, file of an examination: the report is on that and on nothing else")
 	judge := flags.String("model", "", "weights file to report on, instead of training one")
 	again := flags.Bool("calibrate", false, "with --model, calibrate the weights of the file anew and write them to the file --out")
-	gate := flags.Float64("gate", 0.1, "probability of a category, by the linear model alone, above which a text is read again")
+	gate := flags.Float64("gate", 0.2, "probability of a category, by the linear model alone, above which a text is read again")
 	ship := flags.Bool("ship", false, "learn from whole files that are otherwise held back")
 	var opt train.Options
 	flags.IntVar(&opt.Epochs, "epochs", 0, "passes over the data")
