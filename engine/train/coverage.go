@@ -52,6 +52,8 @@ type Sheet struct {
 	Learn, Tune, Judge int
 	// Disguised, Embedded and Swapped are the copies that are added to Learn.
 	Disguised, Embedded, Swapped int
+	// Patterns is the number of texts that [Neutral] makes.
+	Patterns int
 	// Digest is the SHA-256 over all examples, in hex: see [Pool].
 	Digest string
 }
@@ -123,6 +125,7 @@ func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
 	learn := pool.Splits[Learn]
 	s.Learn, s.Tune, s.Judge, s.Digest = len(learn), len(pool.Splits[Tune]), len(pool.Splits[Judge]), pool.Digest
 	s.Disguised, s.Embedded, s.Swapped = len(Augment(learn, copies.Disguise, seed)), len(Embed(learn, copies.Embed, seed)), len(Swap(learn, copies.Swap, seed))
+	s.Patterns = len(Neutral())
 	if data == nil {
 		return s, nil
 	}

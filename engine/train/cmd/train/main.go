@@ -97,7 +97,7 @@ func run(args []string, log io.Writer) error {
 	learn := pool.Splits[train.Learn]
 	learn = train.Sample(learn, *sample)
 	train.Reweigh(learn, float32(*scraped))
-	learn = slices.Concat(learn, train.Augment(learn, *share, opt.Seed), train.Embed(learn, *embed, opt.Seed), train.Swap(learn, *swap, opt.Seed))
+	learn = slices.Concat(learn, train.Augment(learn, *share, opt.Seed), train.Embed(learn, *embed, opt.Seed), train.Swap(learn, *swap, opt.Seed), train.Neutral())
 	fmt.Fprintf(log, "%s: %d texts to learn from, %d to calibrate on, %d to judge\n", time.Since(start).Round(time.Second), len(learn),
 		len(pool.Splits[train.Tune]), len(pool.Splits[train.Judge]))
 
