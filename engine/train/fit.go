@@ -116,7 +116,7 @@ func Fit(examples []Example, opt Options) *Fitted {
 	f.known = text.NewDictionary(f.words)
 	f.clusters = Cluster(examples, f.known, f.opt.Seed)
 	f.collect()
-	f.balance()
+	f.boost, f.bias = balance(examples)
 	order := make([]int, len(examples))
 	for i := range order {
 		order[i] = i
@@ -208,19 +208,20 @@ func limit(tokens []text.Token) []text.Token {
 	return tokens[:min(len(tokens), most)]
 }
 
-// balance raises the weight of the positives of rare heads, by the root of what they lack, and starts each bias at
-// the log odds.
-func (f *fitter) balance() {
+// balance finds, for each head, how much more its positives should weigh: by the root of what they lack, at most four
+// times; and the logarithm of the odds that are left, where a bias may start.
+func balance(examples []Example) (boost [model.Heads]float32, odds [model.Heads]float64) {
 	for h := range model.Heads {
 		var yes, no float64
-		for i := range f.examples {
-			l := f.examples[i].Labels[h]
+		for i := range examples {
+			l := examples[i].Labels[h]
 			yes += float64(l.Weight * l.Value)
 			no += float64(l.Weight * (1 - l.Value))
 		}
-		f.boost[h] = float32(min(max(math.Sqrt(no/max(yes, 1)), 1), 4))
-		f.bias[h] = math.Log(max(yes, 1) * float64(f.boost[h]) / max(no, 1))
+		boost[h] = float32(min(max(math.Sqrt(no/max(yes, 1)), 1), 4))
+		odds[h] = math.Log(max(yes, 1) * float64(boost[h]) / max(no, 1))
 	}
+	return boost, odds
 }
 
 // step learns from one example. For each head the window that looks worst carries the label: in a long text one bad

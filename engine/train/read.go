@@ -125,7 +125,11 @@ func FitReader(examples []Example, first *Fitted, opt ReaderOptions) *reader.Mod
 	f := &readerFit{opt: opt.withDefaults(), examples: examples, clusters: first.Weights.Clusters, dictionary: text.NewDictionary(first.Weights.Words)}
 	f.collect()
 	f.start()
-	f.balance()
+	var odds [model.Heads]float64
+	f.boost, odds = balance(examples)
+	for h, o := range odds {
+		f.dense.OutBy[h] = float32(o)
+	}
 	f.run()
 	return f.export()
 }
@@ -226,19 +230,6 @@ func (f *readerFit) company(r *rand.Rand) {
 				f.words.values[int(s.word)*width+d] = x * float32(f.opt.Start)
 			}
 		}
-	}
-}
-
-func (f *readerFit) balance() {
-	for h := range model.Heads {
-		var yes, no float64
-		for i := range f.examples {
-			l := f.examples[i].Labels[h]
-			yes += float64(l.Weight * l.Value)
-			no += float64(l.Weight * (1 - l.Value))
-		}
-		f.boost[h] = float32(min(max(math.Sqrt(no/max(yes, 1)), 1), 4))
-		f.dense.OutBy[h] = float32(math.Log(max(yes, 1) * float64(f.boost[h]) / max(no, 1)))
 	}
 }
 
