@@ -245,6 +245,7 @@ func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float6
 	}
 	from += more
 	s.keep(tokens)
+	s.read.Begin(s.kept, s.words)
 	e.LargeRead = m.reread(s, e.LargeRead, prefix, s.wanted[:len(s.large)], &large, mostLarge, from)
 	if e.Length >= minSentences {
 		e.SmallRead = m.reread(s, e.SmallRead, prefix, s.wanted[len(s.large):], &small, mostSmall, from)
@@ -295,7 +296,7 @@ func (m *Model) readWindow(s *scratch, out []Pair, prefix []sums, w *unsure) []P
 		return out
 	}
 	w.score = math.Inf(-1)
-	logits := m.reader.Read(&s.read, s.kept, s.words, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
+	logits := m.reader.Window(&s.read, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
 	var p Pair
 	m.logits(&p.Linear, prefix, w.Window)
 	for h := range p.Reader {

@@ -126,35 +126,79 @@ type Scratch struct {
 	pooled [Pooled]float32
 	hidden [Hidden]float32
 	out    [Outputs]float32
+
+	tokens []text.Token
+	hashes []uint64
+	last   []float32 // the last layer, of those tokens that are done
+	done   []bool
 }
 
 // Margin is how many tokens to each side change what a token is read as.
 const Margin = 7
 
+// Begin takes in a text, of which windows are read then. hashes holds the hash of each token's folded form. Both must stay as
+// they are until the last window is read.
+func (s *Scratch) Begin(tokens []text.Token, hashes []uint64) {
+	s.tokens, s.hashes = tokens, hashes
+	n := len(tokens)
+	if cap(s.done) < n {
+		s.done, s.last = make([]bool, n), make([]float32, n*Width)
+	}
+	s.done, s.last = s.done[:n], s.last[:n*Width]
+	clear(s.done)
+}
+
 // Read reads the window from first to end of a text and returns its logits, of which the caller uses as many as it has
-// heads. hashes holds the hash of each token's folded form. At most [MostTokens] are read of a window.
+// heads. It is [Scratch.Begin] and [Model.Window] in one.
 func (m *Model) Read(s *Scratch, tokens []text.Token, hashes []uint64, first, end int) *[Outputs]float32 {
+	s.Begin(tokens, hashes)
+	return m.Window(s, first, end)
+}
+
+// Window reads the window from first to end of the text that the scratch took in and returns its logits, of which the caller
+// uses as many as it has heads. At most [MostTokens] are read of a window. What was read for one window is not read again
+// for the next: how a token is read depends on the [Margin] around it and not on the window.
+func (m *Model) Window(s *Scratch, first, end int) *[Outputs]float32 {
 	end = min(end, first+MostTokens)
-	from, to := max(first-Margin, 0), min(end+Margin, len(tokens))
-	n := to - from
 	if end <= first {
 		clear(s.out[:])
 		return &s.out
 	}
+	for t := first; t < end; t++ {
+		if s.done[t] {
+			continue
+		}
+		stop := t + 1
+		for stop < end && !s.done[stop] {
+			stop++
+		}
+		m.layers(s, t, stop)
+		t = stop
+	}
+	m.dense.Pool(&s.pooled, s.last[first*Width:end*Width], end-first, &s.best, &s.share)
+	m.dense.Head(&s.out, &s.hidden, &s.pooled)
+	return &s.out
+}
+
+// layers computes the last layer of the tokens from first to end.
+func (m *Model) layers(s *Scratch, first, end int) {
+	from, to := max(first-Margin, 0), min(end+Margin, len(s.tokens))
+	n := to - from
 	s.grow(n)
 	for i := range n {
-		m.embed(s, s.layers[0][i*Width:(i+1)*Width], &tokens[from+i], hashes[from+i])
+		m.embed(s, s.layers[0][i*Width:(i+1)*Width], &s.tokens[from+i], s.hashes[from+i])
 	}
 	in, out := s.layers[0], s.layers[1]
 	ahead := Margin // how many tokens to each side the layers to come look at
 	for l, step := range Steps {
 		ahead -= step
-		m.dense.convolve(l, out, s.sums, in, max(first-ahead, 0)-from, min(end+ahead, len(tokens))-from, n)
+		m.dense.convolve(l, out, s.sums, in, max(first-ahead, 0)-from, min(end+ahead, len(s.tokens))-from, n)
 		in, out = out, in
 	}
-	m.dense.Pool(&s.pooled, in[(first-from)*Width:(end-from)*Width], end-first, &s.best, &s.share)
-	m.dense.Head(&s.out, &s.hidden, &s.pooled)
-	return &s.out
+	copy(s.last[first*Width:end*Width], in[(first-from)*Width:])
+	for t := first; t < end; t++ {
+		s.done[t] = true
+	}
 }
 
 func (s *Scratch) grow(n int) {

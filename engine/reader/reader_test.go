@@ -242,6 +242,25 @@ func TestOnlyTheMarginMatters(t *testing.T) {
 }
 
 // Hazard: a window longer than the memory for it.
+// Hazard: what one window left behind changes what the next one reads, or a text meets what another left.
+func TestWindowsDoNotDisturbEachOther(t *testing.T) {
+	t.Parallel()
+	var s, alone reader.Scratch
+	for _, n := range []int{150, 90, 150} {
+		m, tokens, hashes := sample(n)
+		s.Begin(tokens, hashes)
+		r := rand.New(rand.NewPCG(5, uint64(n)))
+		for range 60 {
+			first := r.IntN(n)
+			end := first + r.IntN(min(n-first, reader.MostTokens)+1)
+			got := *m.Window(&s, first, end)
+			if want := *m.Read(&alone, tokens, hashes, first, end); got != want {
+				t.Fatalf("tokens %d to %d of %d: %v after other windows, %v alone", first, end, n, got[:2], want[:2])
+			}
+		}
+	}
+}
+
 func TestAWindowIsCut(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(500)

@@ -10,9 +10,8 @@ import (
 )
 
 // ReadWithout reads a window as [Model.Read] does, once without each of its tokens: the k-th logits are those without the
-// k-th token. It costs far less than as many calls of Read would: only what
-// stands near the gap is read again. A
-// window of one token leaves nothing to read; its logits are 0.
+// k-th token. It costs far less than as many calls of Read would: only what stands near the gap is read again. A window of
+// one token leaves nothing to read; its logits are 0.
 func (m *Model) ReadWithout(s *Scratch, tokens []text.Token, hashes []uint64, first, end int) [][Outputs]float32 {
 	end = min(end, first+MostTokens)
 	if end <= first {
