@@ -32,11 +32,12 @@ type measured struct {
 func compare(ctx context.Context, args []string) error {
 	var rounds, connections int
 	var length time.Duration
-	var profiles string
+	var profiles, pattern string
 	err := flags("compare", args, func(f *flag.FlagSet) {
 		f.IntVar(&rounds, "rounds", 5, "rounds of each handler and size")
 		f.DurationVar(&length, "time", 2*time.Second, "length of a round")
 		f.IntVar(&connections, "connections", 32, "connections that send at the same time")
+		f.StringVar(&pattern, "texts", corpus, "files of the texts; engine/train/corpus/everyday.jsonl is nearer to everyday traffic")
 		f.StringVar(&profiles, "profile", "", "folder for CPU profiles of the server, one for each size, taken after the rounds")
 	})
 	if err != nil {
@@ -56,7 +57,7 @@ func compare(ctx context.Context, args []string) error {
 
 	acknowledged := int64(0)
 	for _, size := range sizes {
-		texts, err := bodies(64, size.Characters)
+		texts, err := bodies(pattern, 64, size.Characters)
 		if err != nil {
 			return err
 		}

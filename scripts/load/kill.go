@@ -40,7 +40,7 @@ func kill(ctx context.Context, args []string) error {
 	}
 	defer s.close()
 
-	texts, err := bodies(64, 200)
+	texts, err := bodies(corpus, 64, 200)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func kill(ctx context.Context, args []string) error {
 	for _, body := range texts {
 		counted.Requests = append(counted.Requests, post(s.Address, "/v1/moderate/text", s.Key, body))
 	}
-	comments, err := contents(64, 200)
+	comments, err := contents(corpus, 64, 200)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func reload(ctx context.Context, args []string) error {
 		return err
 	}
 	defer s.close()
-	texts, err := bodies(64, 200)
+	texts, err := bodies(corpus, 64, 200)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func start(ctx context.Context, args []string) error {
 		return err
 	}
 	defer s.close()
-	body, err := bodies(1, 2_000)
+	body, err := bodies(corpus, 1, 2_000)
 	if err != nil {
 		return err
 	}
