@@ -33,10 +33,10 @@ func main() {
 }
 
 func run() error {
-	data := flag.String("data", "", "folder with the folders moderation and annotated")
+	data := flag.String("data", "", "folder with the folder moderation")
 	corpus := flag.String("corpus", "engine/train/corpus", "folder with the project's own texts")
 	weights := flag.String("model", "engine/model/default.model", "weights file that says what is unsure")
-	rows := flag.Int("rows", 1000, "texts to choose")
+	rows := flag.Int("rows", 1000, "texts to choose, about: shares of small sources are rounded down")
 	longest := flag.Int("longest", 900, "characters of the longest text to choose")
 	out := flag.String("out", "", "file to write")
 	flag.Parse()

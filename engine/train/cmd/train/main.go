@@ -12,6 +12,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -35,7 +36,7 @@ func main() {
 
 func run(args []string, log io.Writer) error {
 	flags := flag.NewFlagSet("train", flag.ContinueOnError)
-	data := flags.String("data", "", "folder with the folders moderation and annotated; without it only the corpus is used")
+	data := flags.String("data", "", "folder with the folder moderation; without it only the corpus is used")
 	corpus := flags.String("corpus", "engine/train/corpus", "folder with the project's own texts")
 	out := flags.String("out", "", "weights file to write")
 	report := flags.String("report", "", "file to write the report to, - for standard output")
@@ -85,14 +86,14 @@ func run(args []string, log io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return finish(file, pool, *out, *report, *gate, opt.Seed)
+		return finish(file, pool, files, *out, *report, *gate, opt.Seed)
 	}
 	if *judge != "" {
 		m, err := load(*judge)
 		if err != nil {
 			return err
 		}
-		return write(*report, m, pool.Splits[train.Judge])
+		return write(*report, m, files, pool)
 	}
 	learn := pool.Splits[train.Learn]
 	learn = train.Sample(learn, *sample)
@@ -125,11 +126,11 @@ func run(args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return finish(file, pool, *out, *report, *gate, opt.Seed)
+	return finish(file, pool, files, *out, *report, *gate, opt.Seed)
 }
 
 // finish calibrates weights, writes them to a file when it has a name, and reports.
-func finish(file []byte, pool *train.Pool, out, report string, gate float64, seed uint64) error {
+func finish(file []byte, pool *train.Pool, data fs.FS, out, report string, gate float64, seed uint64) error {
 	file, err := train.Calibrate(file, pool.Splits[train.Tune], gate, seed)
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func finish(file []byte, pool *train.Pool, out, report string, gate float64, see
 			return err
 		}
 	}
-	return write(report, m, pool.Splits[train.Judge])
+	return write(report, m, data, pool)
 }
 
 // load reads a weights file.
@@ -177,12 +178,18 @@ func examine(report, weights, exam string) error {
 }
 
 // write writes the report on a model to a file, to standard output for -, and nowhere without a name.
-func write(name string, m *model.Model, examples []train.Example) error {
+func write(name string, m *model.Model, data fs.FS, pool *train.Pool) error {
 	if name == "" {
 		return nil
 	}
 	var text bytes.Buffer
-	train.Evaluate(&text, m, examples)
+	train.Evaluate(&text, m, pool.Splits[train.Judge])
+	if data != nil {
+		// Like any source, those with fractions may be missing.
+		if err := train.Agreement(&text, m, data, pool); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	return save(name, text.Bytes())
 }
 

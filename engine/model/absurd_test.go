@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package model_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
+	"github.com/caddy-moderation/caddy-moderation/engine/reader"
+)
+
+// Hazard: a weights file with finite but absurd numbers makes probabilities that are no numbers, which no answer can hold.
+func TestAbsurdWeightsGiveProbabilities(t *testing.T) {
+	t.Parallel()
+	all := make([]float32, reader.DenseSize)
+	for i := range all {
+		all[i] = 3e38
+		if i/reader.Outputs%2 == 1 && i%3 > 0 {
+			all[i] = -3e38
+		}
+	}
+	h := header()
+	h.Gate = -100
+	for i := range h.Calibration {
+		h.Calibration[i].Read = model.Curve{Large: 1, Reader: 1}
+		h.Calibration[i].Long = model.LongCurve{Worst: 1}
+	}
+	var file bytes.Buffer
+	absurd := reader.New(reader.NewDense(all), nil, make([]float32, reader.Parts*reader.Width))
+	if err := model.Write(&file, h, model.Weights{Words: wordList("some", "words"), Reader: absurd}); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"some words", "Some words. More words. Some more. And words. And more. All words. No words."} {
+		for head, p := range load(t, file.Bytes()).Probabilities(text) {
+			if !(p >= 0 && p <= 1) {
+				t.Errorf("%s of %q is %v", model.HeadNames[head], text, p)
+			}
+		}
+	}
+}
