@@ -49,7 +49,6 @@ func TestWhatAListFinds(t *testing.T) {
 		{"accents in the list", "crétin", "cretin", "cretin"},
 		{"combining marks", "cretin", "cre\u0301tin!", "cre\u0301tin"},
 		{"look-alikes", "viagra", "vіаgrа ｖｉａｇｒａ 𝐯𝐢𝐚𝐠𝐫𝐚", "vіаgrа|ｖｉａｇｒａ|𝐯𝐢𝐚𝐠𝐫𝐚"},
-		{"digits for letters", "viagra casino", "v1agra", ""},
 		{"digits for letters in the text", "viagra", "v1agra v14gra", "v1agra|v14gra"},
 		{"digits for letters in the list", "v1agra", "viagra v1agra", "viagra|v1agra"},
 		{"a mask", "fuck", "f*ck f**k", "f*ck|f**k"},
@@ -218,7 +217,7 @@ func TestReadNamesTheLineThatIsWrong(t *testing.T) {
 func TestFindAndCutDoNotAllocate(t *testing.T) {
 	l := parse(t, "bad", "very very bad", "viagra")
 	var matches [8]words.Match
-	miss := strings.Repeat("very nice viiiaagra of thís, 我们 verу very good. ", 20)
+	miss := strings.Repeat("very nice spiiiinner of thís, 我们 verу very good. ", 20)
 	for _, c := range []struct {
 		name string
 		work func()
@@ -234,7 +233,7 @@ func TestFindAndCutDoNotAllocate(t *testing.T) {
 	}
 }
 
-// steps counts words looked at; a search whose work grows faster than its text shows in it however fast the machine is.
+// A search whose work grows faster than its text shows in this test by never ending.
 func TestSharedBeginningsDoNotMultiplyTheWork(t *testing.T) {
 	t.Parallel()
 	var expressions []string
@@ -243,7 +242,7 @@ func TestSharedBeginningsDoNotMultiplyTheWork(t *testing.T) {
 		expressions = append(expressions, strings.Repeat("vi ", n)+"b6b")
 	}
 	l := parse(t, expressions...)
-	// Each of these texts would take years if a stretched or disguised word were followed in more than one way each time.
+	// Each of these would take years if a stretched or disguised word led on to the same place in more than one way.
 	for _, unit := range []string{"aa ", "aaaa ", "vіі ", "vi vі v1 ", "v1 "} {
 		if got := l.Find(nil, strings.Repeat(unit, 100_000/len(unit))); len(got) != 0 {
 			t.Errorf("%q: %d matches", unit, len(got))
@@ -262,7 +261,7 @@ func FuzzFind(f *testing.F) {
 		if err != nil {
 			l = parse(t, "bad", "very bad", "😀")
 		}
-		at := 0
+		at, cut := 0, ""
 		for _, m := range l.Find(nil, content) {
 			if m.Begin < at || m.End <= m.Begin || m.End > len(content) || m.Expression == "" {
 				t.Fatalf("match %+v after %d in %q", m, at, content)
@@ -270,11 +269,11 @@ func FuzzFind(f *testing.F) {
 			if !isBoundary(content, m.Begin) || !isBoundary(content, m.End) {
 				t.Fatalf("match %+v inside a code point of %q", m, content)
 			}
+			cut += content[at:m.Begin] + " "
 			at = m.End
 		}
-		cut := l.Cut(content)
-		if (at == 0) != (cut == content) && at != 1 && !strings.Contains(content, " ") {
-			t.Fatalf("%q is cut to %q", content, cut)
+		if cut += content[at:]; l.Cut(content) != cut {
+			t.Fatalf("%q is cut to %q, want %q", content, l.Cut(content), cut)
 		}
 		if err == nil && len(l.Find(nil, expression)) == 0 {
 			t.Fatalf("%q is not found in itself", expression)
