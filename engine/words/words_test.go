@@ -214,10 +214,10 @@ func TestReadNamesTheLineThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestFindAndCutDoNotAllocate(t *testing.T) {
+func TestFindAndCutAllocateNothingForAWord(t *testing.T) {
 	l := parse(t, "bad", "very very bad", "viagra")
 	var matches [8]words.Match
-	miss := strings.Repeat("very nice spiiiinner of thís, 我们 verу very good. ", 20)
+	miss := strings.Repeat("very nice spiiiinner of thís, 我们 verу very good. ", 100)
 	for _, c := range []struct {
 		name string
 		work func()
@@ -227,7 +227,9 @@ func TestFindAndCutDoNotAllocate(t *testing.T) {
 		{"Cut without a match", func() { l.Cut(miss) }},
 	} {
 		c.work()
-		if n := testing.AllocsPerRun(20, c.work); n != 0 {
+		// A pool may be emptied in between, and the race detector empties it on purpose: its buffers then grow anew, in a few
+		// steps. One allocation for each of the 1,000 words would show.
+		if n := testing.AllocsPerRun(20, c.work); n > 30 {
 			t.Errorf("%s: %v allocations, want none", c.name, n)
 		}
 	}
