@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+)
+
+// readForm appends the texts of an urlencoded body.
+func (s *Selection) readForm(dst []Piece, t Type, body []byte) []Piece {
+	clean := false
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
+		// Many clients send JSON under this type, because it is the default of their library.
+		before := len(dst)
+		if dst, clean = s.readJSON(dst, body); !clean {
+			dst = dst[:before]
+		}
+	}
+	if clean && !bytes.ContainsAny(body, "&%+=") {
+		return dst
+	}
+	return s.readPairs(dst, t.Charset, body)
+}
+
+// readPairs appends the texts of the pairs of a form.
+func (s *Selection) readPairs(dst []Piece, charset string, body []byte) []Piece {
+	if given := charsetField(body); given != "" {
+		charset = given
+	}
+	for len(body) > 0 {
+		var pair []byte
+		pair, body, _ = bytes.Cut(body, []byte("&"))
+		if len(s.Form) == 0 {
+			dst = s.readPair(dst, charset, pair)
+			continue
+		}
+		// Some apps take a semicolon for an ampersand. Where all is read it makes no difference.
+		dst = s.readPair(dst, charset, pair)
+		for {
+			_, rest, found := bytes.Cut(pair, []byte(";"))
+			if !found {
+				break
+			}
+			pair = rest
+			first, _, _ := bytes.Cut(pair, []byte(";"))
+			dst = s.readPair(dst, charset, first)
+		}
+	}
+	return dst
+}
+
+// readPair appends the text of one pair, if its field is read.
+func (s *Selection) readPair(dst []Piece, charset string, pair []byte) []Piece {
+	rawName, rawValue, paired := bytes.Cut(pair, []byte("="))
+	for i, name := range readings(charset, bytesOf(unescapeQuery(view(rawName)))) {
+		name := view(name)
+		if !s.WantsField(name) {
+			continue
+		}
+		if i == 0 && (!paired && len(s.Form) == 0 && Letters(name) || isText(name)) {
+			// A name without a value is a value without a name to some.
+			dst = appendText(dst, place(name, "#name"), name)
+		}
+		for _, value := range readings(charset, bytesOf(unescapeQuery(view(rawValue)))) {
+			dst = appendValue(dst, name, view(value))
+		}
+		return dst
+	}
+	return dst
+}
+
+// charsetField returns the charset that a form says itself to be in, by the field that browsers fill in for it.
+func charsetField(body []byte) string {
+	i := bytes.Index(body, []byte("_charset_="))
+	if i < 0 || i > 0 && body[i-1] != '&' {
+		return ""
+	}
+	value, _, _ := bytes.Cut(body[i+len("_charset_="):], []byte("&"))
+	return strings.ToLower(unescapeQuery(view(value)))
+}
+
+// Query appends the parameters of a raw query string that have one of the names, in any case and with [] or not; * names
+// all of them. Their places are "query:" and the name.
+func Query(dst []Piece, rawQuery string, names []string) []Piece {
+	if rawQuery == "" || len(names) == 0 {
+		return dst
+	}
+	s := Selection{Form: names}
+	for _, name := range names {
+		if name == "*" {
+			s.Form = nil
+		}
+	}
+	before := len(dst)
+	dst = s.readPairs(dst, "", repair(bytesOf(rawQuery)))
+	for i := before; i < len(dst); i++ {
+		dst[i].Name = "query:" + dst[i].Name
+	}
+	return dst
+}
+
+// Header appends the values of the header fields of the names, without the encoding of RFC 2047. Their places are
+// "header:" and the canonical name.
+func Header(dst []Piece, h http.Header, names []string) []Piece {
+	for _, name := range names {
+		name = http.CanonicalHeaderKey(name)
+		for _, value := range h[name] {
+			for _, reading := range readings("", bytesOf(value)) {
+				dst = appendText(dst, "header:"+name, words(view(reading)))
+			}
+		}
+	}
+	return dst
+}
+
+// unescapeQuery undoes the escapes of a form: %41, the %u0041 of old browsers, and + for a space. What is no escape stays
+// as it is.
+func unescapeQuery(s string) string {
+	i := strings.IndexAny(s, "%+")
+	if i < 0 {
+		return s
+	}
+	out := append(make([]byte, 0, len(s)), s[:i]...)
+	for ; i < len(s); i++ {
+		c := s[i]
+		if c == '+' {
+			out = append(out, ' ')
+			continue
+		}
+		if c == '%' {
+			if i+2 < len(s) {
+				high, ok := hexValue(s[i+1])
+				low, also := hexValue(s[i+2])
+				if ok && also {
+					out = append(out, high<<4|low)
+					i += 2
+					continue
+				}
+			}
+			if i+5 < len(s) && s[i+1]|0x20 == 'u' {
+				if r, size := hexEscape(s[i+2:], 4); size == 4 {
+					out = appendRune(out, r)
+					i += 5
+					continue
+				}
+			}
+		}
+		out = append(out, c)
+	}
+	return view(out)
+}
+
+// sameField reports whether a field's name is the one that is wanted: in any case, with brackets for the elements of an
+// array, and with the characters that PHP replaces by an underscore.
+func sameField(wanted, name string) bool {
+	name = strings.TrimLeft(name, " ")
+	name, _, _ = strings.Cut(name, "\x00")
+	if sameMangled(wanted, name) {
+		return true
+	}
+	base, _, found := strings.Cut(name, "[")
+	return found && sameMangled(wanted, base)
+}
+
+func sameMangled(a, b string) bool {
+	if strings.EqualFold(a, b) {
+		return true
+	}
+	return strings.ContainsAny(a+b, ". [") && strings.EqualFold(mangle.Replace(a), mangle.Replace(b))
+}
+
+// mangle replaces what cannot stand in the name of a variable in PHP.
+var mangle = strings.NewReplacer(".", "_", " ", "_", "[", "_")

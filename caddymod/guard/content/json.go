@@ -1,0 +1,518 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxOpened is how often a string that is JSON itself is opened within another.
+const maxOpened = 2
+
+// readJSON appends the texts of a JSON body. It reports whether the body was one or more correct JSON values.
+func (s *Selection) readJSON(dst []Piece, body []byte) ([]Piece, bool) {
+	in := scanner{sel: s, dst: dst, src: body}
+	in.scan()
+	return in.dst, !in.broken && !in.odd && in.depth == in.base
+}
+
+// frame is a container that is being read: the member or the element of it where the scanner stands.
+type frame struct {
+	key    string // of an object's member
+	index  int    // of an array's element
+	object bool
+	keyed  bool // the member's name has been read
+}
+
+// scanner finds the strings of JSON and of what resembles it. It accepts everything: whatever stands where it cannot is
+// text.
+type scanner struct {
+	sel    *Selection
+	dst    []Piece
+	src    []byte
+	at     int
+	prefix string // place of the string that src is the content of
+	opened int    // how many strings were opened to come here
+
+	depth  int
+	base   int  // depth outside of all values: of the string that src is the content of
+	values int  // values at that depth
+	odd    bool // something that only lenient parsers accept was there
+	broken bool // something that no parser accepts was there: from here on, places mean nothing
+	named  int  // bytes of names made
+	frames [maxDepth]frame
+}
+
+// clean reports whether src was exactly one correct value.
+func (s *scanner) clean() bool { return !s.broken && !s.odd && s.depth == s.base && s.values == 1 }
+
+// place returns the frames that have a name.
+func (s *scanner) place() []frame { return s.frames[:min(s.depth, maxDepth)] }
+
+// top returns the innermost container, nil outside of all and below maxDepth.
+func (s *scanner) top() *frame {
+	if s.depth == s.base || s.depth > maxDepth {
+		return nil
+	}
+	return &s.frames[s.depth-1]
+}
+
+func (s *scanner) scan() {
+	for s.at < len(s.src) {
+		switch c := s.src[s.at]; c {
+		case ' ', '\t', '\r', '\n':
+			s.at++
+		case '{', '[':
+			s.open(c == '{')
+		case '}', ']':
+			s.close(c == '}')
+		case ',':
+			s.at++
+			s.next()
+		case ':':
+			s.at++
+			s.broken = true
+		case 0x1e: // what divides the values of a JSON text sequence
+			s.at++
+			s.broken = s.broken || s.depth > s.base
+			s.depth = s.base
+		case '"', '\'':
+			s.text(c)
+		case '/', '#':
+			s.comment()
+		default:
+			s.bare()
+		}
+	}
+}
+
+func (s *scanner) open(object bool) {
+	s.at++
+	s.value()
+	if s.depth < maxDepth {
+		s.frames[s.depth] = frame{object: object}
+	}
+	s.depth++
+}
+
+func (s *scanner) close(object bool) {
+	s.at++
+	if s.depth == s.base {
+		s.broken = true
+		return
+	}
+	if f := s.top(); f != nil && f.object != object {
+		s.broken = true
+	}
+	s.depth--
+}
+
+// value takes note that a value begins.
+func (s *scanner) value() {
+	if s.depth == s.base {
+		s.values++
+		return
+	}
+	if f := s.top(); f != nil && f.object && !f.keyed {
+		s.broken = true
+	}
+}
+
+// next goes on to the next member or element.
+func (s *scanner) next() {
+	f := s.top()
+	switch {
+	case f == nil:
+		s.odd = s.odd || s.depth == s.base
+	case f.object:
+		f.key, f.keyed = "", false
+	default:
+		f.index++
+	}
+}
+
+// text reads a string: a member's name or a value.
+func (s *scanner) text(quote byte) {
+	body, escaped := s.quoted(quote)
+	if quote != '"' {
+		s.odd = true
+	}
+	if s.colon() {
+		s.name(s.decoded(body, escaped))
+		return
+	}
+	s.value()
+	s.emit(s.decoded(body, escaped))
+}
+
+// quoted returns what stands between the quotation mark here and its partner, and whether there are escapes in it.
+func (s *scanner) quoted(quote byte) (body []byte, escaped bool) {
+	rest := s.src[s.at+1:]
+	end := bytes.IndexByte(rest, quote)
+	if end >= 0 && bytes.IndexByte(rest[:end], '\\') < 0 {
+		s.at += end + 2
+		return rest[:end], false
+	}
+	for i := 0; i < len(rest); i++ {
+		switch rest[i] {
+		case '\\':
+			i++
+		case quote:
+			s.at += i + 2
+			return rest[:i], true
+		}
+	}
+	s.at = len(s.src)
+	s.broken = true
+	return rest, true
+}
+
+func (s *scanner) decoded(body []byte, escaped bool) string {
+	if !escaped {
+		return view(body)
+	}
+	return undoEscapes(view(body))
+}
+
+// colon reports whether a colon comes next in an object, and goes behind it.
+func (s *scanner) colon() bool {
+	f := s.top()
+	if f != nil && (!f.object || f.keyed) || s.depth == s.base {
+		return false
+	}
+	for i := s.at; i < len(s.src); i++ {
+		switch s.src[i] {
+		case ' ', '\t', '\r', '\n':
+		case ':':
+			s.at = i + 1
+			return true
+		case '/', '#':
+			before := s.at
+			s.at = i
+			s.comment()
+			if s.at == before {
+				return false
+			}
+			i = s.at - 1
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// name takes note of a member's name.
+func (s *scanner) name(name string) {
+	f := s.top()
+	if f == nil {
+		if s.wanted() && isText(name) {
+			s.dst = appendText(s.dst, s.pointer(), name)
+		}
+		return
+	}
+	f.key, f.keyed = name, true
+	if isText(name) && s.wanted() {
+		s.dst = appendText(s.dst, s.pointer()+"#name", name)
+	}
+}
+
+// comment reads a comment. It is text, because parsers differ in what they take for one.
+func (s *scanner) comment() {
+	rest := s.src[s.at:]
+	length := len(rest)
+	if bytes.HasPrefix(rest, []byte("/*")) {
+		if end := bytes.Index(rest[2:], []byte("*/")); end >= 0 {
+			length = end + 4
+		}
+	} else if end := bytes.IndexByte(rest, '\n'); end >= 0 {
+		length = end + 1
+	}
+	s.at += length
+	s.odd = true
+	if rest[0] == '/' && (len(rest) < 2 || rest[1] != '*' && rest[1] != '/') {
+		s.broken = true
+	}
+	s.dst = appendText(s.dst, s.prefix, undoEscapes(view(rest[:length])))
+}
+
+// bare reads what has no quotation marks: a number or a literal, the name of a member in JSON5, and everything that should
+// not be there.
+func (s *scanner) bare() {
+	start := s.at
+	i := start
+	for i < len(s.src) && isWordByte(s.src[i]) {
+		i++
+	}
+	if s.ends(i) && isLiteral(s.src[start:i]) {
+		s.at = i
+		if f := s.top(); f == nil || !f.object || f.keyed {
+			s.value()
+			return
+		}
+		if s.at = i; s.colon() {
+			s.odd = true
+			s.name(view(s.src[start:i]))
+			return
+		}
+		s.broken = true
+		return
+	}
+	if f := s.top(); s.depth > s.base && (f == nil || f.object && !f.keyed) {
+		if end := bytes.IndexAny(s.src[start:], ":,{}[]\"\n"); end > 0 && s.src[start+end] == ':' {
+			s.at = start + end + 1
+			s.odd = true
+			s.name(undoEscapes(strings.TrimSpace(view(s.src[start : start+end]))))
+			return
+		}
+	}
+	// At least one byte is taken, whatever it is.
+	end := bytes.IndexAny(s.src[start+1:], "{}[]\"\n\x1e")
+	if end < 0 {
+		end = len(s.src) - start - 1
+	}
+	s.at = start + 1 + end
+	text := s.src[start:s.at]
+	if len(bytes.TrimSpace(text)) == 0 {
+		// Unicode's other white space, which is none in JSON.
+		s.odd = true
+		return
+	}
+	s.broken = true
+	s.emit(undoEscapes(view(text)))
+}
+
+// ends reports whether a bare word may end at i.
+func (s *scanner) ends(i int) bool {
+	if i == len(s.src) {
+		return true
+	}
+	switch s.src[i] {
+	case ' ', '\t', '\r', '\n', ',', '}', ']', ':', '/', 0x1e:
+		return true
+	}
+	return false
+}
+
+func isWordByte(c byte) bool {
+	return isLetter(c) || isDigit(c) || c == '-' || c == '+' || c == '.' || c == '_' || c == '$'
+}
+
+// isLiteral reports whether a word is a number or one of the words that parsers know.
+func isLiteral(word []byte) bool {
+	switch string(word) {
+	case "true", "false", "null", "NaN", "Infinity", "-Infinity", "+Infinity", "undefined", "None", "True", "False":
+		return true
+	case "":
+		return false
+	}
+	letters := 0
+	for _, c := range word {
+		if isLetter(c) {
+			letters++
+		}
+	}
+	// 1e5, 0x1F
+	return isDigit(word[len(word)-1]) && letters <= 1 || letters <= 8 && len(word) > 2 && word[0] == '0' && word[1]|0x20 == 'x'
+}
+
+// wanted reports whether the text here is to be read.
+func (s *scanner) wanted() bool {
+	if len(s.sel.JSON) == 0 || s.broken {
+		return true
+	}
+	place := s.place()
+	for i := range s.sel.JSON {
+		if s.sel.JSON[i].covers(place) {
+			return true
+		}
+	}
+	return false
+}
+
+// emit appends the text of a value.
+func (s *scanner) emit(text string) {
+	if !Letters(text) {
+		return
+	}
+	if s.opened < maxOpened && looksJSON(text) && s.inner(text) {
+		return
+	}
+	if !s.wanted() || notLanguage(text) {
+		return
+	}
+	if s.opened < maxOpened && looksJSON(text) {
+		text = undoEscapes(text)
+	}
+	s.dst = append(s.dst, Piece{Name: s.pointer(), Text: text})
+}
+
+// looksJSON reports whether a string may be JSON itself.
+func looksJSON(text string) bool {
+	c := text[0]
+	if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
+		text = strings.TrimLeft(text, " \t\r\n")
+		c = text[0]
+	}
+	return c == '{' || c == '['
+}
+
+// inner reads the content of a string that is JSON itself. It reports false, and reads nothing, for any other string.
+func (s *scanner) inner(text string) bool {
+	// Pointers go on through the string.
+	inner := &scanner{sel: s.sel, dst: s.dst, src: bytesOf(text), prefix: s.prefix, opened: s.opened + 1,
+		depth: s.depth, base: s.depth, broken: s.broken, frames: s.frames}
+	inner.scan()
+	if inner.broken != s.broken || inner.odd || inner.depth != inner.base || inner.values != 1 {
+		return false
+	}
+	s.dst = inner.dst
+	return true
+}
+
+// undoEscapes returns a text without the backslash escapes of JSON, JavaScript and their relatives.
+func undoEscapes(s string) string {
+	i := strings.IndexByte(s, '\\')
+	if i < 0 {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for {
+		out = append(out, s[:i]...)
+		s = s[i+1:]
+		if s == "" {
+			return view(append(out, '\\'))
+		}
+		c := s[0]
+		s = s[1:]
+		switch c {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'v':
+			out = append(out, '\v')
+		case '0':
+		case '\n', '\r': // the string goes on in the next line
+		case 'u':
+			r, size := hexEscape(s, 4)
+			if size == 0 {
+				out = append(out, '\\', 'u')
+				break
+			}
+			s = s[size:]
+			if utf16High(r) && strings.HasPrefix(s, `\u`) {
+				if low, more := hexEscape(s[2:], 4); more > 0 && utf16Low(low) {
+					r = (r-0xd800)<<10 | (low - 0xdc00) + 0x10000
+					s = s[2+more:]
+				}
+			}
+			out = appendRune(out, r)
+		case 'x':
+			r, size := hexEscape(s, 2)
+			if size == 0 {
+				out = append(out, '\\', 'x')
+				break
+			}
+			s = s[size:]
+			out = appendRune(out, r)
+		default:
+			out = append(out, c)
+		}
+		if i = strings.IndexByte(s, '\\'); i < 0 {
+			return view(append(out, s...))
+		}
+	}
+}
+
+func utf16High(r rune) bool { return r >= 0xd800 && r < 0xdc00 }
+func utf16Low(r rune) bool  { return r >= 0xdc00 && r < 0xe000 }
+
+// appendRune appends a character; NUL is none.
+func appendRune(out []byte, r rune) []byte {
+	if r == 0 {
+		return out
+	}
+	return utf8.AppendRune(out, r)
+}
+
+// hexEscape reads the digits of an escape, or those in braces. The size is 0 when they are none.
+func hexEscape(s string, digits int) (r rune, size int) {
+	if strings.HasPrefix(s, "{") {
+		end := strings.IndexByte(s[:min(len(s), 12)], '}')
+		if end < 2 {
+			return 0, 0
+		}
+		n, err := strconv.ParseUint(s[1:end], 16, 32)
+		if err != nil || n > unicode.MaxRune {
+			return 0, 0
+		}
+		return rune(n), end + 1
+	}
+	if len(s) < digits {
+		return 0, 0
+	}
+	for i := range digits {
+		v, ok := hexValue(s[i])
+		if !ok {
+			return 0, 0
+		}
+		r = r<<4 | rune(v)
+	}
+	return r, digits
+}
+
+func hexValue(c byte) (byte, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
+	}
+	return 0, false
+}
+
+// pointer returns the name of the place.
+func (s *scanner) pointer() string {
+	var buf [maxName]byte
+	const room = len(buf)
+	// All the names together take little more memory than the body twice, whatever the body is.
+	if s.named > 2*len(s.src)+1<<16 {
+		return "/…"
+	}
+	b := append(buf[:0], s.prefix...)
+	for i := range s.place() {
+		f := &s.frames[i]
+		b = append(b, '/')
+		switch {
+		case !f.object:
+			b = strconv.AppendInt(b, int64(f.index), 10)
+		case len(f.key) > room-len(b):
+			b = append(b, "…"...)
+		case strings.IndexByte(f.key, '/') >= 0 || strings.IndexByte(f.key, '~') >= 0:
+			b = append(b, escapeToken(f.key)...)
+		default:
+			b = append(b, f.key...)
+		}
+		if len(b) > room-16 {
+			b = append(b, "/…"...)
+			break
+		}
+	}
+	s.named += len(b)
+	return string(b)
+}
+
+func escapeToken(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}

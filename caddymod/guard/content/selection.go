@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"mime/quotedprintable"
+	"net/textproto"
+	"strings"
+	"unicode/utf8"
+)
+
+// Selection says which texts of a body are read. The zero value reads all of them. JSON and Form narrow bodies of their own
+// kind only: a body of another kind is read whole, so that sending another Content-Type is no way around.
+type Selection struct {
+	// JSON are the places in JSON bodies; none means all. What stands behind an error that no lenient parser
+	// accepts is read whatever its place.
+	JSON []Pointer
+	// Form are the fields of urlencoded and multipart forms, in any case; none means all. "tag" means tag[] and
+	// tag[x], too.
+	Form []string
+	// Text says that every body is read as one plain text, whatever its type.
+	Text bool
+	// Trusted says that the body comes from an app of one's own and not from somebody who has something to hide. Its type
+	// is believed, and of markup only what is visible is read.
+	Trusted bool
+}
+
+// Read appends the texts of a body to dst. It never fails: what is not what its type says is read as what it looks like.
+// A body in a charset that is not known (see [Type]) is read as if it were UTF-8. Multipart bodies are read as plain
+// text; they are for a parser of their own and for [Selection.Part].
+func (s *Selection) Read(dst []Piece, t Type, body []byte) []Piece {
+	if len(body) == 0 {
+		return dst
+	}
+	kind := t.Kind
+	if kind == Binary {
+		kind = Sniff(body, t)
+		if kind == Binary {
+			return dst
+		}
+	}
+	if kind == Form && !s.Text {
+		// The charset of a form is the one of its values, under their escapes.
+		if wide, _ := detectWide(body); wide == nil {
+			return s.readForm(dst, t, repair(body))
+		}
+	}
+	for _, reading := range readings(t.Charset, body) {
+		dst = s.readAs(dst, kind, t, reading)
+	}
+	return dst
+}
+
+// readAs reads a body in UTF-8.
+func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece {
+	if s.Text {
+		return appendText(dst, "", view(body))
+	}
+	start := len(body) - len(bytes.TrimLeft(body, " \t\r\n\x1e"))
+	if start == len(body) {
+		return dst
+	}
+	first := body[start]
+	if kind == JSON && !jsonStart(first) {
+		// Whatever reads this body, it is no JSON parser.
+		if kind = looks(body[:min(len(body), sniffed)]); kind == Binary || kind == JSON {
+			kind = Text
+		}
+	}
+	if kind == Text && !s.Trusted && (first == '{' || first == '[' || first == '"') || kind == Text && t.Ambiguous && jsonStart(first) {
+		before := len(dst)
+		var clean bool
+		if dst, clean = s.readJSON(dst, body); clean {
+			return dst
+		}
+		// Ordinary text may begin with a bracket.
+		dst = dst[:before]
+	}
+	switch kind {
+	case JSON:
+		dst, _ = s.readJSON(dst, body)
+		if t.Ambiguous && bytes.IndexByte(body, '=') >= 0 {
+			dst = s.readPairs(dst, "", body)
+		}
+		return dst
+	case Form:
+		return s.readForm(dst, t, body)
+	case Markup:
+		return s.readMarkup(dst, body)
+	}
+	if !s.Trusted && kind == Text && looks(body[:min(len(body), sniffed)]) == Form {
+		return s.readForm(dst, t, body)
+	}
+	return appendText(dst, "", view(body))
+}
+
+// jsonStart reports whether a JSON text, also one of a lenient parser, may begin with c.
+func jsonStart(c byte) bool {
+	switch c {
+	case '{', '[', '"', '\'', '/', '#', 0x1e:
+		return true
+	}
+	return false
+}
+
+// Part appends the texts of one text part of a multipart body to dst: of its body, in the charset, the type and the
+// Content-Transfer-Encoding that its header says, and of the file's name, whose place is "name.filename". For a file whose
+// content is not judged body is nil. Form selects by the name of the part.
+func (s *Selection) Part(dst []Piece, name, filename string, header textproto.MIMEHeader, body []byte) []Piece {
+	if !s.WantsField(name) {
+		return dst
+	}
+	if Letters(filename) {
+		dst = appendText(dst, place(name, ".filename"), words(filename))
+	}
+	if isText(name) {
+		dst = appendText(dst, place(name, "#name"), name)
+	}
+	if len(body) == 0 {
+		return dst
+	}
+	plain, whole := transferred(header.Get("Content-Transfer-Encoding"), body)
+	dst = s.readPart(dst, name, header, plain)
+	if !whole {
+		dst = s.readPart(dst, name, header, body)
+	}
+	return dst
+}
+
+// readPart reads the decoded body of a part.
+func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHeader, body []byte) []Piece {
+	t := TypeOf(header["Content-Type"])
+	before := len(dst)
+	if t.Kind == Binary || t.Kind == Multipart || t.Kind == Text || t.Kind == Form {
+		for _, reading := range readings(t.Charset, body) {
+			dst = appendValue(dst, name, view(reading))
+		}
+		return dst
+	}
+	whole := Selection{Trusted: s.Trusted}
+	dst = whole.Read(dst, t, body)
+	for i := before; i < len(dst); i++ {
+		dst[i].Name = name + dst[i].Name
+	}
+	return dst
+}
+
+// transferred undoes a Content-Transfer-Encoding. It reports whether all of the body was encoded so, which is never sure.
+func transferred(encoding string, body []byte) ([]byte, bool) {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "quoted-printable":
+		plain, err := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(body)))
+		return plain, err == nil
+	case "base64":
+		plain, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(body)))
+		return plain, err == nil && textual(plain)
+	}
+	return body, true
+}
+
+// WantsField reports whether a form's field of that name is read.
+func (s *Selection) WantsField(name string) bool {
+	if len(s.Form) == 0 {
+		return true
+	}
+	for _, wanted := range s.Form {
+		if sameField(wanted, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxName is the length in bytes at which the names of places are cut.
+const maxName = 256
+
+// place returns the name of a place of which a user chose a part.
+func place(name, suffix string) string {
+	if len(name) > maxName {
+		name = name[:maxName]
+		for !utf8.ValidString(name) && len(name) > maxName-utf8.UTFMax {
+			name = name[:len(name)-1]
+		}
+		name += "…"
+	}
+	return name + suffix
+}
+
+// appendText appends a text if it is one.
+func appendText(dst []Piece, name, text string) []Piece {
+	if !Letters(text) || notLanguage(text) {
+		return dst
+	}
+	return append(dst, Piece{Name: name, Text: text})
+}
+
+// appendValue appends the text of a form's field, which may be JSON itself.
+func appendValue(dst []Piece, name, text string) []Piece {
+	if !Letters(text) {
+		return dst
+	}
+	name = place(name, "")
+	if c := text[0]; c == '{' || c == '[' {
+		inner := scanner{sel: &everything, dst: dst, src: bytesOf(text), prefix: name, opened: 1}
+		if inner.scan(); inner.clean() {
+			return inner.dst
+		}
+		text = undoEscapes(text)
+	}
+	return appendText(dst, name, text)
+}
+
+// everything selects all.
+var everything Selection

@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"bytes"
+	"mime"
+	"strings"
+	"unicode/utf8"
+)
+
+// Kind is what a body is read as.
+type Kind uint8
+
+// The kinds.
+const (
+	// Binary is what is not judged: images, archives, gRPC.
+	Binary Kind = iota
+	// JSON is one or more JSON values, in UTF-8, UTF-16 or UTF-32.
+	JSON
+	// Form is application/x-www-form-urlencoded.
+	Form
+	// Multipart is multipart/form-data and every other multipart type. It is not read here but for its parts, see
+	// [Selection.Part].
+	Multipart
+	// Text is plain text.
+	Text
+	// Markup is HTML, XML and SVG.
+	Markup
+)
+
+// Type is what a Content-Type header says.
+type Type struct {
+	// Kind is what the body is read as. It is Binary where there is no type, see [Sniff].
+	Kind Kind
+	// Charset is the charset parameter in lower case, "" where there is none.
+	Charset string
+	// Boundary is the boundary parameter of a multipart type.
+	Boundary string
+	// Ambiguous says that several values differ, or that one does not parse, so that an app may understand another type.
+	Ambiguous bool
+	// Unknown says that the charset is not known. The body is read as UTF-8 then, which may not be what an app reads.
+	Unknown bool
+	// grpc says that the body is framed messages, which are never text whatever they look like.
+	grpc bool
+}
+
+// TypeOf returns what the values of a Content-Type header say. Without any value it is the zero Type.
+func TypeOf(values []string) Type {
+	if len(values) == 0 {
+		return Type{}
+	}
+	if len(values) == 1 {
+		// What most requests say.
+		switch values[0] {
+		case "application/json":
+			return Type{Kind: JSON}
+		case "application/x-www-form-urlencoded":
+			return Type{Kind: Form}
+		}
+	}
+	t := typeOf(values[0])
+	for _, value := range values[1:] {
+		if value != values[0] {
+			t = stronger(t, typeOf(value))
+			t.Ambiguous = true
+		}
+	}
+	return t
+}
+
+// stronger returns the type whose reading finds more.
+func stronger(a, b Type) Type {
+	if a.Kind == Binary || b.Kind == Multipart {
+		return b
+	}
+	return a
+}
+
+func typeOf(value string) Type {
+	if strings.TrimSpace(value) == "" {
+		return Type{}
+	}
+	media, params, err := mime.ParseMediaType(value)
+	t := Type{Ambiguous: err != nil}
+	if err != nil {
+		// Frameworks cut the value at the first semicolon or comma and never look at the rest.
+		media, _, _ = strings.Cut(value, ";")
+		media, _, _ = strings.Cut(media, ",")
+		media = strings.ToLower(strings.TrimSpace(media))
+		if params == nil {
+			params = looseParams(value)
+		}
+	}
+	t.Kind = kindOf(media)
+	t.Charset = strings.ToLower(strings.Trim(params["charset"], " '\""))
+	known, _ := lookup(t.Charset)
+	t.Unknown = !known
+	t.Boundary = params["boundary"]
+	t.grpc = strings.HasPrefix(media, "application/grpc")
+	return t
+}
+
+// looseParams finds the parameters of a value that does not parse.
+func looseParams(value string) map[string]string {
+	params := make(map[string]string)
+	for part := range strings.SplitSeq(value, ";") {
+		name, text, ok := strings.Cut(part, "=")
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, has := params[name]; !ok || has {
+			continue
+		}
+		text = strings.TrimSpace(text)
+		if quoted, is := strings.CutPrefix(text, `"`); is {
+			text, _, _ = strings.Cut(quoted, `"`)
+		}
+		params[name] = text
+	}
+	return params
+}
+
+// kindOf returns what a media type, in lower case, is read as.
+func kindOf(media string) Kind {
+	switch media {
+	case "application/x-www-form-urlencoded":
+		return Form
+	case "application/json", "text/json", "text/x-json", "application/x-json", "application/ndjson", "application/x-ndjson",
+		"application/jsonl", "application/x-jsonlines", "application/jsonlines", "application/json-seq", "application/csp-report",
+		"application/json5", "application/x-json-stream", "application/stream+json", "application/json-patch", "text/x-json5":
+		return JSON
+	case "text/html", "application/xml", "text/xml", "text/vnd.wap.wml", "application/xhtml", "text/xsl":
+		return Markup
+	case "application/javascript", "application/x-javascript", "application/ecmascript", "application/yaml", "application/x-yaml",
+		"application/toml", "application/graphql", "application/sql", "application/x-sh", "application/rtf", "message/rfc822":
+		return Text
+	}
+	switch {
+	case strings.HasPrefix(media, "multipart/"):
+		return Multipart
+	case strings.HasSuffix(media, "+json"), strings.HasSuffix(media, "+json-seq"):
+		return JSON
+	case strings.HasSuffix(media, "+xml"):
+		return Markup
+	case strings.HasPrefix(media, "text/"), strings.HasSuffix(media, "+yaml"):
+		return Text
+	}
+	return Binary
+}
+
+// sniffed is how much of a body [Sniff] looks at.
+const sniffed = 1024
+
+// Sniff returns what a body looks like whose type is not known or binary: a JSON, Form, Markup or Text one where it begins
+// like text, whatever type it is sent as, and Binary where it does not. Of the prefix, which should have a kilobyte where
+// the body has as much, more is not looked at. A body of a known type that is not binary is taken for what it is
+// declared as, and gRPC is always Binary.
+func Sniff(prefix []byte, declared Type) Kind {
+	if declared.Kind != Binary {
+		return declared.Kind
+	}
+	if declared.grpc {
+		return Binary
+	}
+	if len(prefix) > sniffed {
+		prefix = prefix[:sniffed]
+		// A character may be cut at the end.
+		for i := 0; i < utf8.UTFMax-1 && len(prefix) > 0 && !endsWhole(prefix); i++ {
+			prefix = prefix[:len(prefix)-1]
+		}
+	}
+	return looks(prefix)
+}
+
+// endsWhole reports whether the last bytes are a whole character.
+func endsWhole(b []byte) bool {
+	r, size := utf8.DecodeLastRune(b)
+	return r != utf8.RuneError || size != 1
+}
+
+// looks returns what bytes look like.
+func looks(b []byte) Kind {
+	if wide, _ := detectWide(b); wide != nil {
+		return looks(decodeWith(wide, b))
+	}
+	b = bytes.TrimPrefix(b, []byte(utf8BOM))
+	trimmed := bytes.TrimLeft(b, " \t\r\n\x1e")
+	if len(trimmed) == 0 || !textual(b) {
+		return Binary
+	}
+	switch c := trimmed[0]; {
+	case c == '{' || c == '[' || c == '"':
+		return JSON
+	case c == '<' && len(trimmed) > 1 && (isLetter(trimmed[1]) || trimmed[1] == '!' || trimmed[1] == '?'):
+		return Markup
+	case looksForm(trimmed):
+		return Form
+	}
+	return Text
+}
+
+// textual reports whether bytes are mostly text. An eighth of them may be something else, so that a few bytes in front of
+// a text do not hide it; of pictures, archives and compressed data more than a third is.
+func textual(b []byte) bool {
+	odd := 0
+	for i := 0; i < len(b); {
+		c := b[i]
+		if c < utf8.RuneSelf {
+			if c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\f' && c != '\x1b' && c != '\x1e' || c == 0x7f {
+				odd++
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 {
+			odd++
+		}
+		i += size
+	}
+	return odd*8 <= len(b)
+}
+
+// looksForm reports whether bytes look like the pairs of a form: name=value with nothing in the name that an encoder escapes.
+func looksForm(b []byte) bool {
+	name, value, ok := bytes.Cut(b, []byte("="))
+	if !ok || len(name) == 0 || len(name) > 128 {
+		return false
+	}
+	for _, c := range name {
+		if c <= ' ' || c >= utf8.RuneSelf || c == '<' || c == '"' || c == '{' || c == '(' || c == ':' || c == ';' || c == ',' {
+			return false
+		}
+	}
+	first, _, _ := bytes.Cut(value, []byte("&"))
+	return !bytes.ContainsAny(first, " \n\r")
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
