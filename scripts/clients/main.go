@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command clients proves the guard with real programs. It starts the built server in front of a small app of its own, lets
+// curl, Node, an OpenAI client, a browser, slow clients and clients that go away talk to the app through the guard, and
+// checks both ends: what the client read, and which bytes the app received. It is run in the root of the repository:
+//
+//	go run ./scripts/clients                      all clients
+//	go run ./scripts/clients curl browser         these only
+//	go run ./scripts/clients -unguarded           the same checks against a plain reverse_proxy; those that want a refusal fail
+//
+// It prints a line for each check and ends with status 1 when one failed. The server is built when ./caddy is missing.
+// Clients that the machine lacks are skipped with a line that says so. For Node's clients the packages of
+// scripts/clients/node/package-lock.json are downloaded from the npm registry (about 80 MB with the browser); a Chromium
+// that CHROME_PATH names is used in place of the downloaded one. Nothing listens outside 127.0.0.1.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+)
+
+// client is one program that talks to the app through the guard. To add one, write its checks in a file of its own and
+// name it here.
+type client struct {
+	name string
+	// run makes the checks. An error means that they could not be made.
+	run func(context.Context, *report, *site) error
+}
+
+func clients(o options) []client {
+	return []client{
+		{"curl", curl},
+		{"slow", slow},
+		{"websocket", webSocket},
+		{"gone", func(ctx context.Context, r *report, s *site) error { return gone(ctx, r, s, o.aborts) }},
+		{"fetch", script("fetch.mjs")},
+		{"ws", script("ws.mjs")},
+		{"openai", script("openai.mjs")},
+		{"browser", script("browser.mjs")},
+	}
+}
+
+type options struct {
+	caddy     string
+	unguarded bool
+	strict    bool
+	aborts    int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.caddy, "caddy", "./caddy", "the server to check; ./caddy is built when it is missing")
+	flag.BoolVar(&o.unguarded, "unguarded", false, "leave the guard's directives out, to see what the clients do without it")
+	flag.BoolVar(&o.strict, "strict", false, "count a skipped client as a failed one")
+	flag.IntVar(&o.aborts, "aborts", 400, "how many requests the client gone gives up")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := check(ctx, o, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "clients:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func check(ctx context.Context, o options, names []string) error {
+	chosen, err := choose(clients(o), names)
+	if err != nil {
+		return err
+	}
+	if err := build(ctx, o.caddy); err != nil {
+		return err
+	}
+	s, err := newSite(ctx, o.caddy, o.unguarded)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	r := &report{out: os.Stdout}
+	begin := time.Now()
+	for _, c := range chosen {
+		r.client = c.name
+		if err := c.run(ctx, r, s); err != nil {
+			r.fail("could not be run", err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	r.client = "server"
+	r.check("the server wrote no panic and no race", s.sane)
+	r.check("the server stops well", s.process.Stop)
+	fmt.Printf("%d ok, %d failed, %d skipped in %d s\n", r.passed, r.failed, r.skipped, int(time.Since(begin).Seconds()))
+	if r.failed > 0 {
+		return fmt.Errorf("%d checks failed", r.failed)
+	}
+	if o.strict && r.skipped > 0 {
+		return fmt.Errorf("%d checks were skipped", r.skipped)
+	}
+	return nil
+}
+
+// choose returns the clients with the names, or all of them when there are no names.
+func choose(all []client, names []string) ([]client, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []client
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(c client) bool { return c.name == name })
+		if i < 0 {
+			var known []string
+			for _, c := range all {
+				known = append(known, c.name)
+			}
+			return nil, fmt.Errorf("no client %q; there are %s", name, strings.Join(known, ", "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// build builds ./caddy when it is what is to be checked and is missing.
+func build(ctx context.Context, caddy string) error {
+	if _, err := os.Stat(caddy); caddy != "./caddy" || !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "./xcaddy.sh", "build")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// report prints and counts what came of the checks, a line each:
+//
+//	ok: curl: a gzip body arrives as sent
+//	FAIL: curl: a vile gzip body is refused: status 200, want 422
+//	skip: curl: HTTP/3: this curl cannot
+type report struct {
+	out    io.Writer
+	client string // whose checks are being made
+
+	passed, failed, skipped int
+}
+
+// check makes one check.
+func (r *report) check(what string, do func() error) {
+	if err := do(); err != nil {
+		r.fail(what, err)
+		return
+	}
+	r.ok(what)
+}
+
+func (r *report) ok(what string) {
+	r.passed++
+	fmt.Fprintf(r.out, "ok: %s: %s\n", r.client, what)
+}
+
+func (r *report) fail(what string, err error) {
+	r.failed++
+	fmt.Fprintf(r.out, "FAIL: %s: %s: %s\n", r.client, what, oneLine(err.Error()))
+}
+
+func (r *report) skip(what, why string) {
+	r.skipped++
+	fmt.Fprintf(r.out, "skip: %s: %s: %s\n", r.client, what, oneLine(why))
+}
+
+// oneLine makes one readable line of a text, and not too long a one.
+func oneLine(s string) string {
+	const limit = 600
+	s = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "..."
+	}
+	return s
+}
