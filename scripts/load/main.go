@@ -5,6 +5,7 @@
 // run ends by itself.
 //
 //	go run ./scripts/load compare [-rounds 5] [-time 2s] [-connections 32] [-profile DIR]
+//	go run ./scripts/load guard   [-only proxy,upload,idle,stream,abort] [-rounds 9] [-time 1s] [-json FILE] [-profile DIR]
 //	go run ./scripts/load kill    [-rounds 10] [-connections 32] [-caddy ./caddy]
 //	go run ./scripts/load reload  [-rounds 20] [-connections 8] [-caddy ./caddy]
 //	go run ./scripts/load start   [-rounds 10] [-caddy ./caddy]
@@ -13,6 +14,10 @@
 // counts, judging), and a baseline that only decodes and encodes the same JSON with encoding/json. Rounds alternate
 // between the two, at 200, 2,000 and 10,000 characters of the texts in engine/train/corpus. The server has one core
 // (GOMAXPROCS=1), the client is another process with one more.
+//
+// guard puts moderate and moderate_response in front of reverse_proxy and measures what they cost: requests per second with
+// JSON posts of 200 and 2,000 bytes, a multipart upload of 100 MB, the memory of idle connections, the delay of streamed
+// answers, and whether anything stays behind after 10,000 aborted requests. Rounds with and without them alternate.
 //
 // kill loads a server, kills it (SIGKILL) at a random moment, starts it again on the same data and compares what was
 // acknowledged with what is stored, for counted requests and for feedback.
@@ -42,7 +47,7 @@ import (
 )
 
 func main() {
-	modes := map[string]func(context.Context, []string) error{"compare": compare, "kill": kill, "reload": reload, "start": start}
+	modes := map[string]func(context.Context, []string) error{"compare": compare, "guard": guard, "kill": kill, "reload": reload, "start": start}
 	name := ""
 	if len(os.Args) > 1 {
 		name = os.Args[1]
@@ -54,7 +59,7 @@ func main() {
 	}
 	mode, ok := modes[name]
 	if !ok {
-		fmt.Fprintln(os.Stderr, "use: load compare|kill|reload|start [flags]; -h after the mode lists its flags")
+		fmt.Fprintln(os.Stderr, "use: load compare|guard|kill|reload|start [flags]; -h after the mode lists its flags")
 		os.Exit(2)
 	}
 	runtime.GOMAXPROCS(1)

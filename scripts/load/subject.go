@@ -30,8 +30,17 @@ type subject struct {
 	process *server.Process
 }
 
-// newSubject prepares a server. The program is caddy, or this program itself when caddy is empty.
+// newSubject prepares a server of the service's endpoints. The program is caddy, or this program itself when caddy is empty.
 func newSubject(caddy string) (*subject, error) {
+	site := "moderation_api"
+	if caddy == "" {
+		site += "\n\tmoderation_bench_baseline /baseline"
+	}
+	return newSite(caddy, site)
+}
+
+// newSite prepares a server of one site, whose directives are given.
+func newSite(caddy, site string) (*subject, error) {
 	s := &subject{Key: "mod_sk_" + letters(32)}
 	if caddy != "" {
 		path, err := filepath.Abs(caddy)
@@ -53,10 +62,6 @@ func newSubject(caddy string) (*subject, error) {
 	s.Address, s.Admin = addresses[0], addresses[1]
 	if s.folder, err = os.MkdirTemp("", "caddy-moderation-load-"); err != nil {
 		return nil, err
-	}
-	baseline := ""
-	if caddy == "" {
-		baseline = "moderation_bench_baseline /baseline"
 	}
 	config := fmt.Sprintf(`{
 	admin %s
@@ -80,10 +85,9 @@ func newSubject(caddy string) (*subject, error) {
 }
 
 http://%s {
-	moderation_api
 	%s
 }
-`, s.Admin, filepath.Join(s.folder, "data"), s.Address, baseline)
+`, s.Admin, filepath.Join(s.folder, "data"), s.Address, site)
 	if err := os.WriteFile(filepath.Join(s.folder, "Caddyfile"), []byte(config), 0o600); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// abortOutcome is what aborted requests leave behind.
+type abortOutcome struct {
+	Requests int            `json:"requests"`
+	Ways     map[string]int `json:"ways"`
+	Before   state          `json:"before"`
+	After    state          `json:"after"`
+}
+
+// Growth that is no leak: pools and maps that were not yet as large as they get.
+const (
+	heapLeaked  = 8 << 20
+	filesLeaked = 5
+)
+
+// leaks lists what there is more of after the requests than before.
+func (a abortOutcome) leaks() (all []string) {
+	if a.After.Goroutines > a.Before.Goroutines+leaked {
+		all = append(all, "goroutines leak")
+	}
+	if a.After.Heap > a.Before.Heap+heapLeaked {
+		all = append(all, "memory leaks")
+	}
+	if a.After.Files > a.Before.Files+filesLeaked {
+		all = append(all, "file descriptors leak")
+	}
+	return all
+}
+
+// A way of aborting a request: what the client sends, and how many bytes of the answer it reads before it closes the
+// connection. It waits before it closes, so that the handlers are where they are to be interrupted.
+type abortion struct {
+	Name    string
+	Request []byte
+	Read    int
+	Wait    time.Duration
+}
+
+// abort interrupts requests in every way there is.
+func (g *guarding) abort(ctx context.Context) (*abortOutcome, error) {
+	s, err := g.server(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	if len(g.upstream.Text) == 0 {
+		g.upstream.Text = tokens(strings.Repeat("The train to the coast leaves at nine. ", 20))
+	}
+	ways, err := abortions(s.Address)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := g.abortAll(ctx, s, ways, 50*len(ways)); err != nil { // warms up
+		return nil, err
+	}
+	outcome := &abortOutcome{Requests: g.aborted}
+	if outcome.Before, err = s.settled(ctx); err != nil {
+		return nil, err
+	}
+	if outcome.Ways, err = g.abortAll(ctx, s, ways, g.aborted); err != nil {
+		return nil, err
+	}
+	// What is left may wait for a timeout of half a minute.
+	for deadline := time.Now().Add(45 * time.Second); ; {
+		if outcome.After, err = s.settled(ctx); err != nil {
+			return nil, err
+		}
+		if len(outcome.leaks()) == 0 && outcome.After.Goroutines <= outcome.Before.Goroutines+2 || time.Now().After(deadline) {
+			break
+		}
+	}
+	fmt.Printf("\n%d aborted requests in %d ways\n", g.aborted, len(ways))
+	fmt.Println("         goroutines   heap MiB   stacks MiB   open files   resident MiB")
+	for _, row := range []struct {
+		name string
+		state
+	}{{"before", outcome.Before}, {"after", outcome.After}} {
+		fmt.Printf("%-6s   %10d   %8.2f   %10.2f   %10d   %12.1f\n", row.name, row.Goroutines, mebi(row.Heap), mebi(row.Stack), row.Files, mebi(row.Resident))
+	}
+	// It still works.
+	one := job{Address: s.Address, Connections: 1, Duration: time.Nanosecond, Requests: [][]byte{post(s.Address, guardedPath+"/comments", s.Key, []byte(`{"comment":"A fine day."}`))}}
+	if t, err := one.run(ctx); err != nil || t.Answered != 1 {
+		return nil, fmt.Errorf("a request afterwards was answered with %d\n%s", t.Sample, s.process.Output())
+	}
+	return outcome, s.process.Stop()
+}
+
+// abortions are the ways.
+func abortions(host string) ([]abortion, error) {
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	_, _ = zip.Write([]byte(`{"comment":"` + strings.Repeat("The train to the coast leaves at nine. ", 500) + `"}`))
+	if err := zip.Close(); err != nil { // to memory; never fails
+		return nil, err
+	}
+	body := `{"thread":"t-1","comment":"` + strings.Repeat("The train to the coast leaves at nine. ", 50) + `"}`
+	form := "--b\r\nContent-Disposition: form-data; name=\"title\"\r\n\r\nOur holiday\r\n--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a.jpg\"\r\n\r\n" +
+		strings.Repeat("0123456789abcdef", 8<<10)
+	head := func(path string, fields ...string) string {
+		return "POST " + path + " HTTP/1.1\r\nHost: " + host + "\r\n" + strings.Join(append(fields, "", ""), "\r\n")
+	}
+	const asJSON = "Content-Type: application/json"
+	length := func(n int) string { return fmt.Sprintf("Content-Length: %d", n) }
+	half := body[:len(body)/2]
+	chunk := func(data string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(data), data) }
+	const soon, later = 2 * time.Millisecond, 30 * time.Millisecond
+	return []abortion{
+		{"in the head", []byte("POST " + guardedPath + "/ HTTP/1.1\r\nHost: "), 0, soon},
+		{"before the body", []byte(head(guardedPath+"/", asJSON, length(len(body)))), 0, soon},
+		{"in the body", []byte(head(guardedPath+"/", asJSON, length(len(body))) + half), 0, soon},
+		{"in the body, which is waited for", []byte(head(guardedPath+"/", asJSON, length(len(body))) + half), 0, later},
+		{"in a chunk", []byte(head(guardedPath+"/", asJSON, "Transfer-Encoding: chunked") + chunk(half) + "fff\r\n" + half), 0, soon},
+		{"between chunks", []byte(head(guardedPath+"/", asJSON, "Transfer-Encoding: chunked") + chunk(half)), 0, soon},
+		{"in a compressed body", []byte(head(guardedPath+"/", asJSON, "Content-Encoding: gzip", length(packed.Len())) + packed.String()[:packed.Len()/2]), 0, soon},
+		{"in a file of a form", []byte(head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20)) + form), 0, later},
+		{"in the text behind a file of a form", []byte(head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20)) + form +
+			"\r\n--b\r\nContent-Disposition: form-data; name=\"comment\"\r\n\r\nThe train"), 0, later},
+		{"while it waits for 100 Continue", []byte(head(guardedPath+"/", asJSON, "Expect: 100-continue", length(len(body)))), 1, 0},
+		{"before the answer", []byte(head(bothPath+"/slow", asJSON, length(len(body))) + body), 0, later},
+		{"at the beginning of the answer", []byte(head(guardedPath+"/", asJSON, length(len(body))) + body), 1, 0},
+		{"in a long answer", []byte(head(guardedPath+"/long", asJSON, length(len(body))) + body), 10_000, 0},
+		{"in a long answer that is judged", []byte(head(answersPath+"/long", asJSON, length(len(body))) + body), 1, soon},
+		{"before a streamed answer that is judged", []byte(head(answersPath+"/stream", asJSON, length(len(body))) + body), 0, later},
+		{"in a streamed answer that is judged", []byte(head(bothPath+"/stream", asJSON, length(len(body))) + body), 300, later},
+		{"by the upstream, in its answer", []byte(head(bothPath+"/broken", asJSON, length(len(body))) + body), 100, soon},
+	}, nil
+}
+
+// abortAll sends n requests in all ways, as many of each, and returns how many of each were aborted.
+func (g *guarding) abortAll(ctx context.Context, s *subject, ways []abortion, n int) (map[string]int, error) {
+	var next atomic.Int64
+	var mu sync.Mutex
+	counts := map[string]int{}
+	var failure error
+	var wg sync.WaitGroup
+	for range g.connections {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n || ctx.Err() != nil {
+					return
+				}
+				way := ways[i%len(ways)]
+				err := way.do(s.Address, i/len(ways)%2 == 0)
+				mu.Lock()
+				if err != nil && failure == nil {
+					failure = fmt.Errorf("aborting %s: %w", way.Name, err)
+				}
+				counts[way.Name]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if failure == nil {
+		failure = ctx.Err()
+	}
+	return counts, failure
+}
+
+// do sends a request and breaks off, with a reset or an orderly end of the connection.
+func (a abortion) do(address string, reset bool) error {
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if tcp, ok := conn.(*net.TCPConn); ok && reset {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Write(a.Request); err != nil {
+		return nil // the server was first
+	}
+	if a.Read > 0 {
+		_, _ = io.CopyN(io.Discard, conn, int64(a.Read)) // there may be less
+	}
+	time.Sleep(a.Wait)
+	return nil
+}

@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// proxyCost is what the guard costs requests of one size.
+type proxyCost struct {
+	Bytes          int     `json:"bytes"`
+	PlainRate      float64 `json:"plain_requests_per_second"`
+	GuardedRate    float64 `json:"guarded_requests_per_second"`
+	PlainCPUMicros float64 `json:"plain_cpu_us_per_request"`
+	GuardedCPU     float64 `json:"guarded_cpu_us_per_request"`
+	PlainP99MS     float64 `json:"plain_p99_ms"`
+	GuardedP99MS   float64 `json:"guarded_p99_ms"`
+	Ratio          float64 `json:"ratio"`     // of the requests per second, median of the rounds
+	RatioCPU       float64 `json:"ratio_cpu"` // the same by CPU time, which other work on the machine disturbs less
+	Aim            float64 `json:"aim"`
+}
+
+// posts are the sizes in bytes of JSON posts, with the least share of the unguarded rate that the guard aims at.
+var posts = []struct {
+	Bytes int
+	Aim   float64
+}{{200, 0.9}, {2_000, 0.85}}
+
+// proxy measures requests per second.
+func (g *guarding) proxy(ctx context.Context) ([]proxyCost, error) {
+	s, err := g.server(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	fmt.Printf("\nreverse_proxy of JSON posts, %d connections, medians of %d rounds of %s; a ratio is the median of those of each round\n", g.connections, g.rounds, g.length)
+	fmt.Println("bytes   guard      req/s   CPU us/req     p50 ms     p99 ms   ratio of req/s (of CPU)")
+	var costs []proxyCost
+	for _, size := range posts {
+		bodies, err := g.acceptedPosts(ctx, s, size.Bytes, 256)
+		if err != nil {
+			return nil, err
+		}
+		jobs := map[string]job{}
+		for _, path := range []string{plainPath, guardedPath} {
+			j := job{Address: s.Address, Connections: g.connections, Duration: g.length}
+			for _, body := range bodies {
+				j.Requests = append(j.Requests, post(s.Address, path+"/comments", s.Key, body))
+			}
+			jobs[path] = j
+		}
+		results, err := alternate(g.rounds, []string{plainPath, guardedPath}, func(kind string) (measured, error) {
+			m, _, err := s.measure(ctx, jobs[kind])
+			return m, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		p, m := median(results[plainPath]), median(results[guardedPath])
+		cost := proxyCost{
+			Bytes: size.Bytes, Aim: size.Aim, PlainRate: p.Rate, GuardedRate: m.Rate, PlainCPUMicros: micros(p.CPU), GuardedCPU: micros(m.CPU),
+			PlainP99MS: millis(p.P99), GuardedP99MS: millis(m.P99),
+			Ratio:    ratio(results[guardedPath], results[plainPath], func(m measured) float64 { return m.Rate }),
+			RatioCPU: ratio(results[plainPath], results[guardedPath], func(m measured) float64 { return float64(m.CPU) }),
+		}
+		costs = append(costs, cost)
+		fmt.Printf("%5d   without %8.0f   %10.1f   %8.2f   %8.2f\n", size.Bytes, p.Rate, micros(p.CPU), millis(p.P50), millis(p.P99))
+		fmt.Printf("%5d   with    %8.0f   %10.1f   %8.2f   %8.2f   %.3f (%.3f), aim %.2f\n",
+			size.Bytes, m.Rate, micros(m.CPU), millis(m.P50), millis(m.P99), cost.Ratio, cost.RatioCPU, size.Aim)
+		if g.profiles != "" {
+			for kind, j := range jobs {
+				name := fmt.Sprintf("guard-%d-%s.pprof", size.Bytes, strings.TrimPrefix(kind, "/"))
+				if _, err := s.profile(ctx, j, filepath.Join(g.profiles, name)); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return costs, s.process.Stop()
+}
+
+// acceptedPosts returns n bodies that the guard lets through: an answer of another kind would be no fair comparison.
+func (g *guarding) acceptedPosts(ctx context.Context, s *subject, size, n int) ([][]byte, error) {
+	texts, err := contents(g.pattern, n+n/4, size)
+	if err != nil {
+		return nil, err
+	}
+	var all [][]byte
+	for i, text := range texts {
+		body, err := comment(text, i, size)
+		if err != nil {
+			return nil, err
+		}
+		one := job{Address: s.Address, Connections: 1, Duration: time.Nanosecond, Requests: [][]byte{post(s.Address, guardedPath+"/comments", s.Key, body)}}
+		t, err := one.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if t.Answered == 1 {
+			all = append(all, body)
+		}
+	}
+	if len(all) < n {
+		return nil, fmt.Errorf("the guard lets %d of %d posts of everyday texts through, %d are needed\n%s", len(all), len(texts), n, s.process.Output())
+	}
+	return all[:n], nil
+}
+
+// comment is a JSON post of exactly size bytes, as a comment form sends it.
+func comment(text string, n, size int) ([]byte, error) {
+	type author struct {
+		Name string `json:"name"`
+		Mail string `json:"email,omitempty"`
+		Site string `json:"site,omitempty"`
+	}
+	type body struct {
+		Thread  string   `json:"thread"`
+		Parent  int      `json:"parent"`
+		Author  author   `json:"author"`
+		Title   string   `json:"title,omitempty"`
+		Tags    []string `json:"tags,omitempty"`
+		Notify  bool     `json:"notify"`
+		Comment string   `json:"comment"`
+	}
+	b := body{Thread: fmt.Sprintf("t-%06d", n), Parent: n, Author: author{Name: "Mara K."}, Notify: true}
+	if size >= 1_000 {
+		b.Title, b.Tags = "Weekend on the coast", []string{"travel", "family", "spring"}
+		b.Author.Mail, b.Author.Site = "mara.k@example.com", "https://mara.example.com/about"
+	}
+	for b.Comment = text; ; {
+		made, err := json.Marshal(b)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(made) == size:
+			return made, nil
+		case len(made) < size: // a character of several bytes went
+			b.Comment += strings.Repeat(".", size-len(made))
+		case b.Comment == "":
+			return nil, fmt.Errorf("a post cannot be as short as %d bytes", size)
+		default:
+			_, last := utf8.DecodeLastRuneInString(b.Comment)
+			b.Comment = b.Comment[:len(b.Comment)-last]
+		}
+	}
+}
+
+// uploadCost is what the guard costs a multipart upload.
+type uploadCost struct {
+	Megabytes     int     `json:"megabytes"`
+	PlainMBPerS   float64 `json:"plain_megabytes_per_second"`
+	GuardedMBPerS float64 `json:"guarded_megabytes_per_second"`
+	Ratio         float64 `json:"ratio"`
+	RatioCPU      float64 `json:"ratio_cpu"`
+	GrowthPlain   int64   `json:"plain_memory_growth_bytes"` // the most resident memory during all uploads, less that before the first
+	GrowthGuarded int64   `json:"guarded_memory_growth_bytes"`
+	PeakGuarded   int64   `json:"guarded_memory_peak_bytes"`
+}
+
+// uploadAim is how much more memory in bytes than the plain proxy an upload may take.
+const uploadAim = 16 << 20
+
+// uploaded is one upload.
+type uploaded struct {
+	Rate float64 // megabytes per second
+	CPU  time.Duration
+}
+
+// upload measures a form with a text field before a file and one behind it. Each kind has a server of its own, so that
+// the memory of one does not hide that of the other.
+func (g *guarding) upload(ctx context.Context) (*uploadCost, error) {
+	servers, before := map[string]*subject{}, map[string]int64{}
+	kinds := []string{plainPath, guardedPath}
+	for _, kind := range kinds {
+		s, err := g.server(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer s.close()
+		conn, err := postOnce(s.Address, post(s.Address, kind+"/comments", s.Key, []byte(`{"comment":"A fine day."}`)))
+		if err != nil {
+			return nil, err
+		}
+		conn.Close()
+		servers[kind], before[kind] = s, residentMemory(s.process.PID())
+		if err := forgetPeak(s.process.PID()); err != nil {
+			return nil, err
+		}
+	}
+	results, err := alternate(g.rounds, kinds, func(kind string) (uploaded, error) {
+		if err := ctx.Err(); err != nil {
+			return uploaded{}, err
+		}
+		return g.uploadOnce(servers[kind], kind)
+	})
+	if err != nil {
+		return nil, err
+	}
+	rate := func(u uploaded) float64 { return u.Rate }
+	plain, guarded := results[plainPath], results[guardedPath]
+	peak := peakMemory(servers[guardedPath].process.PID())
+	cost := &uploadCost{
+		Megabytes: g.uploadMB, PlainMBPerS: middle(plain, rate), GuardedMBPerS: middle(guarded, rate),
+		Ratio: ratio(guarded, plain, rate), RatioCPU: ratio(plain, guarded, func(u uploaded) float64 { return float64(u.CPU) }),
+		GrowthPlain:   peakMemory(servers[plainPath].process.PID()) - before[plainPath],
+		GrowthGuarded: peak - before[guardedPath], PeakGuarded: peak,
+	}
+	fmt.Printf("\nupload of %d MB in a form with text fields before and behind it, medians of %d: %.0f MB/s without, %.0f with, ratio %.2f (of CPU %.2f)\n",
+		g.uploadMB, g.rounds, cost.PlainMBPerS, cost.GuardedMBPerS, cost.Ratio, cost.RatioCPU)
+	fmt.Printf("resident memory grows by at most %.1f MiB without, %.1f MiB with (peak %d MiB)\n", mebi(cost.GrowthPlain), mebi(cost.GrowthGuarded), cost.PeakGuarded>>20)
+	for _, s := range servers {
+		if err := s.process.Stop(); err != nil {
+			return nil, err
+		}
+	}
+	return cost, nil
+}
+
+// uploadOnce uploads a file and waits for the answer.
+func (g *guarding) uploadOnce(s *subject, path string) (uploaded, error) {
+	const boundary = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
+	head := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"title\"\r\n\r\nOur holiday on the coast\r\n--" + boundary +
+		"\r\nContent-Disposition: form-data; name=\"film\"; filename=\"coast.mp4\"\r\nContent-Type: video/mp4\r\n\r\n"
+	tail := "\r\n--" + boundary + "\r\nContent-Disposition: form-data; name=\"comment\"\r\n\r\nThe weather was fine and we had a good time.\r\n--" + boundary + "--\r\n"
+	block := make([]byte, 1_000_000)
+	_, _ = rand.Read(block) // never fails; what a film looks like
+	length := len(head) + g.uploadMB*len(block) + len(tail)
+
+	pid := s.process.PID()
+	spent, begin := cpuTime(pid), time.Now()
+	conn, err := net.DialTimeout("tcp", s.Address, 5*time.Second)
+	if err != nil {
+		return uploaded{}, err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
+	_, err = fmt.Fprintf(conn, "POST %s/films HTTP/1.1\r\nHost: %s\r\nContent-Type: multipart/form-data; boundary=%s\r\nContent-Length: %d\r\n\r\n%s",
+		path, s.Address, boundary, length, head)
+	for range g.uploadMB {
+		if err == nil {
+			_, err = conn.Write(block)
+		}
+	}
+	if err == nil {
+		_, err = io.WriteString(conn, tail)
+	}
+	if err != nil {
+		return uploaded{}, err
+	}
+	status, err := skipAnswer(bufio.NewReader(conn))
+	if err != nil || status != 200 {
+		return uploaded{}, errors.Join(err, fmt.Errorf("answered with %d\n%s", status, s.process.Output()))
+	}
+	return uploaded{Rate: float64(length) / 1e6 / time.Since(begin).Seconds(), CPU: cpuTime(pid) - spent}, nil
+}
+
+func mebi(bytes int64) float64 { return float64(bytes) / (1 << 20) }
