@@ -104,7 +104,7 @@ func (e *Engine) Moderate(ctx context.Context, req Request) (Result, error) {
 		r.Themes = themes
 		r.TokensUsed += tokens
 	}
-	e.policy.over(req.Policy).decide(&r)
+	e.policy.Over(req.Policy).Decide(&r)
 	return r, nil
 }
 

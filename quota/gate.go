@@ -132,6 +132,22 @@ func (g *Gate) Authenticate(ctx context.Context, key string) (Identity, error) {
 	return who, err
 }
 
+// Identify returns an account as a caller without a key, for calls that the operator makes on its behalf. It returns
+// [ErrNotFound] for an account that there is not, [ErrInactive] for one that is not served and [ErrUnknownTier] for a tier
+// that is not configured; with the latter two the identity's account is filled in.
+func (g *Gate) Identify(ctx context.Context, account string) (Identity, error) {
+	found, err := g.account(ctx, account)
+	if err != nil {
+		return Identity{}, err
+	}
+	who := Identity{Account: found}
+	if !found.Status.Served() {
+		return who, fmt.Errorf("%w: its status is %s", ErrInactive, found.Status)
+	}
+	who.Limits, err = g.limits(found)
+	return who, err
+}
+
 // refused reports whether a key is not valid at an instant.
 func (k Key) refused(now time.Time) bool {
 	return k.Revoked != nil || k.Expires != nil && !now.Before(*k.Expires)

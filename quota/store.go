@@ -51,7 +51,7 @@ type Directory interface {
 
 // Charge names the counters that one call moves, and the limits that hold for them.
 type Charge struct {
-	// Account and Key are ids. The key's last-used day becomes the day of Now.
+	// Account and Key are ids. The key's last-used day becomes the day of Now. Key is empty for a call without a key.
 	Account, Key string
 	// Requests is what the call counts, 1 or more.
 	Requests int64

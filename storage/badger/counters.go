@@ -200,7 +200,9 @@ func (s *Store) Take(ctx context.Context, charge quota.Charge) (quota.Counts, qu
 		w.count += n
 		w.dirty = true
 	}
-	t.use(charge.Key, day.at)
+	if charge.Key != "" {
+		t.use(charge.Key, day.at)
+	}
 	return quota.Counts{Minute: minute.count, Day: day.count, Period: period.count}, quota.NoWindow, nil
 }
 
