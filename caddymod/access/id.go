@@ -4,6 +4,7 @@
 package access
 
 import (
+	"context"
 	"io"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
@@ -17,6 +18,14 @@ const (
 
 // NewID returns an id for a request that no door sees.
 func NewID(a *app.App) string { return newID(a.Random()) }
+
+// IDOf returns the id that a door has given the request, or a new one for a request that no door has seen.
+func IDOf(ctx context.Context, a *app.App) string {
+	if call := callOf(ctx); call != nil {
+		return call.ID
+	}
+	return newID(a.Random())
+}
 
 // newID returns a request id: "mod_" and 24 random letters and digits, each equally likely. Without randomness, which the
 // operating system never refuses, the id is of zeros: an answer matters more than its name.

@@ -221,6 +221,10 @@ func (a *App) Services(ctx context.Context) (*Services, error) {
 	return nil, ErrStarting
 }
 
+// Engine returns the judge. It is there once the app is provisioned, before it has started: whoever needs no accounts need
+// not wait for the store.
+func (a *App) Engine() *engine.Engine { return a.engine }
+
 // Metrics returns the service's collectors.
 func (a *App) Metrics() *metrics.Metrics { return a.metrics }
 

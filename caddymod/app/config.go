@@ -101,14 +101,21 @@ func (a *App) feedbackBound() feedback.Bound {
 
 // policy is the configured policy; what is not configured is the engine's default.
 func (a *App) policy() (engine.Policy, error) {
-	var policy engine.Policy
-	if err := byCategory(policy.Thresholds[:], a.Thresholds, "threshold"); err != nil {
-		return policy, err
-	}
-	if err := byCategory(policy.RejectLevels[:], a.RejectLevels, "reject_level"); err != nil {
+	policy, err := Levels(a.Thresholds, a.RejectLevels)
+	if err != nil {
 		return policy, err
 	}
 	return policy, policy.Validate()
+}
+
+// Levels makes a policy of thresholds and reject levels by the names of their categories. What is not given is 0. An error
+// names the option and the category.
+func Levels(thresholds, rejectLevels map[string]float64) (engine.Policy, error) {
+	var policy engine.Policy
+	if err := byCategory(policy.Thresholds[:], thresholds, "threshold"); err != nil {
+		return policy, err
+	}
+	return policy, byCategory(policy.RejectLevels[:], rejectLevels, "reject_level")
 }
 
 // byCategory puts values by category name where the engine has them.

@@ -104,17 +104,25 @@ const (
 	lingerTime  = 2 * time.Second
 )
 
-// tooLarge makes the error, and lets the client see the answer that follows. HTTP/2 and later end a stream without that.
+// tooLarge makes the error, and lets the client see the answer that follows.
 func tooLarge(w http.ResponseWriter, r *http.Request, limit int64) error {
-	if r.ProtoMajor == 1 {
-		w.Header().Set("Connection", "close")
-		// A client that waits for the go-ahead has sent nothing yet, and reading would tell it to.
-		waits := r.Header.Get("Expect") != ""
-		if !waits && http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-			_, _ = io.CopyN(io.Discard, r.Body, lingerBytes)
-		}
-	}
+	Linger(w, r, r.Body, false)
 	return fmt.Errorf("%w; it may have %d bytes", ErrTooLarge, limit)
+}
+
+// Linger throws away what remains of a body, within bounds, so that its sender sees the answer that follows and not a
+// broken connection. The connection is closed after the answer. HTTP/2 and later end a stream without that. begun says that
+// a part of the body was read.
+func Linger(w http.ResponseWriter, r *http.Request, rest io.Reader, begun bool) {
+	if r.ProtoMajor != 1 {
+		return
+	}
+	w.Header().Set("Connection", "close")
+	// A client that waits for the go-ahead has sent nothing yet, and reading would tell it to.
+	waits := !begun && r.Header.Get("Expect") != ""
+	if !waits && http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.CopyN(io.Discard, rest, lingerBytes)
+	}
 }
 
 // compressed reports whether the body is a gzip stream.

@@ -74,6 +74,9 @@ type Metrics struct {
 	recommendations *prometheus.CounterVec
 	refused         *prometheus.CounterVec
 	storeUp         prometheus.Gauge
+	guard           *prometheus.CounterVec
+	guardErrors     *prometheus.CounterVec
+	guardDurations  *prometheus.HistogramVec
 }
 
 // pool keeps the collectors while a configuration uses them; the value is *Metrics.
@@ -125,12 +128,20 @@ func newMetrics() *Metrics {
 		storeUp: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "store_up", Help: "1 while the store answers, 0 after it failed to.",
 		}),
+		guard:       counter("guard_total", "Requests and answers that a guard saw, by what became of them.", "direction", "outcome"),
+		guardErrors: counter("guard_errors_total", "Requests and answers that a guard could not judge, by reason.", "direction", "reason"),
+		guardDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "guard_duration_seconds",
+			Help:    "Time that a guard needs to read and judge the texts of a message, without waiting for its body.",
+			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1},
+		}, []string{"direction"}),
 	}
 }
 
 func (m *Metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{
 		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.refused, m.storeUp,
+		m.guard, m.guardErrors, m.guardDurations,
 	} {
 		err := registry.Register(collector)
 		if already := (prometheus.AlreadyRegisteredError{}); errors.As(err, &already) && already.ExistingCollector == collector {
@@ -141,6 +152,59 @@ func (m *Metrics) register(registry prometheus.Registerer) error {
 		}
 	}
 	return nil
+}
+
+// Direction says what a guard judges: a bounded label.
+type Direction string
+
+// The directions.
+const (
+	Inbound  Direction = "request"
+	Outbound Direction = "response"
+)
+
+// GuardOutcome is what became of a request or an answer that a guard saw: a bounded label.
+type GuardOutcome string
+
+// The outcomes of a guard.
+const (
+	// GuardApprove is a verdict to approve.
+	GuardApprove GuardOutcome = "approve"
+	// GuardReview is a verdict to review.
+	GuardReview GuardOutcome = "review"
+	// GuardReject is a verdict to reject, acted upon.
+	GuardReject GuardOutcome = "reject"
+	// GuardShadowReview and GuardShadowReject are verdicts in shadow mode, which nothing followed from.
+	GuardShadowReview GuardOutcome = "shadow_review"
+	GuardShadowReject GuardOutcome = "shadow_reject"
+	// GuardNothing is a message without text to judge.
+	GuardNothing GuardOutcome = "nothing"
+	// GuardSkipped is a message that was let through unjudged as configured, because it is too large.
+	GuardSkipped GuardOutcome = "skipped"
+	// GuardTooLarge is a message that was refused because it is too large.
+	GuardTooLarge GuardOutcome = "too_large"
+	// GuardErrorPassed and GuardErrorRefused are messages that could not be judged.
+	GuardErrorPassed  GuardOutcome = "error_passed"
+	GuardErrorRefused GuardOutcome = "error_refused"
+)
+
+// Guard counts a message that a guard saw, and the time it took to judge it; 0 is not observed.
+func (m *Metrics) Guard(direction Direction, outcome GuardOutcome, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.guard.WithLabelValues(string(direction), string(outcome)).Inc()
+	if took > 0 {
+		m.guardDurations.WithLabelValues(string(direction)).Observe(took.Seconds())
+	}
+}
+
+// GuardError counts a message that a guard could not judge. The reason is one of a few words.
+func (m *Metrics) GuardError(direction Direction, reason string) {
+	if m == nil {
+		return
+	}
+	m.guardErrors.WithLabelValues(string(direction), reason).Inc()
 }
 
 // Request counts a request that ended.

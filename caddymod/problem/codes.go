@@ -38,6 +38,15 @@ const (
 	UnsupportedMediaType Code = "unsupported_media_type"
 	// UnsupportedEncoding says that Content-Encoding is neither identity nor gzip.
 	UnsupportedEncoding Code = "unsupported_encoding"
+	// ContentRejected says that a site's guard does not let the request's text through; the problem names the categories and
+	// the fields.
+	ContentRejected Code = "content_rejected"
+	// ResponseRejected says that a site's guard does not let the text of the app's answer through.
+	ResponseRejected Code = "response_rejected"
+	// TextTooLong says that the request holds more text than the site's guard judges.
+	TextTooLong Code = "text_too_long"
+	// NotJudged says that a site's guard could not judge the request and lets nothing through unjudged.
+	NotJudged Code = "not_judged"
 	// RateLimitExceeded says that the minute's requests are used up; Retry-After says when to come back.
 	RateLimitExceeded Code = "rate_limit_exceeded"
 	// FeedbackBoundReached says that the account stored as much feedback today as it may.
@@ -77,6 +86,10 @@ var kinds = map[Code]struct {
 	BodyTooLarge:          {status: http.StatusRequestEntityTooLarge, title: "The body is too large"},
 	UnsupportedMediaType:  {status: http.StatusUnsupportedMediaType, title: "The media type is not supported"},
 	UnsupportedEncoding:   {status: http.StatusUnsupportedMediaType, title: "The content encoding is not supported"},
+	TextTooLong:           {status: http.StatusRequestEntityTooLarge, title: "The text is too long"},
+	ContentRejected:       {status: http.StatusUnprocessableEntity, title: "The content was rejected"},
+	ResponseRejected:      {status: http.StatusUnprocessableEntity, title: "The answer was rejected"},
+	NotJudged:             {status: http.StatusServiceUnavailable, title: "The content could not be judged"},
 	RateLimitExceeded:     {status: http.StatusTooManyRequests, title: "The rate limit is used up", uri: quotaType},
 	FeedbackBoundReached:  {status: http.StatusTooManyRequests, title: "The day's feedback is used up", uri: quotaType},
 	InternalError:         {status: http.StatusInternalServerError, title: "The service failed"},

@@ -22,6 +22,10 @@ type Problem struct {
 	Detail string
 	// Errors name the members of the request that break rules.
 	Errors []FieldError
+	// Categories are the names of the categories for which content was rejected, in the order of the interface.
+	Categories []string
+	// Fields name the places of the text that was rejected.
+	Fields []Field
 	// Violated names the windows or bounds that are used up, for the quota codes.
 	Violated []string
 }
@@ -32,6 +36,16 @@ type FieldError struct {
 	Pointer string `json:"pointer"`
 	// Detail says what is wrong with the member and what is allowed.
 	Detail string `json:"detail"`
+}
+
+// Field is a place in a message whose text was rejected.
+type Field struct {
+	// Name is a JSON Pointer ("/comment") in a JSON body, the name of a form's field ("comment"), "photo.filename" for the
+	// name of a file, "query:q", "header:Subject", or empty for a body of plain text.
+	Name string `json:"name"`
+	// Categories are the names of the categories for which the text there was rejected. It is absent when a theme or a
+	// blocked word was found.
+	Categories []string `json:"categories,omitempty"`
 }
 
 // Error makes a Problem an error.
@@ -49,21 +63,23 @@ func New(code Code, detail string) *Problem {
 
 // body is the wire form, in the order of RFC 9457.
 type body struct {
-	Type     string       `json:"type"`
-	Title    string       `json:"title"`
-	Status   int          `json:"status"`
-	Detail   string       `json:"detail"`
-	Instance string       `json:"instance"`
-	Code     Code         `json:"code"`
-	Errors   []FieldError `json:"errors,omitempty"`
-	Violated []string     `json:"violated-policies,omitempty"`
+	Type       string       `json:"type"`
+	Title      string       `json:"title"`
+	Status     int          `json:"status"`
+	Detail     string       `json:"detail"`
+	Instance   string       `json:"instance"`
+	Code       Code         `json:"code"`
+	Errors     []FieldError `json:"errors,omitempty"`
+	Categories []string     `json:"categories,omitempty"`
+	Fields     []Field      `json:"fields,omitempty"`
+	Violated   []string     `json:"violated-policies,omitempty"`
 }
 
 // Append appends the problem's JSON to dst; id is the id of the request.
 func (p *Problem) Append(dst []byte, id string) []byte {
 	encoded, err := json.Marshal(body{
 		Type: p.Code.Type(), Title: p.Code.Title(), Status: p.Code.Status(), Detail: p.Error(),
-		Instance: id, Code: p.Code, Errors: p.Errors, Violated: p.Violated,
+		Instance: id, Code: p.Code, Errors: p.Errors, Categories: p.Categories, Fields: p.Fields, Violated: p.Violated,
 	}, jsontext.AllowInvalidUTF8(true)) // a detail may name a header that the client sent
 	if err != nil {
 		return append(dst, `{"status":500}`...)
