@@ -13,4 +13,5 @@ import (
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/api"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
+	_ "github.com/caddy-moderation/caddy-moderation/caddymod/guard"
 )

@@ -1,0 +1,350 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// Policy says what is let through.
+type Policy struct {
+	// Categories are the only ones that can flag: hate, harassment, self-harm, sexual and violence. Default: all.
+	Categories []string `json:"categories,omitempty"`
+	// Thresholds are the probabilities above which a category is flagged, greater than 0 and less than 1. Default: those of
+	// the moderation app.
+	Thresholds map[string]float64 `json:"thresholds,omitempty"`
+	// RejectLevels are the probabilities from which a flagged category is rejected and not only reviewed: at least the
+	// threshold and at most 1. Default: half-way from a threshold that is given here to 1, else those of the moderation app.
+	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
+	// Themes are free-text themes, at most 10 of at most 100 characters. Text with any of them is rejected.
+	Themes []string `json:"themes,omitempty"`
+	// Allow are words, or expressions of several words, that do not count: they are taken out of the text before it is judged.
+	// They match whole words in any case and any disguise that the judge sees through.
+	Allow []string `json:"allow,omitempty"`
+	// AllowFiles are files with one such expression a line; lines that begin with # are comments. A file that changes is read
+	// again within seconds.
+	AllowFiles []string `json:"allow_files,omitempty"`
+	// Block are words or expressions that reject the text in which they stand.
+	Block []string `json:"block,omitempty"`
+	// BlockFiles are files with one such expression a line, like AllowFiles.
+	BlockFiles []string `json:"block_files,omitempty"`
+	// Account is the id of the account in whose usage each judged message counts one. Default: none.
+	Account string `json:"account,omitempty"`
+	// EnforceQuota also holds the account's limits: what goes beyond them cannot be judged, and OnError says what follows.
+	EnforceQuota bool `json:"enforce_quota,omitempty"`
+}
+
+// judge judges texts by a policy.
+type judge struct {
+	app       *app.App
+	logger    *zap.Logger
+	direction metrics.Direction
+
+	levels  engine.Policy
+	ignored [engine.NumCategories]bool
+	themes  []string
+	allow   lists
+	block   lists
+	account string
+	enforce bool
+}
+
+// maxThemes and maxTheme are the limits of the interface.
+const (
+	maxThemes = 10
+	maxTheme  = 100
+)
+
+// provision checks the policy and prepares what judges by it. Word lists are followed until ctx ends.
+func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.Direction) (*judge, error) {
+	j := &judge{
+		app: owner, logger: ctx.Logger(), direction: direction,
+		themes: p.Themes, account: p.Account, enforce: p.EnforceQuota,
+	}
+	if err := p.checkThemes(); err != nil {
+		return nil, err
+	}
+	if p.EnforceQuota && p.Account == "" {
+		return nil, errors.New("enforce_quota needs an account")
+	}
+	if p.Account != "" {
+		if err := quota.ValidateID(p.Account); err != nil {
+			return nil, fmt.Errorf("account: %w", err)
+		}
+	}
+	for c := range j.ignored {
+		j.ignored[c] = len(p.Categories) > 0
+	}
+	for _, name := range p.Categories {
+		category, err := engine.ParseCategory(name)
+		if err != nil {
+			return nil, fmt.Errorf("categories: %w", err)
+		}
+		j.ignored[category] = false
+	}
+	override, err := app.Levels(p.Thresholds, p.RejectLevels)
+	if err != nil {
+		return nil, err
+	}
+	j.levels = owner.Engine().Policy().Over(&override)
+	if err := j.levels.Validate(); err != nil {
+		return nil, err
+	}
+	if j.allow, err = newLists(ctx, "allow", p.Allow, p.AllowFiles); err != nil {
+		return nil, err
+	}
+	j.block, err = newLists(ctx, "block", p.Block, p.BlockFiles)
+	return j, err
+}
+
+func (p *Policy) checkThemes() error {
+	if len(p.Themes) > maxThemes {
+		return fmt.Errorf("themes: %d are given; at most %d are possible", len(p.Themes), maxThemes)
+	}
+	for _, theme := range p.Themes {
+		if strings.TrimSpace(theme) == "" {
+			return errors.New("themes: a theme is blank")
+		}
+		if utf8.RuneCountInString(theme) > maxTheme {
+			return fmt.Errorf("themes: a theme has more than %d characters", maxTheme)
+		}
+	}
+	return nil
+}
+
+// key names what the results of the classifier depend on besides the text.
+func (p *Policy) key() string {
+	return strings.Join(slices.Concat(p.Themes, []string{"\x00"}, p.Allow, []string{"\x00"}, p.AllowFiles, []string{"\x00"}, p.Block, []string{"\x00"}, p.BlockFiles), "\x01")
+}
+
+// judged is what the classifier said about one text.
+type judged struct {
+	name    string
+	result  engine.Result
+	blocked bool
+	// strict says that the text is another view of one that is judged, too: its source text, or short fields read as one. It
+	// counts only when it is to be rejected.
+	strict bool
+}
+
+// Fields that are shorter than this are also judged as one text, so that nothing is said in pieces. All of them together
+// have at most maxJoined bytes.
+const (
+	shortField = 200
+	maxJoined  = 2000
+)
+
+// classify asks the classifier about texts.
+func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged, error) {
+	results := make([]judged, 0, len(pieces))
+	short, size := 0, 0
+	var err error
+	for i := range pieces {
+		piece := &pieces[i]
+		text, changed := content.Visible(piece.Text)
+		if results, err = j.one(ctx, results, piece.Name, text, false); err != nil {
+			return nil, err
+		}
+		if changed {
+			if results, err = j.one(ctx, results, piece.Name, piece.Text, true); err != nil {
+				return nil, err
+			}
+		}
+		if len(text) < shortField && size+len(text) < maxJoined {
+			short, size = short+1, size+len(text)+1
+		}
+	}
+	if short < 2 {
+		return results, nil
+	}
+	joined := make([]byte, 0, size)
+	var names []string
+	for i := range pieces {
+		text, _ := content.Visible(pieces[i].Text)
+		if len(text) >= shortField || len(joined)+len(text) >= maxJoined {
+			continue
+		}
+		if len(joined) > 0 {
+			joined = append(joined, ' ')
+		}
+		joined = append(joined, text...)
+		names = append(names, pieces[i].Name)
+	}
+	before := len(results)
+	if results, err = j.one(ctx, results, "", string(joined), true); err != nil {
+		return nil, err
+	}
+	if len(results) > before {
+		results[before].name = joinedName(names)
+	}
+	return results, nil
+}
+
+// joinedName names fields that were judged as one. The separator cannot stand in a header field's list.
+func joinedName(names []string) string { return strings.Join(slices.Compact(names), "+") }
+
+// one asks the classifier about one text.
+func (j *judge) one(ctx context.Context, results []judged, name, text string, strict bool) ([]judged, error) {
+	text = j.allow.cut(text)
+	if !content.Letters(text) {
+		return results, nil
+	}
+	result, err := j.app.Engine().Moderate(ctx, engine.Request{Content: text, Themes: j.themes})
+	if err != nil {
+		return nil, err
+	}
+	return append(results, judged{name: name, result: result, blocked: j.block.has(text), strict: strict}), nil
+}
+
+// decide makes a verdict of what the classifier said.
+func (j *judge) decide(results []judged) *Verdict {
+	v := &Verdict{Status: Judged, Recommendation: engine.Approve, Confidence: 1}
+	if len(results) == 0 {
+		v.Status = Nothing
+	}
+	for i := range results {
+		j.add(v, &results[i])
+	}
+	return v
+}
+
+// add puts the result of one text into a verdict.
+func (j *judge) add(v *Verdict, text *judged) {
+	result := text.result
+	for c := range result.Categories {
+		if j.ignored[c] {
+			result.Categories[c].Probability = 0
+		}
+	}
+	j.levels.Decide(&result)
+	if text.blocked {
+		result.Flagged, result.Recommendation, result.Confidence = true, engine.Reject, 1
+	}
+	if text.strict && result.Recommendation != engine.Reject {
+		return
+	}
+	for c := range result.Categories {
+		worst := &v.Categories[c]
+		worst.Probability = max(worst.Probability, text.result.Categories[c].Probability)
+		worst.Flagged = worst.Flagged || result.Categories[c].Flagged
+	}
+	switch {
+	case severity(result.Recommendation) > severity(v.Recommendation):
+		v.Recommendation, v.Confidence = result.Recommendation, result.Confidence
+	case result.Recommendation != v.Recommendation:
+	case result.Flagged:
+		v.Confidence = max(v.Confidence, result.Confidence)
+	default:
+		v.Confidence = min(v.Confidence, result.Confidence)
+	}
+	v.Flagged = v.Flagged || result.Flagged
+	v.Blocked = v.Blocked || text.blocked
+	for i := range result.Themes {
+		if theme := &result.Themes[i]; theme.Flagged && !slices.Contains(v.Themes, theme.Theme) {
+			v.Themes = append(v.Themes, theme.Theme)
+		}
+	}
+	if result.Recommendation == engine.Approve {
+		return
+	}
+	// The name may share memory with the body, and outlives it.
+	finding := Finding{Name: strings.Clone(text.name), Recommendation: result.Recommendation}
+	for c := range result.Categories {
+		if result.Categories[c].Flagged {
+			finding.Categories = append(finding.Categories, engine.Category(c).String())
+		}
+	}
+	v.Fields = append(v.Fields, finding)
+}
+
+// severity orders recommendations.
+func severity(r engine.Recommendation) int {
+	switch r {
+	case engine.Reject:
+		return 2
+	case engine.Review:
+		return 1
+	}
+	return 0
+}
+
+// errQuota says that the account's limits are used up.
+var errQuota = errors.New("the limits of the account are used up")
+
+// count charges one message to the account. Settle must be called with what is returned.
+func (j *judge) count(ctx context.Context) (quota.Decision, *quota.Gate, error) {
+	if j.account == "" {
+		return quota.Decision{}, nil, nil
+	}
+	services, err := j.app.Services(ctx)
+	if err != nil {
+		return quota.Decision{}, nil, err
+	}
+	who, err := services.Gate.Identify(ctx, j.account)
+	if err != nil && (j.enforce || who.Account.ID == "") {
+		return quota.Decision{}, nil, err
+	}
+	if !j.enforce {
+		who.Limits = quota.Limits{}
+	}
+	decision, err := services.Gate.Admit(ctx, who, 1)
+	if err == nil && decision.Refused != quota.NoWindow {
+		err = errQuota
+	}
+	return decision, services.Gate, err
+}
+
+// settle records what the counted message was flagged for. It does not wait for the store.
+func (j *judge) settle(ctx context.Context, decision quota.Decision, gate *quota.Gate, v *Verdict) {
+	if gate == nil {
+		return
+	}
+	outcome := quota.Outcome{Refund: v == nil}
+	if v != nil {
+		outcome.Flagged = v.flagged()
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	cancel()
+	if err := gate.Settle(ctx, decision, outcome); err != nil && !errors.Is(err, context.Canceled) {
+		j.logger.Error("counting a judged message", zap.String("account", j.account), zap.Error(err))
+	}
+}
+
+// judge asks the classifier about texts, counts the message, and decides.
+func (j *judge) judge(ctx context.Context, pieces []content.Piece) (*Verdict, []judged, error) {
+	if len(pieces) == 0 {
+		return j.decide(nil), nil, nil
+	}
+	decision, gate, err := j.count(ctx)
+	if err != nil && j.enforce {
+		return nil, nil, err
+	}
+	if err != nil {
+		// Usage that cannot be counted is no reason to let a threat through.
+		j.app.Metrics().GuardError(j.direction, "account")
+		j.logger.Error("counting a message", zap.String("account", j.account), zap.Error(err))
+	}
+	results, err := j.classify(ctx, pieces)
+	if err != nil {
+		j.settle(ctx, decision, gate, nil)
+		return nil, nil, err
+	}
+	v := j.decide(results)
+	j.settle(ctx, decision, gate, v)
+	return v, results, nil
+}

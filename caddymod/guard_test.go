@@ -1,0 +1,428 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caddymod_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Texts that the judge has no doubt about.
+const (
+	vile = "I will find you and kill you, you worthless piece of shit."
+	fine = "The bakery on the corner has wonderful rye bread, go early."
+)
+
+// backend is an app behind the guard: it keeps what reaches it.
+type backend struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests []received
+}
+
+// received is a request as the app sees it.
+type received struct {
+	*http.Request
+	body []byte
+	err  error
+}
+
+// newBackend starts an app that answers "app". handle may do more.
+func newBackend(t testing.TB, handle ...http.HandlerFunc) *backend {
+	b := new(backend)
+	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(handle) > 0 {
+			handle[0](w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		b.mu.Lock()
+		b.requests = append(b.requests, received{r, body, err})
+		b.mu.Unlock()
+		_, _ = io.WriteString(w, "app")
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+// take returns what has reached the app since the last time.
+func (b *backend) take() []received {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	taken := b.requests
+	b.requests = nil
+	return taken
+}
+
+// proxy is the directive that leads to the app.
+func (b *backend) proxy() string {
+	return "reverse_proxy " + strings.TrimPrefix(b.URL, "http://")
+}
+
+// guardConfig is a configuration with a site in front of an app.
+func guardConfig(t testing.TB, site string) string {
+	return siteConfig(t.TempDir(), "demo off", site)
+}
+
+// send posts a body to the site.
+func send(t testing.TB, contentType, body string, headers ...string) reply {
+	t.Helper()
+	if contentType != "" {
+		headers = append(headers, "Content-Type", contentType)
+	}
+	return call(t, http.MethodPost, base+"/comments", "", strings.NewReader(body), headers...)
+}
+
+// refusal is the problem that a guard answers.
+type refusal struct {
+	Status     int
+	Code       string
+	Instance   string
+	Detail     string
+	Categories []string
+	Fields     []struct {
+		Name       string
+		Categories []string
+	}
+}
+
+func TestGuardRefusesAndPasses(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, "moderate\n"+app.proxy()))
+	form := "multipart/form-data; boundary=xyz"
+	part := func(name, text string) string {
+		return "--xyz\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + text + "\r\n"
+	}
+	for _, test := range []struct {
+		name, contentType, body string
+		field                   string // of the refusal; "-" when it passes
+	}{
+		{"JSON", "application/json", `{"author":{"name":"Ann"},"comment":"` + vile + `"}`, "/comment"},
+		{"JSON in an array", "application/json", `[{"text":"hello"},{"text":"` + vile + `"}]`, "/1/text"},
+		{"form", "application/x-www-form-urlencoded", "title=Hi&comment=" + strings.ReplaceAll(vile, " ", "+"), "comment"},
+		{"multipart", form, part("title", "Hi") + part("comment", vile) + "--xyz--\r\n", "comment"},
+		{"plain text", "text/plain", vile, ""},
+		{"no type", "", `{"comment":"` + vile + `"}`, "/comment"},
+		{"fine JSON", "application/json", `{"comment":"` + fine + `"}`, "-"},
+		{"fine form", "application/x-www-form-urlencoded", "comment=" + strings.ReplaceAll(fine, " ", "+"), "-"},
+		{"fine multipart", form, part("comment", fine) + "--xyz--\r\n", "-"},
+		{"a picture", "image/png", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + strings.Repeat("\x00\xff\x13", 1000), "-"},
+		{"nothing", "application/json", "", "-"},
+		{"broken JSON", "application/json", `{"comment": fine`, "-"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := send(t, test.contentType, test.body)
+			arrived := app.take()
+			if test.field == "-" {
+				if got.status != http.StatusOK || string(got.body) != "app" || len(arrived) != 1 || string(arrived[0].body) != test.body {
+					t.Fatalf("%d %s, the app saw %d", got.status, got.body, len(arrived))
+				}
+				return
+			}
+			var problem refusal
+			got.decodeJSON(t, &problem)
+			if got.status != http.StatusUnprocessableEntity || got.header.Get("Content-Type") != "application/problem+json" || len(arrived) != 0 {
+				t.Fatalf("%d %s, the app saw %d", got.status, got.body, len(arrived))
+			}
+			if problem.Code != "content_rejected" || len(problem.Categories) == 0 || len(problem.Fields) == 0 || problem.Fields[0].Name != test.field ||
+				!strings.HasPrefix(problem.Instance, "mod_") {
+				t.Errorf("%s", got.body)
+			}
+			if bytes.Contains(got.body, []byte("worthless")) {
+				t.Errorf("the refusal tells the text: %s", got.body)
+			}
+		})
+	}
+}
+
+func TestGuardTellsTheApp(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, "moderate\n"+app.proxy()))
+	send(t, "application/json", `{"comment":"`+fine+`"}`, "X-Moderation-Recommendation", "approve-me", "X_Moderation_Id", "forged", "X-Moderation-Extra", "forged")
+	arrived := app.take()
+	if len(arrived) != 1 {
+		t.Fatalf("the app saw %d requests", len(arrived))
+	}
+	header := arrived[0].Header
+	for name, want := range map[string]string{
+		"X-Moderation-Status": "judged", "X-Moderation-Flagged": "false", "X-Moderation-Recommendation": "approve", "X-Moderation-Extra": "", "X_moderation_id": "",
+	} {
+		if got := header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if !strings.HasPrefix(header.Get("X-Moderation-Id"), "mod_") || !strings.HasPrefix(header.Get("X-Moderation-Scores"), "hate=0.") {
+		t.Errorf("%v", header)
+	}
+	// Nobody may claim a verdict on what is not judged either.
+	call(t, http.MethodGet, base+"/", "", nil, "X-Moderation-Flagged", "false")
+	arrived = app.take()
+	if got := arrived[0].Header.Get("X-Moderation-Flagged"); got != "false" && got != "" || arrived[0].Header.Get("X-Moderation-Status") != "nothing" {
+		t.Errorf("%v", arrived[0].Header)
+	}
+}
+
+func TestGuardReactions(t *testing.T) {
+	app, queue := newBackend(t), newBackend(t)
+	load(t, guardConfig(t, `
+	moderate {
+		threshold harassment 0.5
+		reject_level violence 0.95
+		on reject {
+			header X-Reason {http.moderation.categories}
+			respond "no: {http.moderation.field}" 403
+		}
+		on approve {
+			header X-Fine yes
+		}
+		block "purple elephant"
+		on review {
+			`+queue.proxy()+`
+		}
+	}
+	`+app.proxy()))
+	got := send(t, "application/json", `{"comment":"`+vile+`"}`)
+	if got.status != http.StatusForbidden || string(got.body) != "no: /comment" || got.header.Get("X-Reason") == "" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+	got = send(t, "application/json", `{"comment":"I saw a Purple  ELEPHANT!"}`)
+	if got.status != http.StatusForbidden || string(got.body) != "no: /comment" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	got = send(t, "application/json", `{"comment":"`+fine+`"}`)
+	if got.status != http.StatusOK || got.header.Get("X-Fine") != "yes" || len(app.take()) != 1 {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+	if n := len(queue.take()); n != 0 {
+		t.Errorf("the queue saw %d", n)
+	}
+}
+
+func TestGuardShadow(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, "moderate {\nshadow\n}\nheader X-Would {http.moderation.recommendation}\n"+app.proxy()))
+	got := send(t, "application/json", `{"comment":"`+vile+`"}`)
+	arrived := app.take()
+	if got.status != http.StatusOK || len(arrived) != 1 || arrived[0].Header.Get("X-Moderation-Flagged") != "" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+func TestGuardUsesTheSitesErrorPage(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, "moderate\n"+app.proxy()+`
+	handle_errors 422 {
+		respond "sorry: {http.moderation.categories}" {http.error.status_code}
+	}`))
+	got := send(t, "application/json", `{"comment":"`+vile+`"}`)
+	if got.status != http.StatusUnprocessableEntity || !strings.HasPrefix(string(got.body), "sorry: ") || len(got.body) < 12 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+func TestGuardRefusesWithAPage(t *testing.T) {
+	app := newBackend(t)
+	// Error routes that do not answer this status leave the answer to the guard.
+	load(t, guardConfig(t, "moderate\n"+app.proxy()+"\nhandle_errors 404 {\nrespond other\n}"))
+	got := send(t, "application/x-www-form-urlencoded", "comment="+strings.ReplaceAll(vile, " ", "+"),
+		"Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+	if got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), "Your message was not accepted") ||
+		got.header.Get("Content-Type") != "text/html; charset=utf-8" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+}
+
+func TestGuardMatcher(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, `
+	@toxic moderation reject {
+		category harassment 0.8
+		category violence
+	}
+	respond @toxic "toxic" 403
+	`+app.proxy()))
+	if got := send(t, "application/json", `{"comment":"`+vile+`"}`); got.status != http.StatusForbidden || string(got.body) != "toxic" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	body := `{"comment":"` + fine + `"}`
+	if got := send(t, "application/json", body); got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if arrived := app.take(); len(arrived) != 1 || string(arrived[0].body) != body {
+		t.Errorf("the app saw %v", arrived)
+	}
+}
+
+func TestGuardReadsWhatItIsTold(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, `
+	moderate {
+		json /comment /posts/*/text
+		form comment
+		query q
+		header X-Subject
+	}
+	`+app.proxy()))
+	for _, test := range []struct {
+		name, contentType, body, query, subject string
+		refused                                 bool
+	}{
+		{"a member that is named", "application/json", `{"comment":"` + vile + `"}`, "", "", true},
+		{"in another case", "application/json", `{"Comment":"` + vile + `"}`, "", "", true},
+		{"an element", "application/json", `{"posts":[{"text":"x"},{"text":"` + vile + `"}]}`, "", "", true},
+		{"a member that is not", "application/json", `{"secret":"` + vile + `"}`, "", "", false},
+		{"a field that is not", "application/x-www-form-urlencoded", "other=" + strings.ReplaceAll(vile, " ", "+"), "", "", false},
+		{"a field that is", "application/x-www-form-urlencoded", "comment=" + strings.ReplaceAll(vile, " ", "+"), "", "", true},
+		{"a parameter", "", "", "q=" + strings.ReplaceAll(vile, " ", "+"), "", true},
+		{"a header field", "", "", "", vile, true},
+		{"another kind of body", "text/plain", vile, "", "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			headers := []string{"X-Subject", test.subject}
+			if test.contentType != "" {
+				headers = append(headers, "Content-Type", test.contentType)
+			}
+			got := call(t, http.MethodPost, base+"/?"+test.query, "", strings.NewReader(test.body), headers...)
+			if refused := got.status == http.StatusUnprocessableEntity; refused != test.refused || refused != (len(app.take()) == 0) {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		})
+	}
+}
+
+func TestGuardFollowsWordLists(t *testing.T) {
+	app := newBackend(t)
+	file := filepath.Join(t.TempDir(), "blocked.txt")
+	if err := os.WriteFile(file, []byte("# words\nzorkmid\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	load(t, guardConfig(t, "moderate {\nblock_file "+file+"\n}\n"+app.proxy()))
+	refused := func(text string) bool {
+		body, _ := json.Marshal(map[string]string{"comment": text})
+		return send(t, "application/json", string(body)).status == http.StatusUnprocessableEntity
+	}
+	if !refused("a Zorkmid for you") || refused("a florin for you") {
+		t.Error("the list is not in force")
+	}
+	if err := os.WriteFile(file, []byte("florin\n# zorkmid\n\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); !refused("a florin for you"); {
+		if time.Now().After(end) {
+			t.Fatal("the file was not read again")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if refused("a zorkmid for you") {
+		t.Error("the old list is still in force")
+	}
+	// A list that goes missing stays in force.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2500 * time.Millisecond)
+	if !refused("a florin for you") {
+		t.Error("a list that went missing opened the gate")
+	}
+}
+
+func TestGuardLimits(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, `
+	handle /reject {
+		moderate {
+			max_body 1KiB
+			max_text 500
+		}
+		`+app.proxy()+`
+	}
+	handle /pass {
+		moderate {
+			max_body 1KiB pass
+			max_text 500 pass
+		}
+		`+app.proxy()+`
+	}
+	handle /prefix {
+		moderate {
+			max_body 1KiB prefix
+			max_text 500 prefix
+		}
+		`+app.proxy()+`
+	}`))
+	pad := func(n int) string { return strings.Repeat("bread ", n/6+1)[:n] }
+	for _, test := range []struct {
+		name, path, body string
+		status           int
+		seen             string
+	}{
+		{"reject a large body", "/reject", pad(2000), 413, ""},
+		{"reject a long text", "/reject", pad(600), 413, ""},
+		{"within", "/reject", pad(400), 200, "judged"},
+		{"pass a large body", "/pass", vile + pad(2000), 200, "skipped"},
+		{"pass a long text", "/pass", vile + pad(600), 200, "skipped"},
+		{"prefix of a large body", "/prefix", pad(300) + pad(2000), 200, "partial"},
+		{"vile prefix of a large body", "/prefix", vile + " " + pad(2000), 422, ""},
+		{"vile prefix of a long text", "/prefix", vile + " " + pad(600), 422, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, chunked := range []bool{false, true} {
+				var body io.Reader = strings.NewReader(test.body)
+				if chunked {
+					body = io.MultiReader(body)
+				}
+				got := call(t, http.MethodPost, base+test.path, "", body, "Content-Type", "text/plain")
+				arrived := app.take()
+				if got.status != test.status {
+					t.Fatalf("chunked %v: %d %s", chunked, got.status, got.body)
+				}
+				if test.status == 200 && (len(arrived) != 1 || string(arrived[0].body) != test.body || arrived[0].Header.Get("X-Moderation-Status") != test.seen) {
+					t.Errorf("chunked %v: the app saw %d, %v", chunked, len(arrived), arrived[0].Header)
+				}
+			}
+		})
+	}
+}
+
+func TestGuardCountsForAnAccount(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, `
+	handle /open {
+		moderate {
+			account small
+		}
+		`+app.proxy()+`
+	}
+	handle /limited {
+		moderate {
+			account small
+			enforce_quota
+			on_error reject
+		}
+		`+app.proxy()+`
+	}
+	moderation_api`))
+	body := `{"comment":"` + fine + `"}`
+	// Three a minute are allowed, and more are counted.
+	for range 5 {
+		if got := call(t, http.MethodPost, base+"/open", "", strings.NewReader(body), "Content-Type", "application/json"); got.status != http.StatusOK {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	}
+	got := call(t, http.MethodPost, base+"/limited", "", strings.NewReader(body), "Content-Type", "application/json")
+	var problem refusal
+	got.decodeJSON(t, &problem)
+	if got.status != http.StatusServiceUnavailable || problem.Code != "not_judged" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
