@@ -214,8 +214,8 @@ func (g *guarding) upload(ctx context.Context) (*uploadCost, error) {
 	cost := &uploadCost{
 		Megabytes: g.uploadMB, PlainMBPerS: middle(plain, rate), GuardedMBPerS: middle(guarded, rate),
 		Ratio: ratio(guarded, plain, rate), RatioCPU: ratio(plain, guarded, func(u uploaded) float64 { return float64(u.CPU) }),
-		GrowthPlain:   peakMemory(servers[plainPath].process.PID()) - before[plainPath],
-		GrowthGuarded: peak - before[guardedPath], PeakGuarded: peak,
+		GrowthPlain:   max(0, peakMemory(servers[plainPath].process.PID())-before[plainPath]),
+		GrowthGuarded: max(0, peak-before[guardedPath]), PeakGuarded: peak,
 	}
 	fmt.Printf("\nupload of %d MB in a form with text fields before and behind it, medians of %d: %.0f MB/s without, %.0f with, ratio %.2f (of CPU %.2f)\n",
 		g.uploadMB, g.rounds, cost.PlainMBPerS, cost.GuardedMBPerS, cost.Ratio, cost.RatioCPU)
