@@ -234,6 +234,11 @@ var formPage = template.Must(template.New("").Parse(`<!DOCTYPE html>
 	<label>Caption <input name="caption"></label>
 	<button>Upload</button>
 </form>
+<form id="letters" method="post" action="/upload" enctype="multipart/form-data">
+	<label>Caption <input name="caption"></label>
+	<input type="file" name="photo">
+	<button>Upload</button>
+</form>
 </html>
 `))
 
