@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -19,16 +20,16 @@ import (
 // if nobody had read it before.
 //
 // The guard reads before the request goes on, and the app after that. An upstream's connection may still hold the body when
-// the request has ended, so that reading is guarded by a lock against the end.
+// the request has ended, and may even wait in a Read for a client that sends no more: nobody waits for the lock then.
 type capture struct {
 	mu      sync.Mutex
 	src     io.ReadCloser
 	trailer http.Header
-	kept    *[]byte // from the pool; nil after the end
+	kept    *[]byte // from the pool
 	err     error   // why src gives no more; io.EOF at its end
 	off     int     // what the app has read of kept
-	closed  bool
 	upload  *upload // when the body streams through it
+	closed  atomic.Bool
 }
 
 // Errors of reading a body that the client is to blame for.
@@ -122,7 +123,7 @@ func deadlineOf(r *http.Request, w http.ResponseWriter) func(time.Time) error {
 func (c *capture) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kept == nil || c.closed {
+	if c.closed.Load() {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	if c.upload != nil {
@@ -147,20 +148,22 @@ func (c *capture) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body, as the app's connection does when it has sent it.
+// Close closes the body, as the app's connection does when it has sent it, or wants no more of it. A Read that waits for the
+// client ends.
 func (c *capture) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
+	c.closed.Store(true)
 	return c.src.Close()
 }
 
 // release gives the buffer back when the request has ended. Nothing can be read any more.
 func (c *capture) release() {
-	c.mu.Lock()
+	c.closed.Store(true)
+	if !c.mu.TryLock() {
+		return // an upstream's connection still reads, and the buffer is its own
+	}
 	defer c.mu.Unlock()
 	if c.kept != nil && cap(*c.kept) <= keepBuffer {
 		buffers.Put(c.kept)
 	}
-	c.kept = nil
+	c.kept = new([]byte)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -137,8 +138,8 @@ type judged struct {
 	name    string
 	result  engine.Result
 	blocked bool
-	// strict says that the text is another view of one that is judged, too: its source text, or short fields read as one. It
-	// counts only when it is to be rejected.
+	// strict says that the text is another view of one that is judged, too: its source text, a paragraph of it, or short
+	// fields read as one. It counts only when it is to be rejected.
 	strict bool
 }
 
@@ -148,6 +149,32 @@ const (
 	shortField = 200
 	maxJoined  = 2000
 )
+
+// Fields that are longer than this, in bytes, are also judged by paragraphs, because a sentence in a long text moves its
+// probabilities little. Paragraphs that are shorter than the second are taken together.
+const (
+	longField = 2000
+	paragraph = 400
+)
+
+// paragraphs yields the parts of a text: one or several lines of it, as many as make up a paragraph.
+func paragraphs(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		begin := 0
+		for end := range text {
+			if text[end] != '\n' || end-begin < paragraph {
+				continue
+			}
+			if !yield(text[begin:end]) {
+				return
+			}
+			begin = end + 1
+		}
+		if begin > 0 {
+			yield(text[begin:])
+		}
+	}
+}
 
 // classify asks the classifier about texts.
 func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged, error) {
@@ -163,6 +190,13 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged,
 		if changed {
 			if results, err = j.one(ctx, results, piece.Name, piece.Text, true); err != nil {
 				return nil, err
+			}
+		}
+		if len(text) > longField {
+			for part := range paragraphs(text) {
+				if results, err = j.one(ctx, results, piece.Name, part, true); err != nil {
+					return nil, err
+				}
 			}
 		}
 		if len(text) < shortField && size+len(text) < maxJoined {

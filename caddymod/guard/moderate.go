@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -174,74 +176,80 @@ func (m *Moderate) act(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	switch {
 	case m.Shadow:
 		v.Action = Shadowed
-		m.note(r, x, v)
 		return m.pass(w, r, next, x, v, f)
 	case f.err != nil:
 		v.Action = Refused
 		m.note(r, x, v)
 		return m.refuseUnread(w, r, x, f)
-	case v.Status == Failed && v.Recommendation != engine.Reject && m.OnError == errorReject:
+	case v.Status == Failed && m.OnError == errorReject:
 		v.Action = Refused
 		m.note(r, x, v)
 		return m.refuseUnjudged(w, r, x, v)
 	case v.Recommendation == engine.Reject:
-		v.Action = Refused
-		routes := m.On.routes(engine.Reject)
-		if routes != nil {
-			v.Action = Handled
-		}
-		m.note(r, x, v)
-		drain(w, r, x)
-		return routes.Compile(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			v.Action = Refused
-			return refuse(w, r, x.id, rejection(v))
-		})).ServeHTTP(w, r)
+		return m.reject(w, r, x, v)
 	}
 	v.Action = Passed
-	m.note(r, x, v)
 	v.setHeaders(r.Header, x.id)
-	if routes := m.On.routes(v.Recommendation); routes != nil {
+	if routes := m.On.routes(v.Recommendation); routes != nil && v.Status != Nothing {
 		v.Action = Handled
-		return routes.Compile(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		app := next
+		next = routes.Compile(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 			v.Action = Passed
-			return m.pass(w, r, next, x, v, f)
-		})).ServeHTTP(w, r)
+			return app.ServeHTTP(w, r)
+		}))
 	}
 	return m.pass(w, r, next, x, v, f)
+}
+
+// reject runs the routes of on reject, and refuses the request when they do not answer.
+func (m *Moderate) reject(w http.ResponseWriter, r *http.Request, x *exchange, v *Verdict) error {
+	v.Action = Refused
+	refusal := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		v.Action = Refused
+		drain(w, r, x)
+		return refuse(w, r, x.id, rejection(v))
+	})
+	routes := m.On.routes(engine.Reject)
+	if routes != nil {
+		v.Action = Handled
+	}
+	m.note(r, x, v)
+	return routes.Compile(refusal).ServeHTTP(w, r)
 }
 
 // pass lets the request go on. The texts that come later in a large upload are judged on their way.
 func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, x *exchange, v *Verdict, f *found) error {
 	if f.upload == nil || f.err != nil || x.body.upload != nil {
+		m.note(r, x, v)
 		return next.ServeHTTP(w, r)
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	watched := &watchedWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
-	var failure error
+	var failure atomic.Pointer[error]
 	f.upload.judge = func(parts []multipart.Part) error {
 		return m.judgeLater(ctx, x, v, parts)
 	}
 	x.body.upload = f.upload
 	f.upload.ended = func(err error) {
-		failure = err
+		failure.Store(&err)
 		// The request to the app ends as if the client had gone, so that the app is not taken for broken.
 		cancel(err)
 	}
 	err := next.ServeHTTP(watched, r.WithContext(ctx))
-	x.body.mu.Lock()
-	ended := failure
-	x.body.mu.Unlock()
+	ended := failure.Load()
+	if ended != nil {
+		v.Action = Aborted
+	}
+	m.note(r, x, v)
 	if ended == nil || watched.wrote {
 		return err
 	}
-	v.Action = Aborted
-	m.note(r, x, v)
 	drain(w, r, x)
-	if errors.Is(ended, errRejected) {
+	if errors.Is(*ended, errRejected) {
 		return refuse(w, r, x.id, rejection(v))
 	}
-	return m.refuseUnread(w, r, x, &found{err: ended})
+	return m.refuseUnread(w, r, x, &found{err: *ended})
 }
 
 // judgeLater judges texts of an upload that is on its way.
@@ -285,10 +293,14 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap lets http.ResponseController through.
-func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// ReadFrom notes that the answer has begun.
+func (w *watchedWriter) ReadFrom(r io.Reader) (int64, error) {
+	w.wrote = true
+	return w.ResponseWriterWrapper.ReadFrom(r)
+}
 
-// note counts and logs what became of a request. It is called before the request goes on, which may take long.
+// note counts and logs what became of a request. It is called before the request goes on, which may take long; only the
+// texts of a large upload are not all known then.
 func (m *Moderate) note(r *http.Request, x *exchange, v *Verdict) {
 	m.app.Metrics().Guard(metrics.Inbound, outcome(v), v.took)
 	if v.Status == Failed || v.Status == Skipped {
