@@ -1,0 +1,553 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stream_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// vile is what the judge of these tests rejects.
+const vile = "kill you"
+
+// judge rejects every text that says vile, however it is broken into lines.
+func judge(text string) (bool, error) { return !strings.Contains(text, vile), nil }
+
+// judges returns a judge that notes what it is asked.
+func judges(asked *[]string) stream.Judge {
+	return func(text string) (bool, error) {
+		*asked = append(*asked, text)
+		return judge(text)
+	}
+}
+
+// newWriter makes one of the two writers.
+type newWriter func(io.Writer, stream.Options) io.WriteCloser
+
+func newEvents(w io.Writer, o stream.Options) io.WriteCloser { return stream.NewEvents(w, o) }
+func newText(w io.Writer, o stream.Options) io.WriteCloser   { return stream.NewText(w, o) }
+
+// pass sends chunks through a writer, and returns what came out and the error of Close.
+func pass(t testing.TB, make newWriter, o stream.Options, chunks ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	w := make(&out, o)
+	for _, chunk := range chunks {
+		if n, err := w.Write([]byte(chunk)); err == nil && n != len(chunk) {
+			t.Fatalf("%d of %d bytes written without an error", n, len(chunk))
+		}
+	}
+	err := w.Close()
+	if err != nil {
+		if _, again := w.Write([]byte("x")); again != err || w.Close() != err {
+			t.Errorf("Close says %v, then Write %v", err, again)
+		}
+	}
+	return out.String(), err
+}
+
+// recorded are streams as services send them: testdata/*.sse.
+func recorded(t testing.TB) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.sse")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded streams: %v", err)
+	}
+	streams := map[string]string{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".sse")
+		streams[name] = string(raw)
+		streams[name+"/crlf"] = strings.ReplaceAll(string(raw), "\n", "\r\n")
+		streams[name+"/cr"] = strings.ReplaceAll(string(raw), "\n", "\r")
+		streams[name+"/mark"] = "\ufeff" + string(raw)
+	}
+	return streams
+}
+
+// pieces cuts s into chunks of n bytes, the first of them of first bytes.
+func pieces(s string, first, n int) (chunks []string) {
+	for size := first; len(s) > 0; size = n {
+		size = min(size, len(s))
+		chunks = append(chunks, s[:size])
+		s = s[size:]
+	}
+	return chunks
+}
+
+// TestFineStreamsAreUnchanged cuts each stream in every way into two and into chunks of every size.
+func TestFineStreamsAreUnchanged(t *testing.T) {
+	t.Parallel()
+	o := stream.Options{Judge: func(string) (bool, error) { return true, nil }}
+	for name, recorded := range recorded(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			everyCut(recorded, func(chunks []string) {
+				if got, err := pass(t, newEvents, o, chunks...); err != nil || got != recorded {
+					t.Fatalf("in %d chunks, the first of %d bytes: %v, %q", len(chunks), len(chunks[0]), err, got)
+				}
+			})
+		})
+	}
+}
+
+// everyCut calls try with cuts into two, about a thousand, and with chunks of all small sizes.
+func everyCut(s string, try func(chunks []string)) {
+	for n := 1; n <= len(s); n += 1 + len(s)/1000 {
+		try([]string{s[:n], s[n:]})
+	}
+	for n := 1; n < 20; n++ {
+		try(pieces(s, n, n))
+	}
+}
+
+// TestRejectedStreamsEndAlike compares with golden files what is left of streams with something vile in them, however they
+// are cut.
+func TestRejectedStreamsEndAlike(t *testing.T) {
+	t.Parallel()
+	for name, recorded := range recorded(t) {
+		if !strings.HasPrefix(name, "vile_") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := stream.Options{Judge: judge}
+			want, err := pass(t, newEvents, o, recorded)
+			if !errors.Is(err, stream.ErrRejected) {
+				t.Fatalf("not rejected: %v", err)
+			}
+			if !strings.Contains(name, "/") {
+				golden(t, name, want)
+			}
+			everyCut(recorded, func(chunks []string) {
+				if got, err := pass(t, newEvents, o, chunks...); !errors.Is(err, stream.ErrRejected) || got != want {
+					t.Fatalf("in %d chunks, the first of %d bytes: %v\n%s\nwant\n%s", len(chunks), len(chunks[0]), err, got, want)
+				}
+			})
+		})
+	}
+}
+
+// golden compares with a golden file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// delta is a chunk of a chat completion.
+func delta(text string) string { return deltaOf(0, text) }
+
+func deltaOf(choice int, text string) string {
+	return fmt.Sprintf(`data: {"id":"c1","object":"chat.completion.chunk","created":7,"model":"m","choices":[{"index":%d,"delta":{"content":%q},"finish_reason":null}]}`+"\n\n", choice, text)
+}
+
+// tool is a chunk that calls a tool, finish one that ends a choice.
+const (
+	tool   = `data: {"id":"c1","choices":[{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"{}"}}]},"finish_reason":null}]}` + "\n\n"
+	finish = `data: {"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	ping   = ": ping\n\n"
+	end    = "data: [DONE]\n\n"
+)
+
+// TestReleasesInTime sends events one by one, and says how many of those that wait are out after each.
+func TestReleasesInTime(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		o      stream.Options
+		events []string
+		out    []int // number of events that are out after each
+	}{
+		{"what has no text goes at once", stream.Options{}, []string{ping, tool, delta(""), end}, []int{1, 2, 3, 4}},
+		{"the end of a sentence", stream.Options{}, []string{delta("Hello"), delta(" there"), delta("."), delta(" Now")}, []int{0, 0, 3, 3}},
+		{"the end within an event", stream.Options{}, []string{delta("Hello"), delta(" there. Now"), delta(" it"), delta(" is!")}, []int{0, 1, 1, 4}},
+		{"quotes and brackets follow", stream.Options{}, []string{delta(`"Hello`), delta("."), delta(`")`), delta(" \n"), delta("Next")}, []int{0, 2, 3, 4, 4}},
+		{"ideographs", stream.Options{}, []string{delta("你"), delta("好。"), delta("」")}, []int{0, 2, 3}},
+		{"a new line", stream.Options{}, []string{delta("# Title"), delta("\n"), delta("\n")}, []int{0, 2, 3}},
+		{"so many characters", stream.Options{Hold: 10}, []string{delta("one "), delta("two "), delta("three "), delta("x")}, []int{0, 0, 3, 3}},
+		{"a long event", stream.Options{Hold: 10}, []string{delta(strings.Repeat("long ", 100)), delta("x")}, []int{1, 1}},
+		{"order is kept", stream.Options{}, []string{delta("Hello"), ping, tool, delta(".")}, []int{0, 0, 0, 4}},
+		{"a reason to finish", stream.Options{}, []string{delta("Hello"), finish, end}, []int{0, 2, 3}},
+		{"the end", stream.Options{}, []string{delta("Hello"), end}, []int{0, 2}},
+		{"two choices", stream.Options{}, []string{deltaOf(0, "One"), deltaOf(1, "Two"), deltaOf(1, "."), deltaOf(0, ".")}, []int{0, 0, 0, 4}},
+		{"a choice that waits", stream.Options{Hold: 10}, []string{deltaOf(0, "One"), deltaOf(1, "Two."), deltaOf(1, " Three.")}, []int{0, 0, 3}},
+		{"half a character", stream.Options{Hold: 3}, []string{`data: "abcd\ud83d"` + "\n\n", `data: "\ude00"` + "\n\n", "data: \"x\"\n\n"}, []int{0, 2, 2}},
+		{"own place", stream.Options{Delta: [][]string{{"a", "*"}}}, []string{`data: {"a":{"b":"Hello"}}` + "\n\n", delta("x"), `data: {"a":["."]}` + "\n\n"}, []int{0, 0, 3}},
+		{"plain words", stream.Options{}, []string{"data: Hello\n\n", "data:  there.\n\n"}, []int{0, 2}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			flushed := 0
+			o := test.o
+			o.Judge = judge
+			o.Flush = func() error { flushed = out.Len(); return nil }
+			w := stream.NewEvents(&out, o)
+			all := strings.Join(test.events, "")
+			for i, event := range test.events {
+				if _, err := w.Write([]byte(event)); err != nil {
+					t.Fatal(err)
+				}
+				want := strings.Join(test.events[:test.out[i]], "")
+				if out.String() != want {
+					t.Fatalf("after event %d: %q\nwant %q", i, out.String(), want)
+				}
+				if flushed != out.Len() {
+					t.Fatalf("after event %d only %d of %d bytes are flushed", i, flushed, out.Len())
+				}
+			}
+			if err := w.Close(); err != nil || out.String() != all || flushed != len(all) {
+				t.Errorf("at the end: %v, %q", err, out.String())
+			}
+		})
+	}
+}
+
+// TestJudgesInContext says what the judge is asked.
+func TestJudgesInContext(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		make   newWriter
+		o      stream.Options
+		chunks []string
+		want   []string
+	}{
+		{"sentence by sentence", newEvents, stream.Options{}, []string{delta("I will"), delta(" come."), delta(" And"), delta(" see.")},
+			[]string{"I will come.", "I will come. And see."}},
+		{"together", newEvents, stream.Options{}, []string{delta("I will") + delta(" come.") + delta(" And") + delta(" see.")},
+			[]string{"I will come. And see."}},
+		{"so much of it, from a word on", newEvents, stream.Options{Context: 12}, []string{delta("Soon I will come."), delta(" And see.")},
+			[]string{"Soon I will come.", "will come. And see."}},
+		{"a long word of it", newEvents, stream.Options{Context: 8}, []string{delta("I will welcome."), delta(" And see.")},
+			[]string{"I will welcome.", "elcome. And see."}},
+		{"a part without an end", newEvents, stream.Options{}, []string{delta("Hello"), finish, end}, []string{"Hello"}},
+		{"two choices", newEvents, stream.Options{}, []string{deltaOf(0, "One."), deltaOf(1, "Two."), deltaOf(0, " Three.")},
+			[]string{"One.", "Two.", "One. Three."}},
+		{"all places of a name", newEvents, stream.Options{}, []string{`data: {"choices":[{"delta":{"content":"a."},"delta":{"content":"b.","content":"c."}}]}` + "\n\n"},
+			[]string{"a.b.c."}},
+		{"escapes", newEvents, stream.Options{}, []string{`data: {"choices":[{"d\u0065lta":{"content":"\u0061\n\ud83d"},"index":1}]}` + "\n\n", `data: {"choices":[{"delta":{"content":"\ude00."},"index":1}]}` + "\n\n"},
+			[]string{"a\n😀."}},
+		{"lone halves", newEvents, stream.Options{}, []string{`data: "\ude00a\ud83d"` + "\n\n", `data: "b."` + "\n\n"}, []string{"\ufffda\ufffdb."}},
+		{"an escaped backslash", newEvents, stream.Options{}, []string{`data: "a\\ud83d."` + "\n\n" + `data: "b\\ud83d"` + "\n\n"}, []string{`a\ud83d.`, `a\ud83d.b\ud83d`}},
+		{"lines of data", newEvents, stream.Options{}, []string{"data: {\"choices\":\ndata: [{\"text\":\ndata: \"Hi.\"}]}\n\n"}, []string{"Hi."}},
+		{"lines of text", newEvents, stream.Options{}, []string{"data: a\ndata: b\ndata: c\n\n"}, []string{"a\nb\nc"}},
+		{"an event without its end", newEvents, stream.Options{}, []string{"data: Hi."}, []string{"Hi."}},
+		{"responses", newEvents, stream.Options{}, []string{
+			`data: {"type":"response.output_text.delta","delta":"Hi."}` + "\n\n",
+			`data: {"type":"response.function_call_arguments.delta","delta":"{a.}"}` + "\n\n",
+			`data: {"type":"response.audio.delta","delta":"UklG."}` + "\n\n",
+			`data: {"delta":"Ho.","type":"response.refusal.delta"}` + "\n\n"}, []string{"Hi.", "Hi.Ho."}},
+		{"messages", newEvents, stream.Options{}, []string{
+			`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}` + "\n\n",
+			`data: {"type":"content_block_stop","index":0}` + "\n\n",
+			`data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{."}}` + "\n\n",
+			`data: {"type":"content_block_delta","index":2,"delta":{"type":"text_delta","text":"Ho."}}` + "\n\n"}, []string{"Hi", "Hi\nHo."}},
+		{"a container", newEvents, stream.Options{Delta: [][]string{{"out"}}}, []string{`data: {"out":{"a":["x","y."],"b":{"c":1}},"in":"z."}` + "\n\n"},
+			[]string{"xy."}},
+		{"the whole data", newEvents, stream.Options{Delta: [][]string{{}}}, []string{`data: ["x","y."]` + "\n\n"}, []string{"xy."}},
+		{"not this data", newEvents, stream.Options{Delta: [][]string{{"out"}}}, []string{"data: Hello.\n\n", "data: {\n\n"}, nil},
+		{"broken data", newEvents, stream.Options{}, []string{`data: {"choices":[{"text":"Hi."}` + "\n\n"}, []string{`{"choices":[{"text":"Hi."}`}},
+		{"no text", newEvents, stream.Options{}, []string{"data: 1\n\n", "data: null\n\n", "data: {}\n\n", "data\n\n", "event: x\n\n", "\n\n"}, nil},
+		{"text", newText, stream.Options{}, []string{"I wi", "ll come. A", "nd see", "."}, []string{"I will come. ", "I will come. And see."}},
+		{"text at a word", newText, stream.Options{Hold: 8}, []string{"one two three ", "four."}, []string{"one two ", "one two three four."}},
+		{"text without words", newText, stream.Options{Hold: 4, Context: 4}, []string{"abcdefghij"}, []string{"abcd", "abcdefgh", "efghij"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var asked []string
+			o := test.o
+			o.Judge = judges(&asked)
+			if got, err := pass(t, test.make, o, test.chunks...); err != nil {
+				t.Fatal(err, got)
+			}
+			if fmt.Sprintf("%q", asked) != fmt.Sprintf("%q", test.want) {
+				t.Errorf("%q\nwant %q", asked, test.want)
+			}
+		})
+	}
+}
+
+// TestTextIsReleasedInTime sends plain text in chunks, and says what is out after each.
+func TestTextIsReleasedInTime(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		hold   int
+		chunks []string
+		out    []string
+		err    error
+	}{
+		{"sentences", 0, []string{"Hello", " there", ". Now", " it is!)"}, []string{"", "", "Hello there. ", "Hello there. Now it is!)"}, nil},
+		{"what follows", 0, []string{"(Hello.", ") ", "\n", "x"}, []string{"(Hello.", "(Hello.) ", "(Hello.) \n", "(Hello.) \n"}, nil},
+		{"words", 10, []string{"one two three", " fou"}, []string{"one two ", "one two "}, nil},
+		{"no words", 4, []string{"äöüßäöüß"}, []string{"äöüßäöüß"}, nil},
+		{"characters in two", 2, []string{"a\xf0", "\x9f", "\x98", "\x80"}, []string{"", "", "", "a😀"}, nil},
+		{"other bytes", 2, []string{"\xff\xfe\xc3", "\xff"}, []string{"\xff\xfe", "\xff\xfe\xc3\xff"}, nil},
+		{"rejected", 0, []string{"Hello. I", " kill", " you", ". Bye."}, []string{"Hello. ", "Hello. ", "Hello. ", "Hello. "}, stream.ErrRejected},
+		{"rejected over sentences", 0, []string{"I. kill", " you.", "x."}, []string{"I. ", "I. ", "I. "}, stream.ErrRejected},
+		{"rejected at the end", 0, []string{"I. kill", " you"}, []string{"I. ", "I. "}, stream.ErrRejected},
+		{"rejected when it is cut", 12, []string{"I will kill you "}, []string{"I will kill "}, stream.ErrRejected},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			flushed := 0
+			w := stream.NewText(&out, stream.Options{Judge: judge, Hold: test.hold, Flush: func() error { flushed = out.Len(); return nil }})
+			for i, chunk := range test.chunks {
+				_, _ = w.Write([]byte(chunk)) // the error is that of Close
+				if out.String() != test.out[i] || flushed != out.Len() {
+					t.Fatalf("after chunk %d: %q, want %q", i, out.String(), test.out[i])
+				}
+			}
+			err := w.Close()
+			want := strings.Join(test.chunks, "")
+			if test.err != nil {
+				want = test.out[len(test.out)-1]
+			}
+			if !errors.Is(err, test.err) || out.String() != want {
+				t.Errorf("%v, %q, want %q", err, out.String(), want)
+			}
+		})
+	}
+}
+
+// TestTextIsUnchanged cuts text in every way.
+func TestTextIsUnchanged(t *testing.T) {
+	t.Parallel()
+	fine := "Hello there. How are you? 你好。再见! \xff\xfe \xf0\x9f Ünicode… \"Quoted.\" 3.14 " + strings.Repeat("long ", 20) + strings.Repeat("x", 50) + "\xf0\x9f\x98"
+	rejected := fine + " I. will kill you. Bye."
+	for _, text := range []string{fine, rejected} {
+		for _, hold := range []int{0, 1, 7, 40} {
+			o := stream.Options{Judge: judge, Hold: hold, Context: 50}
+			want, wantErr := pass(t, newText, o, text)
+			if (wantErr == nil) != (text == fine) || wantErr == nil && want != text {
+				t.Fatalf("%v, %q", wantErr, want)
+			}
+			everyCut(text, func(chunks []string) {
+				if got, err := pass(t, newText, o, chunks...); err != wantErr || got != want {
+					t.Fatalf("hold %d, in %d chunks, the first of %d bytes: %v, %q, want %q", hold, len(chunks), len(chunks[0]), err, got, want)
+				}
+			})
+		}
+	}
+}
+
+// errDown is the error of a judge that does not work.
+var errDown = errors.New("the judge is down")
+
+// TestJudgeThatFails ends the stream or lets it go on.
+func TestJudgeThatFails(t *testing.T) {
+	t.Parallel()
+	down := func(string) (bool, error) { return false, errDown }
+	all := delta("Hello.") + end
+	if got, err := pass(t, newEvents, stream.Options{Judge: down, FailOpen: true}, all); err != nil || got != all {
+		t.Errorf("%v, %q", err, got)
+	}
+	got, err := pass(t, newEvents, stream.Options{Judge: down}, all)
+	if !errors.Is(err, stream.ErrUnjudged) || !errors.Is(err, errDown) || errors.Is(err, stream.ErrRejected) ||
+		!strings.Contains(got, "content_filter") || strings.Contains(got, "Hello") {
+		t.Errorf("%v, %q", err, got)
+	}
+	if got, err := pass(t, newText, stream.Options{Judge: down, FailOpen: true}, "Hello. You"); err != nil || got != "Hello. You" {
+		t.Errorf("%v, %q", err, got)
+	}
+	if got, err := pass(t, newText, stream.Options{Judge: down}, "Hello. You"); !errors.Is(err, errDown) || got != "" {
+		t.Errorf("%v, %q", err, got)
+	}
+}
+
+// TestHugeEvents go on as they are, or end the stream: after what is before them, and before what is after them.
+func TestHugeEvents(t *testing.T) {
+	t.Parallel()
+	huge := delta(strings.Repeat("word ", stream.MaxEvent/4))
+	fine, bad := delta("Hello"), delta("I kill you.")
+	for n := 1000; n < len(huge); n *= 10 {
+		got, err := pass(t, newEvents, stream.Options{Judge: judge, FailOpen: true}, pieces(fine+huge+ping+fine+bad, n, n)...)
+		if !errors.Is(err, stream.ErrRejected) || !strings.HasPrefix(got, fine+huge+ping+"data: ") || !strings.HasSuffix(got, end) {
+			t.Errorf("in chunks of %d bytes: %v, %d bytes of %d", n, err, len(got), len(fine+huge+ping))
+		}
+		got, err = pass(t, newEvents, stream.Options{Judge: judge}, pieces(fine+huge+fine, n, n)...)
+		if !errors.Is(err, stream.ErrUnjudged) || !strings.HasPrefix(got, fine+"data: ") || len(got) > 1000 {
+			t.Errorf("in chunks of %d bytes: %v, %d bytes", n, err, len(got))
+		}
+	}
+}
+
+// TestMemoryIsBounded sends text that never ends behind an alternative that waits, and events without text behind text.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := stream.NewEvents(&out, stream.Options{Judge: judge, Hold: 1 << 30})
+	sent := 0
+	for i := range 20000 {
+		event := tool
+		if i%2 == 0 {
+			event = deltaOf(i%1000, "word")
+		}
+		n, err := w.Write([]byte(event))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent += n; sent-out.Len() > stream.MaxEvent+len(event) {
+			t.Fatalf("%d bytes are held", sent-out.Len())
+		}
+	}
+	if err := w.Close(); err != nil || out.Len() != sent {
+		t.Errorf("%v, %d of %d bytes", err, out.Len(), sent)
+	}
+}
+
+// TestJudgementsAreBounded counts judgements of text that is cut small, and of text that comes at once.
+func TestJudgementsAreBounded(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("a.b ", 10000)
+	count := 0
+	o := stream.Options{Judge: func(string) (bool, error) { count++; return true, nil }}
+	if _, err := pass(t, newText, o, text); err != nil || count > len(text)/stream.DefaultContext+10 {
+		t.Errorf("%v, %d judgements of %d characters that came at once", err, count, len(text))
+	}
+	count = 0
+	if _, err := pass(t, newText, o, pieces(text, 1, 1)...); err != nil || count > 2*10000 {
+		t.Errorf("%v, %d judgements of 20000 sentences", err, count)
+	}
+	count = 0
+	words := strings.Repeat("word ", 10000)
+	if _, err := pass(t, newText, o, pieces(words, 1, 1)...); err != nil || count > len(words)/stream.DefaultHold+1 {
+		t.Errorf("%v, %d judgements of %d characters", err, count, len(words))
+	}
+}
+
+// errGone is the error of a reader that has left.
+var errGone = errors.New("gone")
+
+// gone is a reader that leaves after some writes.
+type gone struct{ left int }
+
+func (g *gone) Write(p []byte) (int, error) {
+	if g.left--; g.left < 0 {
+		return 0, errGone
+	}
+	return len(p), nil
+}
+
+// TestReaderThatLeaves gets nothing more, whatever comes, and nobody is asked to judge it.
+func TestReaderThatLeaves(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	o := stream.Options{Judge: func(string) (bool, error) { asked++; return true, nil }}
+	events := stream.NewEvents(&gone{1}, o)
+	text := stream.NewText(&gone{1}, o)
+	for range 3 {
+		_, _ = events.Write([]byte(delta("Hello.")))
+		_, _ = text.Write([]byte("Hello."))
+	}
+	if err := events.Close(); err != errGone {
+		t.Error(err)
+	}
+	if err := text.Close(); err != errGone {
+		t.Error(err)
+	}
+	if asked != 4 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// TestOwnFinalEvents replaces the final events.
+func TestOwnFinalEvents(t *testing.T) {
+	t.Parallel()
+	o := stream.Options{Judge: judge, Final: [][]byte{[]byte(`{"error":"moderated"}`), []byte("two\r\nlines")}}
+	got, err := pass(t, newEvents, o, "data: Hello.\n\ndata: I kill you.\n\n")
+	want := "data: Hello.\n\ndata: {\"error\":\"moderated\"}\n\ndata: two\ndata: lines\n\n"
+	if !errors.Is(err, stream.ErrRejected) || got != want {
+		t.Errorf("%v, %q, want %q", err, got, want)
+	}
+}
+
+// FuzzEvents looks for streams that do not come out as they went in, or otherwise when they are cut otherwise.
+func FuzzEvents(f *testing.F) {
+	for name, recorded := range recorded(f) {
+		if !strings.Contains(name, "/") {
+			f.Add(recorded, 7, 20)
+		}
+	}
+	f.Add("data: I\r\rdata:  kill you.\r\n\r\n\n:\n", 3, 3)
+	f.Fuzz(func(t *testing.T, recorded string, n, hold int) {
+		n = 1 + (n&0xffff)%(len(recorded)+1)
+		o := stream.Options{Judge: func(string) (bool, error) { return true, nil }, Hold: hold % 100, Context: 50}
+		if got, err := pass(t, newEvents, o, pieces(recorded, n, n)...); err != nil || got != recorded {
+			t.Fatalf("%v, %q", err, got)
+		}
+		o.Judge = judge
+		want, wantErr := pass(t, newEvents, o, recorded)
+		got, err := pass(t, newEvents, o, pieces(recorded, n, n)...)
+		if err != wantErr || got != want {
+			t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
+		}
+	})
+}
+
+// FuzzText does the same for plain text.
+func FuzzText(f *testing.F) {
+	f.Add("Hello there. I kill you. Bye.", 3, 10)
+	f.Add("\xff\xf0\x9f.", 1, 1)
+	f.Fuzz(func(t *testing.T, text string, n, hold int) {
+		n = 1 + (n&0xffff)%(len(text)+1)
+		o := stream.Options{Judge: judge, Hold: hold % 100, Context: 50}
+		want, wantErr := pass(t, newText, o, text)
+		if wantErr == nil && want != text || !strings.HasPrefix(text, want) {
+			t.Fatalf("%v, %q", wantErr, want)
+		}
+		if got, err := pass(t, newText, o, pieces(text, n, n)...); err != wantErr || got != want {
+			t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
+		}
+	})
+}
+
+// BenchmarkEvents reads an answer token by token, without the judge.
+func BenchmarkEvents(b *testing.B) {
+	for _, name := range []string{"chat", "vile_messages"} {
+		recorded := recorded(b)[name]
+		events := strings.SplitAfter(recorded, "\n\n")
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(recorded)))
+			b.ReportAllocs()
+			for b.Loop() {
+				w := stream.NewEvents(io.Discard, stream.Options{Judge: func(string) (bool, error) { return true, nil }})
+				for _, event := range events {
+					_, _ = io.WriteString(w, event)
+				}
+			}
+		})
+	}
+}
