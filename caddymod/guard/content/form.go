@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 )
 
 // readForm appends the texts of an urlencoded body.
@@ -55,9 +56,14 @@ func (s *Selection) readPairs(dst []Piece, charset string, body []byte) []Piece 
 // readPair appends the text of one pair, if its field is read.
 func (s *Selection) readPair(dst []Piece, charset string, pair []byte) []Piece {
 	rawName, rawValue, paired := bytes.Cut(pair, []byte("="))
-	for i, name := range readings(charset, bytesOf(unescapeQuery(view(rawName)))) {
+	sent := unescapeQuery(view(rawName))
+	names := [][]byte{repair(bytesOf(sent))}
+	if charset != "" {
+		names = readings(charset, bytesOf(sent))
+	}
+	for i, name := range names {
 		name := view(name)
-		if !s.WantsField(name) {
+		if !s.WantsField(name) && !s.WantsField(sent) {
 			continue
 		}
 		if i == 0 && (!paired && len(s.Form) == 0 && Letters(name) || isText(name)) {
@@ -142,7 +148,7 @@ func unescapeQuery(s string) string {
 			}
 			if i+5 < len(s) && s[i+1]|0x20 == 'u' {
 				if r, size := hexEscape(s[i+2:], 4); size == 4 {
-					out = appendRune(out, r)
+					out = utf8.AppendRune(out, r)
 					i += 5
 					continue
 				}
@@ -166,11 +172,24 @@ func sameField(wanted, name string) bool {
 }
 
 func sameMangled(a, b string) bool {
-	if strings.EqualFold(a, b) {
-		return true
+	if len(a) != len(b) {
+		return strings.EqualFold(a, b)
 	}
-	return strings.ContainsAny(a+b, ". [") && strings.EqualFold(mangle.Replace(a), mangle.Replace(b))
+	for i := 0; i < len(a); i++ {
+		if mangled(a[i]) != mangled(b[i]) {
+			return strings.EqualFold(a, b)
+		}
+	}
+	return true
 }
 
-// mangle replaces what cannot stand in the name of a variable in PHP.
-var mangle = strings.NewReplacer(".", "_", " ", "_", "[", "_")
+// mangled returns what PHP makes of a character that cannot stand in the name of a variable, and small letters.
+func mangled(c byte) byte {
+	switch {
+	case c == '.' || c == ' ' || c == '[':
+		return '_'
+	case c >= 'A' && c <= 'Z':
+		return c + 'a' - 'A'
+	}
+	return c
+}

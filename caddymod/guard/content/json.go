@@ -192,12 +192,8 @@ func (s *scanner) colon() bool {
 			s.at = i + 1
 			return true
 		case '/', '#':
-			before := s.at
 			s.at = i
 			s.comment()
-			if s.at == before {
-				return false
-			}
 			i = s.at - 1
 		default:
 			return false
@@ -403,6 +399,7 @@ func undoEscapes(s string) string {
 		case 'v':
 			out = append(out, '\v')
 		case '0':
+			out = append(out, 0)
 		case '\n', '\r': // the string goes on in the next line
 		case 'u':
 			r, size := hexEscape(s, 4)
@@ -417,7 +414,7 @@ func undoEscapes(s string) string {
 					s = s[2+more:]
 				}
 			}
-			out = appendRune(out, r)
+			out = utf8.AppendRune(out, r)
 		case 'x':
 			r, size := hexEscape(s, 2)
 			if size == 0 {
@@ -425,7 +422,7 @@ func undoEscapes(s string) string {
 				break
 			}
 			s = s[size:]
-			out = appendRune(out, r)
+			out = utf8.AppendRune(out, r)
 		default:
 			out = append(out, c)
 		}
@@ -437,14 +434,6 @@ func undoEscapes(s string) string {
 
 func utf16High(r rune) bool { return r >= 0xd800 && r < 0xdc00 }
 func utf16Low(r rune) bool  { return r >= 0xdc00 && r < 0xe000 }
-
-// appendRune appends a character; NUL is none.
-func appendRune(out []byte, r rune) []byte {
-	if r == 0 {
-		return out
-	}
-	return utf8.AppendRune(out, r)
-}
 
 // hexEscape reads the digits of an escape, or those in braces. The size is 0 when they are none.
 func hexEscape(s string, digits int) (r rune, size int) {
@@ -510,7 +499,7 @@ func (s *scanner) pointer() string {
 		}
 	}
 	s.named += len(b)
-	return string(b)
+	return printable(string(b))
 }
 
 func escapeToken(key string) string {

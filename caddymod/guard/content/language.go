@@ -4,8 +4,9 @@
 package content
 
 import (
+	"encoding/base64"
+	"net/http"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -55,23 +56,12 @@ func notLanguage(s string) bool {
 		return false
 	}
 	if rest, is := cutPrefixFold(s, "data:"); is {
-		kind, data, found := strings.Cut(rest, ",")
-		if found && len(kind) < 128 && hasSuffixFold(kind, ";base64") && kindOf(mediaOf(kind)) == Binary {
-			return isEncoded(data)
+		kind, data, _ := strings.Cut(rest[:min(len(rest), 128)], ",")
+		if hasSuffixFold(kind, ";base64") && data != "" {
+			return isEncoded(rest[len(kind)+1:])
 		}
 	}
 	return isEncoded(s)
-}
-
-func mediaOf(kind string) string {
-	media, _, _ := strings.Cut(strings.ToLower(kind), ";")
-	if media == "" {
-		return "text/plain"
-	}
-	if media == "image/svg+xml" {
-		return "text/xml"
-	}
-	return media
 }
 
 func cutPrefixFold(s, prefix string) (string, bool) {
@@ -115,55 +105,80 @@ func isUUID(s string) bool {
 	return true
 }
 
-// isEncoded reports whether a long text is bytes in base64 or in hexadecimal. Words that are run together, in camel case
-// or with underscores, are not: in each stretch of 64 characters of base64 small letters, capitals and digits change far
-// more often than in words, and hexadecimal is half digits.
+// isEncoded reports whether a long text is bytes in base64 or in hexadecimal, and neither a text in base64 nor words that are
+// run together in camel case or with underscores: its letters are not those of a language. In English, two of
+// five letters are vowels; in random base64 it is one of six (without the A, of which zeros are made), and nothing else has so
+// many digits and changes of case.
 func isEncoded(s string) bool {
-	const stretch = 64
-	classes := [256]byte{}
-	_ = classes
-	for from := 0; from+stretch <= len(s); from += stretch {
-		changes, digits := 0, 0
-		var last byte
-		hex := true
-		for i := from; i < from+stretch; i++ {
-			c := s[i]
-			var class byte
-			switch {
-			case c >= 'a' && c <= 'z':
-				class = 'a'
-				hex = hex && c <= 'f'
-			case c >= 'A' && c <= 'Z':
-				class = 'A'
-				hex = hex && c <= 'F'
-			case isDigit(c):
-				class = '0'
-				digits++
-			case c == '+' || c == '/' || c == '-' || c == '_' || c == '=':
-				class, hex = '+', false
-			case (c == '\n' || c == '\r') && from+stretch > 64:
-				continue
-			default:
-				return false
-			}
-			if class != last {
-				changes++
-			}
+	var digits, letters, vowels, changes int
+	var last byte
+	hex := true
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		class := classes[c]
+		switch class & classMask {
+		case 0:
+			return false
+		case classDigit:
+			digits++
+		case classSmall, classCapital:
+			letters++
+			vowels += int(class >> 7)
+			hex = hex && c|0x20 <= 'f'
+		case classLine:
+			continue
+		default:
+			hex = false
+		}
+		if class &= classMask; class != last {
+			changes++
 			last = class
 		}
-		if changes < 24 && !(hex && digits >= 16) {
-			return false
-		}
 	}
-	return unicodeFree(s[len(s)-len(s)%stretch:])
+	if hex {
+		return digits*5 >= len(s)*2
+	}
+	if vowels*10 >= letters*3 {
+		return false
+	}
+	return digits*20 >= len(s) && changes*9 >= len(s)*4 || isMedia(s)
 }
 
-// unicodeFree reports whether the last stretch has nothing but what encodings have.
-func unicodeFree(s string) bool {
-	for _, r := range s {
-		if r >= utf8.RuneSelf || unicode.IsSpace(r) && r != '\n' && r != '\r' {
-			return false
-		}
+// The classes of the characters of base64.
+const (
+	classDigit = 1 + iota
+	classSmall
+	classCapital
+	classSymbol
+	classLine
+	classMask  = 0x7f
+	classVowel = 0x80
+)
+
+var classes = func() (t [256]byte) {
+	for c := '0'; c <= '9'; c++ {
+		t[c] = classDigit
 	}
-	return true
+	for c := 'a'; c <= 'z'; c++ {
+		t[c], t[c-'a'+'A'] = classSmall, classCapital
+	}
+	for _, c := range "aeiouEIOU" {
+		t[c] |= classVowel
+	}
+	for _, c := range "+/-_=" {
+		t[c] = classSymbol
+	}
+	t['\r'], t['\n'] = classLine, classLine
+	return t
+}()
+
+// isMedia reports whether base64 begins like a picture, a sound, a film, a font or an archive.
+func isMedia(s string) bool {
+	var head [48]byte
+	n, err := base64.StdEncoding.Decode(head[:], bytesOf(s[:64]))
+	if err != nil {
+		return false
+	}
+	media := http.DetectContentType(head[:n])
+	return media != "application/octet-stream" && !strings.HasPrefix(media, "text/")
 }

@@ -10,6 +10,7 @@ import (
 	"mime/quotedprintable"
 	"net/textproto"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -187,7 +188,22 @@ func place(name, suffix string) string {
 		}
 		name += "…"
 	}
-	return name + suffix
+	return printable(name + suffix)
+}
+
+// printable returns a name without control characters, which could break a log or a header.
+func printable(name string) string {
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c < ' ' || c == 0x7f {
+			return strings.Map(func(r rune) rune {
+				if unicode.IsControl(r) {
+					return utf8.RuneError
+				}
+				return r
+			}, name)
+		}
+	}
+	return name
 }
 
 // appendText appends a text if it is one.

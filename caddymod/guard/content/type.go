@@ -136,6 +136,8 @@ func kindOf(media string) Kind {
 		return Text
 	}
 	switch {
+	case strings.HasPrefix(media, "application/grpc"):
+		return Binary
 	case strings.HasPrefix(media, "multipart/"):
 		return Multipart
 	case strings.HasSuffix(media, "+json"), strings.HasSuffix(media, "+json-seq"):

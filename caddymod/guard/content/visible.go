@@ -5,29 +5,262 @@ package content
 
 import (
 	"html"
+	"io"
 	"mime"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/htmlindex"
 )
 
-// words undoes the encoding of RFC 2047.
-func words(s string) string {
-	if !strings.Contains(s, "=?") {
-		return s
-	}
-	plain, err := new(mime.WordDecoder).DecodeHeader(s)
-	if err != nil {
-		return s
-	}
-	return plain
-}
-
-// Visible returns what a person reads when an app shows a text, and false when that is the text itself.
+// Visible returns what a person reads when an app shows a text, and false when that is the text itself. It does not know
+// what the app is, so that what one kind of app shows and another hides is kept, at the end:
+//
+//   - encoded words of mail (RFC 2047) and percent-escapes are decoded, and so are entities of HTML, all of them once;
+//   - tags of HTML are taken out. The text goes on through tags like <b> and is divided by tags like <p> and <br>;
+//   - the texts of alt, title and similar attributes stand at the end, and so do comments, unknown tags <like this>,
+//     scripts and whatever else a browser hides and an app for plain text shows, with the words around them.
+//
+// A text without any of this costs no allocation.
 func Visible(text string) (string, bool) {
-	seen := html.UnescapeString(words(text))
+	seen := words(text)
+	if strings.IndexByte(seen, '%') >= 0 {
+		seen = unescapePercent(seen)
+	}
+	if strings.IndexByte(seen, '+') >= 0 {
+		seen = spaced(seen)
+	}
+	if hasTag(seen) {
+		seen = withoutTags(seen)
+	}
+	if strings.IndexByte(seen, '&') >= 0 {
+		seen = html.UnescapeString(seen)
+	}
 	return seen, seen != text
 }
 
-// readMarkup appends the texts of HTML, XML and SVG.
-func (s *Selection) readMarkup(dst []Piece, body []byte) []Piece {
-	return appendText(dst, "", html.UnescapeString(view(body)))
+// longWord is the longest encoded word in bytes. The RFC allows 75.
+const longWord = 4096
+
+// words decodes the encoded words of RFC 2047.
+func words(s string) string {
+	i := strings.Index(s, "=?")
+	if i < 0 {
+		return s
+	}
+	var out []byte
+	kept := 0 // up to here s is in out
+	for i >= 0 {
+		at := i
+		size := wordSize(s[at:min(len(s), at+longWord)])
+		plain, err := wordDecoder.Decode(s[at : at+size])
+		if size == 0 || err != nil {
+			at += 2
+		} else {
+			between := s[kept:at]
+			if kept == 0 || strings.TrimSpace(between) != "" { // white space between encoded words is not shown
+				out = append(out, between...)
+			}
+			out = append(out, plain...)
+			at += size
+			kept = at
+		}
+		if i = strings.Index(s[at:], "=?"); i >= 0 {
+			i += at
+		}
+	}
+	if kept == 0 {
+		return s
+	}
+	return view(append(out, s[kept:]...))
+}
+
+// wordSize returns the size of the encoded word that s begins with, 0 where it begins with none.
+func wordSize(s string) int {
+	charset := strings.IndexByte(s[2:], '?')
+	if charset < 1 {
+		return 0
+	}
+	text := 2 + charset + len("?q?")
+	if text > len(s) || s[text-1] != '?' {
+		return 0
+	}
+	end := strings.Index(s[text:], "?=")
+	if end < 0 {
+		return 0
+	}
+	return text + end + len("?=")
+}
+
+var wordDecoder = &mime.WordDecoder{CharsetReader: func(charset string, input io.Reader) (io.Reader, error) {
+	e, err := htmlindex.Get(charset)
+	if err != nil {
+		return nil, err
+	}
+	return e.NewDecoder().Reader(input), nil
+}}
+
+// unescapePercent decodes those percent-escapes that are UTF-8 and no control characters.
+func unescapePercent(s string) string {
+	var out []byte
+	kept := 0
+	for i := strings.IndexByte(s, '%'); i >= 0 && i+2 < len(s); {
+		var raw [utf8.UTFMax]byte
+		n := 0
+		for at := i; n < len(raw) && at+2 < len(s) && s[at] == '%'; at += 3 {
+			high, ok := hexValue(s[at+1])
+			low, also := hexValue(s[at+2])
+			if !ok || !also {
+				break
+			}
+			raw[n] = high<<4 | low
+			n++
+		}
+		r, size := utf8.DecodeRune(raw[:n])
+		if n > 0 && (r != utf8.RuneError || size > 1) && (r >= ' ' || r == '\n' || r == '\t' || r == '\r') {
+			out = append(append(out, s[kept:i]...), raw[:size]...)
+			i += 3 * size
+			kept = i
+		} else {
+			i++
+		}
+		next := strings.IndexByte(s[min(i, len(s)):], '%')
+		if next < 0 {
+			break
+		}
+		i += next
+	}
+	if kept == 0 {
+		return s
+	}
+	return view(append(out, s[kept:]...))
+}
+
+// spaced returns a text whose words are divided by plus signs, and by nothing else, with spaces: what is left of a form that
+// was encoded twice.
+func spaced(s string) string {
+	if strings.ContainsAny(s, " \t\n") || strings.Count(s, "+") < 2 {
+		return s
+	}
+	return strings.ReplaceAll(s, "+", " ")
+}
+
+// hasTag reports whether there is what may be a tag or a comment.
+func hasTag(s string) bool {
+	for {
+		i := strings.IndexByte(s, '<')
+		if i < 0 || i+1 >= len(s) {
+			return false
+		}
+		if c := s[i+1]; isLetter(c) || c == '/' || c == '!' || c == '?' {
+			return true
+		}
+		s = s[i+1:]
+	}
+}
+
+// around is how many bytes of the text before and behind a hidden text are read with it.
+const around = 48
+
+// withoutTags takes the tags out of a text, see [Visible].
+func withoutTags(s string) string {
+	out := make([]byte, 0, len(s)+len(s)/4)
+	var hidden []byte
+	in, room := tagsOf(s), len(s)
+	hide := func(text, behind string) {
+		if !Letters(text) {
+			return
+		}
+		hidden = append(hidden, '\n')
+		if len(hidden) < room { // a text must not become many times as long
+			hidden = append(append(hidden, tail(out)...), ' ')
+			behind = head(behind)
+		} else {
+			behind = ""
+		}
+		hidden = append(append(append(hidden, text...), ' '), behind...)
+	}
+	for s != "" {
+		i := strings.IndexByte(s, '<')
+		if i < 0 {
+			break
+		}
+		out = append(out, s[:i]...)
+		s = s[i:]
+		if inside, size, cdata := declaration(s); size > 0 {
+			s = s[size:]
+			if cdata {
+				out = append(out, inside...)
+				continue
+			}
+			hide(inside, s)
+			continue
+		}
+		t, size := in.parse(s)
+		if size == 0 {
+			out = append(out, '<')
+			s = s[1:]
+			continue
+		}
+		if t.speaks() {
+			hide(s[1:size-1], s[size:])
+		}
+		s = s[size:]
+		if t.end {
+			if t.class == block {
+				out = append(out, '\n')
+			}
+			continue
+		}
+		for rest := t.attrs; rest != ""; {
+			name, value, next, ok := attribute(rest)
+			if !ok {
+				break
+			}
+			if shown(name) && !manyWords(value) && Letters(value) {
+				hidden = append(append(hidden, '\n'), value...)
+			}
+			rest = next
+		}
+		switch t.class {
+		case block:
+			out = append(out, '\n')
+		case raw, hiding:
+			end := endOf(s, t.name)
+			hide(s[:end], s[end:])
+			s = s[end:]
+		}
+	}
+	return view(append(append(out, s...), hidden...))
+}
+
+// tail returns the last words of a text.
+func tail(text []byte) []byte {
+	if len(text) <= around {
+		return text
+	}
+	text = text[len(text)-around:]
+	for len(text) > 0 && !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	return text
+}
+
+// head returns the first words of a text, from behind a tag to the next one.
+func head(text string) string {
+	if len(text) > around {
+		text = text[:around]
+		for len(text) > 0 && !endsWhole(bytesOf(text)) {
+			text = text[:len(text)-1]
+		}
+	}
+	for strings.HasPrefix(text, "<") {
+		_, behind, found := strings.Cut(text, ">")
+		if !found {
+			break
+		}
+		text = behind
+	}
+	text, _, _ = strings.Cut(text, "<")
+	return text
 }

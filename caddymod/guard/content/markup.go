@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"html"
+	"strings"
+)
+
+// readMarkup appends the texts of HTML, XML and SVG to dst: of each block of text one, and the values of the attributes
+// that are shown. The texts of XML have the names of their elements. What is not visible is read, too, where the body is not
+// trusted.
+func (s *Selection) readMarkup(dst []Piece, body []byte) []Piece {
+	m := markup{dst: dst, all: !s.Trusted, xml: !isHTML(view(body)), size: len(body)}
+	m.read(view(body))
+	return m.dst
+}
+
+// isHTML reports whether markup is HTML and not another XML.
+func isHTML(s string) bool {
+	xml := strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "<?xml")
+	s = s[:min(len(s), 4*sniffed)]
+	in := tagsOf(s)
+	for {
+		i := strings.IndexByte(s, '<')
+		if i < 0 {
+			return !xml
+		}
+		s = s[i:]
+		if inside, size, _ := declaration(s); size > 0 {
+			if doctype, is := cutPrefixFold(inside, "doctype"); is {
+				_, isHTML := cutPrefixFold(strings.TrimLeft(doctype, " \t\r\n"), "html")
+				return isHTML
+			}
+			s = s[size:]
+			continue
+		}
+		t, size := in.parse(s)
+		if size == 0 {
+			s = s[1:]
+			continue
+		}
+		// <title> and <link> are elements of feeds, too, but never the first.
+		return t.class != unknown && (!xml || strings.EqualFold(t.name, "html"))
+	}
+}
+
+// markup collects the texts of a document.
+type markup struct {
+	dst []Piece
+	all bool // what is not visible is read, too
+	xml bool
+
+	name  string // of the element, in XML
+	size  int    // most that all texts together can have, about
+	arena []byte // holds the texts that are not as they stand in the document
+	run   string // the text of the block so far, when it is in one piece
+	from  int    // the text of the block so far in arena, when it is not
+	mixed bool   // it is not
+}
+
+func (m *markup) read(s string) {
+	in := tagsOf(s)
+	for s != "" {
+		i := strings.IndexByte(s, '<')
+		if i < 0 {
+			m.text(s)
+			break
+		}
+		m.text(s[:i])
+		s = s[i:]
+		if inside, size, cdata := declaration(s); size > 0 {
+			s = s[size:]
+			if cdata {
+				m.section(inside)
+			} else if m.all && !isPreamble(inside) {
+				m.hidden(inside)
+			}
+			continue
+		}
+		t, length := in.parse(s)
+		if length == 0 {
+			m.text("<")
+			s = s[1:]
+			continue
+		}
+		if s = s[length:]; t.end {
+			if m.divides(&t) {
+				m.flush()
+			}
+			continue
+		}
+		s = m.element(&t, s)
+	}
+	m.flush()
+}
+
+// section reads a CDATA section: text, or markup as in feeds.
+func (m *markup) section(inside string) {
+	if !hasElement(inside) {
+		m.text(inside)
+		return
+	}
+	m.flush()
+	inner := markup{dst: m.dst, all: m.all, name: m.name, size: len(inside)}
+	inner.read(inside)
+	m.dst = inner.dst
+}
+
+// hasElement reports whether there is an element of HTML.
+func hasElement(s string) bool {
+	in := tagsOf(s)
+	for {
+		i := strings.IndexByte(s, '<')
+		if i < 0 {
+			return false
+		}
+		s = s[i:]
+		t, size := in.parse(s)
+		if size > 0 && t.class != unknown {
+			return true
+		}
+		s = s[max(size, 1):]
+	}
+}
+
+// isPreamble reports whether a declaration is what documents begin with.
+func isPreamble(inside string) bool {
+	for _, prefix := range []string{"doctype", "xml", "[if ", "[endif]"} {
+		if _, is := cutPrefixFold(inside, prefix); is {
+			return len(inside) < 512
+		}
+	}
+	return false
+}
+
+// divides reports whether the text ends at a tag.
+func (m *markup) divides(t *tag) bool {
+	switch t.class {
+	case inline:
+		return false
+	case unknown:
+		return m.xml
+	}
+	return true
+}
+
+// element reads a start tag and, where its content is no markup, that. It returns what stands behind.
+func (m *markup) element(t *tag, s string) string {
+	if m.divides(t) {
+		m.flush()
+		if m.xml {
+			m.name = place(t.name, "")
+		}
+	}
+	if t.attrs != "" {
+		m.attributes(t)
+	}
+	switch t.class {
+	case raw, hiding:
+		if t.class == hiding && m.all || m.xml {
+			return s
+		}
+		end := endOf(s, t.name)
+		if m.all {
+			m.hidden(s[:end])
+		}
+		return s[end:]
+	case literal:
+		if !m.xml {
+			end := endOf(s, t.name)
+			m.text(s[:end])
+			m.flush()
+			return s[end:]
+		}
+	}
+	return s
+}
+
+// attributes reads the values of attributes that are shown, and those that may be texts in XML or to an app that shows the
+// source.
+func (m *markup) attributes(t *tag) {
+	for rest := t.attrs; ; {
+		name, value, next, ok := attribute(rest)
+		if !ok {
+			break
+		}
+		rest = next
+		if value == "" {
+			continue
+		}
+		if shown(name) || m.all && (m.xml && !isNamespace(name) || manyWords(value)) {
+			m.hidden(value)
+		}
+	}
+	if m.all && t.class != unknown && strings.IndexByte(t.attrs, '=') < 0 && manyWords(t.attrs) {
+		m.hidden(t.attrs)
+	}
+}
+
+func isNamespace(name string) bool {
+	_, is := cutPrefixFold(name, "xmlns")
+	if !is {
+		_, is = cutPrefixFold(name, "xsi:")
+	}
+	return is
+}
+
+// hidden appends a text that stands beside the text of the block.
+func (m *markup) hidden(text string) {
+	text = strings.TrimSpace(text)
+	if !Letters(text) || notLanguage(text) {
+		return
+	}
+	m.dst = append(m.dst, Piece{Name: m.name, Text: html.UnescapeString(text)})
+}
+
+// text adds to the text of the block.
+func (m *markup) text(s string) {
+	if s == "" {
+		return
+	}
+	if m.run == "" && !m.mixed {
+		m.run = s
+		return
+	}
+	if !m.mixed {
+		m.mix(m.run)
+	}
+	m.add(s)
+}
+
+// mix begins a text that is not in one piece.
+func (m *markup) mix(s string) {
+	if m.arena == nil {
+		m.arena = make([]byte, 0, m.size/2)
+	}
+	m.mixed, m.from = true, len(m.arena)
+	m.add(s)
+}
+
+// add appends a text as it is shown: with its white space collapsed and its entities decoded.
+func (m *markup) add(s string) {
+	if strings.IndexByte(s, '&') >= 0 {
+		s = html.UnescapeString(s)
+	}
+	for s != "" {
+		i := 0
+		for i < len(s) && s[i] > ' ' {
+			i++
+		}
+		m.arena = append(m.arena, s[:i]...)
+		for s = s[i:]; s != "" && s[0] <= ' '; s = s[1:] {
+			if n := len(m.arena); n > m.from && m.arena[n-1] != ' ' {
+				m.arena = append(m.arena, ' ')
+			}
+		}
+	}
+}
+
+// flush ends the text of the block.
+func (m *markup) flush() {
+	text := m.run
+	m.run = ""
+	if !m.mixed {
+		if text = strings.TrimSpace(text); text == "" {
+			return
+		}
+		if strings.IndexByte(text, '&') >= 0 || strings.IndexByte(text, '\n') >= 0 {
+			m.mix(text)
+		}
+	}
+	if m.mixed {
+		text = view(m.arena[m.from:])
+		m.mixed = false
+	}
+	m.dst = appendText(m.dst, m.name, text)
+}

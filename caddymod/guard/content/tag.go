@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import "strings"
+
+// tag is what stands between < and > in markup.
+type tag struct {
+	name  string // as written
+	class class
+	end   bool   // </name>
+	attrs string // what stands behind the name
+}
+
+// class is what a tag does to the text around it.
+type class uint8
+
+const (
+	unknown class = iota // no element of HTML
+	inline               // the text goes on through it: <b>
+	block                // the text ends: <p>, <br>
+	raw                  // what it contains is no markup and is not seen: <script>
+	hiding               // what it contains is markup that is not seen: <template>
+	literal              // what it contains is text: <title>
+)
+
+// classOf returns the class of an element of HTML.
+func classOf(name string) class {
+	var buf [10]byte
+	if len(name) > len(buf) {
+		if strings.EqualFold(name, "blockquote") || strings.EqualFold(name, "figcaption") {
+			return block
+		}
+		return unknown
+	}
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		buf[i] = c
+	}
+	switch string(buf[:len(name)]) {
+	case "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "input",
+		"ins", "kbd", "label", "mark", "meter", "nobr", "output", "picture", "q", "rp", "rt", "ruby", "s", "samp", "slot", "small",
+		"source", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "tspan", "blink", "spacer", "track",
+		"area", "map", "param", "rb", "rtc", "svg", "progress":
+		return inline
+	case "address", "article", "aside", "audio", "base", "blockquote", "body", "br", "button", "canvas", "caption", "center", "col",
+		"colgroup", "datalist", "dd", "details", "dialog", "dir", "div", "dl", "dt", "embed", "fieldset", "figcaption", "figure",
+		"footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html", "legend",
+		"li", "link", "main", "marquee", "math", "menu", "menuitem", "meta", "nav", "object", "ol", "optgroup", "option", "p",
+		"pre", "search", "section", "select", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul", "video":
+		return block
+	case "script", "style", "iframe", "noembed", "noframes":
+		return raw
+	case "template", "noscript":
+		return hiding
+	case "title", "textarea", "xmp", "plaintext", "listing":
+		return literal
+	}
+	return unknown
+}
+
+// tags reads tags. Looking for the end of one that has none costs as much as the text is long, and a text may have many
+// of them: what may be looked at in vain is bounded.
+type tags struct {
+	left int // bytes
+}
+
+// tagsOf returns a reader for the tags of s.
+func tagsOf(s string) tags { return tags{left: 8*len(s) + 1024} }
+
+// parse reads the tag that s begins with. The size is 0 where s begins with no tag, as in "a < b", and where it does not end.
+func (r *tags) parse(s string) (t tag, size int) {
+	if r.left < 0 {
+		return tag{}, 0
+	}
+	t, size, ended := parseTag(s)
+	if !ended {
+		r.left -= len(s)
+	}
+	return t, size
+}
+
+// parseTag reads the tag that s begins with. It reports false where it has looked for the end in vain.
+func parseTag(s string) (t tag, size int, ended bool) {
+	i := 1
+	if i < len(s) && s[i] == '/' {
+		t.end = true
+		i++
+	}
+	if i == len(s) || !isLetter(s[i]) {
+		return tag{}, 0, true
+	}
+	start := i
+	for i < len(s) && s[i] != '>' && s[i] != '/' && s[i] > ' ' {
+		i++
+	}
+	t.name = s[start:i]
+	attrs := i
+	for i < len(s) {
+		switch s[i] {
+		case '>':
+			t.attrs = s[attrs:i]
+			t.class = classOf(t.name)
+			return t, i + 1, true
+		case '=':
+			i++
+			for i < len(s) && s[i] <= ' ' {
+				i++
+			}
+			if i < len(s) && (s[i] == '"' || s[i] == '\'') {
+				end := strings.IndexByte(s[i+1:], s[i])
+				if end < 0 {
+					return tag{}, 0, false
+				}
+				i += end + 2
+			}
+		default:
+			i++
+		}
+	}
+	return tag{}, 0, false
+}
+
+// attribute takes the next attribute off the attributes of a tag. It returns false when there is none.
+func attribute(attrs string) (name, value, rest string, ok bool) {
+	attrs = strings.TrimLeft(attrs, " \t\r\n\f/")
+	if attrs == "" {
+		return "", "", "", false
+	}
+	i := 1
+	for i < len(attrs) && attrs[i] > ' ' && attrs[i] != '=' && attrs[i] != '/' {
+		i++
+	}
+	name = attrs[:i]
+	after := strings.TrimLeft(attrs[i:], " \t\r\n\f")
+	if !strings.HasPrefix(after, "=") {
+		return name, "", attrs[i:], true
+	}
+	after = strings.TrimLeft(after[1:], " \t\r\n\f")
+	if after == "" {
+		return name, "", "", true
+	}
+	if q := after[0]; q == '"' || q == '\'' {
+		if end := strings.IndexByte(after[1:], q); end >= 0 {
+			return name, after[1 : 1+end], after[end+2:], true
+		}
+	}
+	i = 0
+	for i < len(after) && after[i] > ' ' {
+		i++
+	}
+	return name, after[:i], after[i:], true
+}
+
+// shown reports whether a browser shows the value of an attribute, or reads it aloud.
+func shown(name string) bool {
+	switch len(name) {
+	case 3:
+		return strings.EqualFold(name, "alt")
+	case 5:
+		return strings.EqualFold(name, "title") || strings.EqualFold(name, "label")
+	case 10:
+		return strings.EqualFold(name, "aria-label")
+	case 11:
+		return strings.EqualFold(name, "placeholder")
+	}
+	return false
+}
+
+// flag reports whether an attribute has no value in HTML.
+func flag(name string) bool {
+	switch strings.ToLower(name) {
+	case "allowfullscreen", "async", "autofocus", "autoplay", "checked", "controls", "default", "defer", "disabled", "download", "hidden",
+		"inert", "ismap", "itemscope", "loop", "multiple", "muted", "nomodule", "novalidate", "open", "readonly", "required", "reversed",
+		"selected", "playsinline", "nowrap", "noshade", "compact":
+		return true
+	}
+	return false
+}
+
+// speaks reports whether there are words in a tag that are not markup. In an app that shows the tag as text they
+// are read.
+func (t *tag) speaks() bool {
+	if t.class == unknown && (!t.end || strings.TrimSpace(t.attrs) != "") {
+		return true
+	}
+	for rest := t.attrs; ; {
+		name, value, next, ok := attribute(rest)
+		if !ok {
+			return false
+		}
+		if value == "" && Letters(name) && !flag(name) || t.end || manyWords(value) {
+			return true
+		}
+		rest = next
+	}
+}
+
+// manyWords reports whether a text has at least three words with letters.
+func manyWords(s string) bool {
+	words := 0
+	for word := range strings.FieldsSeq(s) {
+		if Letters(word) {
+			if words++; words == 3 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// declaration returns the size of the comment, declaration, instruction or CDATA section that s begins with, and what stands
+// in it. CDATA is text.
+func declaration(s string) (inside string, size int, cdata bool) {
+	switch {
+	case strings.HasPrefix(s, "<!--"):
+		// <!--> and <!---> are whole comments.
+		if strings.HasPrefix(s[4:], ">") {
+			return "", 5, false
+		}
+		if strings.HasPrefix(s[4:], "->") {
+			return "", 6, false
+		}
+		for end := 4; ; end++ {
+			next := strings.Index(s[end:], "--")
+			if next < 0 {
+				return s[4:], len(s), false
+			}
+			end += next
+			switch rest := s[end+2:]; {
+			case strings.HasPrefix(rest, ">"):
+				return s[4:end], end + 3, false
+			case strings.HasPrefix(rest, "!>"):
+				return s[4:end], end + 4, false
+			}
+		}
+	case len(s) >= 9 && strings.EqualFold(s[:9], "<![CDATA["):
+		end := strings.Index(s, "]]>")
+		if end < 0 {
+			return s[9:], len(s), true
+		}
+		return s[9:end], end + 3, true
+	case strings.HasPrefix(s, "<!"), strings.HasPrefix(s, "<?"):
+		end := strings.IndexByte(s, '>')
+		if end < 0 {
+			return s[2:], len(s), false
+		}
+		return s[2:end], end + 1, false
+	}
+	return "", 0, false
+}
+
+// endOf returns where the end tag of the element begins in s, and the length of s where there is none.
+func endOf(s, name string) int {
+	for from := 0; ; {
+		i := strings.Index(s[from:], "</")
+		if i < 0 {
+			return len(s)
+		}
+		from += i + 2
+		rest := s[from:]
+		if len(rest) >= len(name) && strings.EqualFold(rest[:len(name)], name) && (len(rest) == len(name) || !isNameByte(rest[len(name)])) {
+			return from - 2
+		}
+	}
+}
+
+func isNameByte(c byte) bool { return c > ' ' && c != '/' && c != '>' }
