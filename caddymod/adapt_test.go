@@ -67,8 +67,15 @@ func adaptText(input string) string {
 		return text + err.Error() + "\n"
 	}
 	if err := caddy.Validate(config); err != nil {
-		// Caddy loads apps in no order: which of them asked for the moderation app, and failed with it, is left out.
-		_, own, _ := strings.Cut(err.Error(), "moderation: ")
+		// Caddy loads apps in no order: which of them asked for the moderation app, and failed with it, is left out. So is the
+		// path to a handler.
+		own := err.Error()
+		for _, outer := range []string{"moderation: ", "loading handler modules: "} {
+			if at := strings.LastIndex(own, outer); at >= 0 {
+				own = own[at+len(outer):]
+				break
+			}
+		}
 		return text + separator[1:] + own + "\n"
 	}
 	return text

@@ -18,6 +18,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/words"
+	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
 func init() {
@@ -114,11 +116,23 @@ func (p *Policy) options(allowed map[string]options.Option) {
 	allowed["threshold"] = probabilities(&p.Thresholds, "threshold")
 	allowed["reject_level"] = probabilities(&p.RejectLevels, "reject_level")
 	allowed["themes"] = several(&p.Themes, "<text>", nil)
-	allowed["allow"] = several(&p.Allow, "<expression>", nil)
+	expression := func(text string) error {
+		_, err := words.Parse([]string{text})
+		return err
+	}
+	allowed["allow"] = several(&p.Allow, "<expression>", expression)
 	allowed["allow_file"] = several(&p.AllowFiles, "<file>", nil)
-	allowed["block"] = several(&p.Block, "<expression>", nil)
+	allowed["block"] = several(&p.Block, "<expression>", expression)
 	allowed["block_file"] = several(&p.BlockFiles, "<file>", nil)
-	allowed["account"] = options.Text(&p.Account, "<id>")
+	allowed["account"] = options.Option{Read: func(d *caddyfile.Dispenser) error {
+		if err := options.Text(&p.Account, "<id>").Read(d); err != nil {
+			return err
+		}
+		if err := quota.ValidateID(p.Account); err != nil {
+			return d.Errf("account: %v", err)
+		}
+		return nil
+	}}
 	allowed["enforce_quota"] = options.Flag(&p.EnforceQuota)
 }
 
