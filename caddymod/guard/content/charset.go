@@ -20,23 +20,32 @@ import (
 
 const utf8BOM = "\xef\xbb\xbf"
 
+// versions are the readings of a body, which do without memory of their own.
+type versions struct {
+	list [3][]byte
+	n    int
+}
+
+func (v *versions) add(b []byte) {
+	v.list[v.n] = b
+	v.n++
+}
+
+// all returns the readings.
+func (v *versions) all() [][]byte { return v.list[:v.n] }
+
 // readings returns what a body may say, in UTF-8: in the charset that it is sent as, in the one that it looks like, and as
 // it is, where these differ and where both may be meant. An ordinary body has one reading, which is the body itself.
-func readings(charset string, body []byte) [][]byte {
+func readings(charset string, body []byte) (found versions) {
 	wide, sure := detectWide(body)
-	known, decoder := lookup(charset)
-	if wide == nil && (decoder == nil || !known) {
-		return [][]byte{repair(bytes.TrimPrefix(body, []byte(utf8BOM)))}
-	}
-	var found [][]byte
 	if wide != nil {
-		found = append(found, decodeWith(wide, body))
+		found.add(decodeWith(wide, body))
 	}
-	if decoder != nil && !sure {
-		found = append(found, decoder(body))
+	if _, decode := lookup(charset); decode != nil && !sure {
+		found.add(repair(decode(body)))
 	}
-	if len(found) == 0 || alsoPlain(body, found[len(found)-1]) {
-		found = append(found, repair(bytes.TrimPrefix(body, []byte(utf8BOM))))
+	if found.n == 0 || alsoPlain(body, found.list[found.n-1]) {
+		found.add(repair(bytes.TrimPrefix(body, []byte(utf8BOM))))
 	}
 	return found
 }

@@ -174,18 +174,26 @@ func (l *layer) Read(p []byte) (int, error) {
 		return 0, l.err
 	}
 	n, err := l.from.Read(p)
-	if err != nil {
-		l.err = l.fault(err)
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF && n > 0:
+		// What follows the end is looked for when this has been delivered.
+		return n, nil
 	}
+	l.err = l.fault(err)
 	return n, l.err
 }
 
 // fault returns what an error of the decoder is to the caller.
 func (l *layer) fault(err error) error {
-	switch {
-	case err == io.EOF:
-		return io.EOF
-	case l.src.err != nil:
+	if err == io.EOF {
+		// What stands behind the end is text to decoders that go on with it.
+		if _, err := l.in.Peek(1); err == io.EOF {
+			return io.EOF
+		}
+	}
+	if l.src.err != nil {
 		return l.src.err
 	}
 	return fmt.Errorf("%w (%s)", ErrBroken, l.name)

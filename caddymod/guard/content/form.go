@@ -57,11 +57,13 @@ func (s *Selection) readPairs(dst []Piece, charset string, body []byte) []Piece 
 func (s *Selection) readPair(dst []Piece, charset string, pair []byte) []Piece {
 	rawName, rawValue, paired := bytes.Cut(pair, []byte("="))
 	sent := unescapeQuery(view(rawName))
-	names := [][]byte{repair(bytesOf(sent))}
-	if charset != "" {
+	var names versions
+	if charset == "" {
+		names.add(repair(bytesOf(sent)))
+	} else {
 		names = readings(charset, bytesOf(sent))
 	}
-	for i, name := range names {
+	for i, name := range names.all() {
 		name := view(name)
 		if !s.WantsField(name) && !s.WantsField(sent) {
 			continue
@@ -70,7 +72,8 @@ func (s *Selection) readPair(dst []Piece, charset string, pair []byte) []Piece {
 			// A name without a value is a value without a name to some.
 			dst = appendText(dst, place(name, "#name"), name)
 		}
-		for _, value := range readings(charset, bytesOf(unescapeQuery(view(rawValue)))) {
+		values := readings(charset, bytesOf(unescapeQuery(view(rawValue))))
+		for _, value := range values.all() {
 			dst = appendValue(dst, name, view(value))
 		}
 		return dst
@@ -114,7 +117,8 @@ func Header(dst []Piece, h http.Header, names []string) []Piece {
 	for _, name := range names {
 		name = http.CanonicalHeaderKey(name)
 		for _, value := range h[name] {
-			for _, reading := range readings("", bytesOf(value)) {
+			versions := readings("", bytesOf(value))
+			for _, reading := range versions.all() {
 				dst = appendText(dst, "header:"+name, words(view(reading)))
 			}
 		}
@@ -129,34 +133,36 @@ func unescapeQuery(s string) string {
 	if i < 0 {
 		return s
 	}
-	out := append(make([]byte, 0, len(s)), s[:i]...)
+	out := make([]byte, len(s))
+	n := copy(out, s[:i])
 	for ; i < len(s); i++ {
 		c := s[i]
-		if c == '+' {
-			out = append(out, ' ')
-			continue
-		}
-		if c == '%' {
-			if i+2 < len(s) {
-				high, ok := hexValue(s[i+1])
-				low, also := hexValue(s[i+2])
-				if ok && also {
-					out = append(out, high<<4|low)
-					i += 2
+		switch c {
+		case '+':
+			c = ' '
+		case '%':
+			if i+2 >= len(s) {
+				break
+			}
+			high, ok := hexValue(s[i+1])
+			low, also := hexValue(s[i+2])
+			if ok && also {
+				c = high<<4 | low
+				i += 2
+				break
+			}
+			if s[i+1]|0x20 == 'u' && s[i+2] != '{' {
+				if r, size := hexEscape(s[i+2:], 4); size > 0 {
+					n += utf8.EncodeRune(out[n:], r)
+					i += 1 + size
 					continue
 				}
 			}
-			if i+5 < len(s) && s[i+1]|0x20 == 'u' {
-				if r, size := hexEscape(s[i+2:], 4); size == 4 {
-					out = utf8.AppendRune(out, r)
-					i += 5
-					continue
-				}
-			}
 		}
-		out = append(out, c)
+		out[n] = c
+		n++
 	}
-	return view(out)
+	return view(out[:n])
 }
 
 // sameField reports whether a field's name is the one that is wanted: in any case, with brackets for the elements of an

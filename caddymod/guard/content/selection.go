@@ -50,7 +50,8 @@ func (s *Selection) Read(dst []Piece, t Type, body []byte) []Piece {
 			return s.readForm(dst, t, repair(body))
 		}
 	}
-	for _, reading := range readings(t.Charset, body) {
+	versions := readings(t.Charset, body)
+	for _, reading := range versions.all() {
 		dst = s.readAs(dst, kind, t, reading)
 	}
 	return dst
@@ -137,7 +138,8 @@ func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHead
 	t := TypeOf(header["Content-Type"])
 	before := len(dst)
 	if t.Kind == Binary || t.Kind == Multipart || t.Kind == Text || t.Kind == Form {
-		for _, reading := range readings(t.Charset, body) {
+		versions := readings(t.Charset, body)
+		for _, reading := range versions.all() {
 			dst = appendValue(dst, name, view(reading))
 		}
 		return dst

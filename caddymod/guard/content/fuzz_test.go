@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content_test
+
+import (
+	"encoding/json"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+)
+
+// stringsOf appends the string values of a decoded JSON value that have letters.
+func stringsOf(found []string, value any) []string {
+	switch v := value.(type) {
+	case string:
+		if content.Letters(v) {
+			found = append(found, v)
+		}
+	case []any:
+		for _, e := range v {
+			found = stringsOf(found, e)
+		}
+	case map[string]any:
+		for _, e := range v {
+			found = stringsOf(found, e)
+		}
+	}
+	return found
+}
+
+// FuzzReadJSON sees that every string that a parser finds is found, whatever the JSON is.
+func FuzzReadJSON(f *testing.F) {
+	for _, seed := range []string{`{"a":"b c","d":["e",{"f":"\u0067"}]}`, `{"a":"x" "b"}`, `{a:'x',}`, `["[\"x\"]"]`, `"\ud800"`, "\x1e{}", "\xff\xfe{", `{"a":/*"*/"b"}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var s content.Selection
+		pieces := s.Read(nil, content.Type{Kind: content.JSON}, body)
+		check(t, pieces)
+		var value any
+		if json.Unmarshal(body, &value) != nil || !utf8.Valid(body) {
+			return
+		}
+		for _, text := range stringsOf(nil, value) {
+			if len(text) <= 36 || strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(strings.TrimSpace(text), "[") {
+				continue // may be a time or JSON itself
+			}
+			if !slices.ContainsFunc(pieces, func(p content.Piece) bool { return strings.Contains(p.Text, text) }) {
+				t.Fatalf("%q is not read from %q: %s", text, body, show(pieces))
+			}
+		}
+	})
+}
+
+// check sees that pieces are what they may be.
+func check(t *testing.T, pieces []content.Piece) {
+	t.Helper()
+	for _, p := range pieces {
+		if !content.Letters(p.Text) || !utf8.ValidString(p.Text) || !utf8.ValidString(p.Name) {
+			t.Fatalf("the piece %q", p)
+		}
+		if len(p.Name) > 600 || strings.ContainsAny(p.Name, "\x00\r\n") {
+			t.Fatalf("the name %q", p.Name)
+		}
+	}
+}
+
+// FuzzRead reads anything as anything.
+func FuzzRead(f *testing.F) {
+	f.Add("text/html; charset=utf-7", []byte("<p title=x>k+AGk-ll<script>"))
+	f.Add("application/x-www-form-urlencoded", []byte("_charset_=gbk&a=%81%30&b;c=d"))
+	f.Add("text/xml", []byte("<?xml?><a b='c'><![CDATA[<p>x]]></a>"))
+	f.Add("application/json; charset=utf-16", []byte("\x00{\x00}"))
+	f.Fuzz(func(t *testing.T, media string, body []byte) {
+		typ := content.TypeOf([]string{media})
+		pointer, err := content.ParsePointer("/a/*/b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []content.Selection{{}, {Trusted: true}, {Text: true}, {JSON: []content.Pointer{pointer}, Form: []string{"a", "b[c]"}}} {
+			pieces := s.Read(nil, typ, body)
+			check(t, pieces)
+			check(t, s.Part(nil, media, media, textproto.MIMEHeader{"Content-Type": {media}, "Content-Transfer-Encoding": {"base64"}}, body))
+			for _, p := range pieces {
+				if seen, changed := content.Visible(p.Text); changed != (seen != p.Text) || !utf8.ValidString(seen) {
+					t.Fatalf("%q is seen as %q", p.Text, seen)
+				}
+			}
+		}
+	})
+}
+
+// FuzzForm sees that every field that a parser finds is found.
+func FuzzForm(f *testing.F) {
+	f.Add("a=b+c&d=%41%zz&e[]=x;y=z")
+	f.Add(`{"a":"b"}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		var s content.Selection
+		pieces := s.Read(nil, content.Type{Kind: content.Form}, []byte(body))
+		check(t, pieces)
+		values, err := url.ParseQuery(body)
+		if err != nil || !utf8.ValidString(body) || strings.ContainsAny(body, "\x00") || values.Has("_charset_") {
+			return
+		}
+		for name, texts := range values {
+			for _, text := range texts {
+				if len(text) <= 36 || !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\\") || !content.Letters(text) ||
+					strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(strings.TrimSpace(text), "[") {
+					continue
+				}
+				if !slices.ContainsFunc(pieces, func(p content.Piece) bool { return strings.Contains(p.Text, text) }) {
+					t.Fatalf("%q of %q is not read from %q: %s", text, name, body, show(pieces))
+				}
+			}
+		}
+	})
+}
+
+// FuzzDecode decodes anything.
+func FuzzDecode(f *testing.F) {
+	for _, name := range encodings {
+		f.Add(sent(name), encode(f, name, []byte("one two three")))
+	}
+	f.Fuzz(func(t *testing.T, name string, body []byte) {
+		const limit = 1 << 16
+		if decoded, err := content.Decode([]string{name}, body, limit); err == nil && len(decoded) > max(limit, len(body)) {
+			t.Fatalf("%d bytes", len(decoded))
+		}
+	})
+}
