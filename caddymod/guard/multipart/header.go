@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/textproto"
 	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -95,6 +94,13 @@ func parseHeader(block []byte, eol string) head {
 func parseFields(block []byte, eol string) (fields textproto.MIMEHeader, clean bool) {
 	fields, clean = make(textproto.MIMEHeader, 2), true
 	last := ""
+	var folds []byte // of the field before, put together at once: a header may have thousands
+	unfold := func() {
+		if values := fields[last]; len(folds) > 0 && len(values) > 0 {
+			values[len(values)-1] += string(folds)
+		}
+		folds = folds[:0]
+	}
 	for len(block) > 0 {
 		line, rest, _ := bytes.Cut(block, []byte("\n"))
 		if len(rest) > 0 || block[len(block)-1] == '\n' {
@@ -110,11 +116,10 @@ func parseFields(block []byte, eol string) (fields textproto.MIMEHeader, clean b
 		}
 		if folded := len(line) > 0 && (line[0] == ' ' || line[0] == '\t'); folded {
 			clean = false
-			if values := fields[last]; len(values) > 0 {
-				values[len(values)-1] += " " + string(bytes.TrimSpace(line))
-			}
+			folds = append(append(folds, ' '), bytes.TrimSpace(line)...)
 			continue
 		}
+		unfold()
 		name, value, found := bytes.Cut(line, []byte(":"))
 		if !found {
 			clean = false
@@ -124,6 +129,7 @@ func parseFields(block []byte, eol string) (fields textproto.MIMEHeader, clean b
 		last = textproto.CanonicalMIMEHeaderKey(string(bytes.TrimSpace(name)))
 		fields[last] = append(fields[last], string(bytes.TrimSpace(value)))
 	}
+	unfold()
 	return fields, clean
 }
 
@@ -149,7 +155,8 @@ func parseDisposition(value string) disposition {
 	kind, params, clean := parameters(value)
 	d := disposition{odd: !clean}
 	seen := make(map[string]bool, len(params))
-	usual, extended := "", ""
+	usual := ""
+	var extended strings.Builder
 	for _, p := range params {
 		if seen[p.key] {
 			d.odd = true
@@ -172,22 +179,22 @@ func parseDisposition(value string) disposition {
 			if p.key == base {
 				usual = p.value
 			} else {
-				extended += decoded
+				extended.WriteString(decoded)
 			}
 			d.addFilename(decoded)
 		}
 	}
-	d.addFilename(extended) // of several pieces, RFC 2231
+	d.addFilename(extended.String()) // of several pieces, RFC 2231
 	known := kind == "form-data" && seen["name"] || kind == "attachment" || kind == "file"
 	// A server that does not know filename* sees a field where there is nothing else.
-	named := seen["filename"] && hasBase(usual) && hasBase(decode(usual, false)) && (!seen["filename*"] || hasBase(extended))
+	named := seen["filename"] && hasBase(usual) && hasBase(decode(usual, false)) && (!seen["filename*"] || hasBase(extended.String()))
 	d.file = known && named && !d.odd
 	return d
 }
 
-// addFilename remembers a name once.
+// addFilename remembers a name, but not twice in a row.
 func (d *disposition) addFilename(name string) {
-	if name != "" && !slices.Contains(d.filenames, name) {
+	if name != "" && (len(d.filenames) == 0 || d.filenames[len(d.filenames)-1] != name) {
 		d.filenames = append(d.filenames, name)
 	}
 }

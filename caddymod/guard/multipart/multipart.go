@@ -28,7 +28,11 @@
 //   - A part with parts of its own is returned whole, and then its parts.
 //   - A part with a Content-Transfer-Encoding is returned as it is, and then decoded.
 //
-// What is no text by its look, such as an image without a filename, is not held, see [Part].Binary.
+// # What is not text
+//
+// An image without a filename is no file, but need not be held either. A block of 512 bytes of which one in 20 is a control
+// character is let go, but for its stretches of printable UTF-8, which are returned on lines of their own together with the
+// text before them. A part that declares a charset or an encoding, or is smaller than a block, is returned as it is.
 package multipart
 
 import (
@@ -77,9 +81,8 @@ type Part struct {
 	File bool
 	// Truncated says that the text is larger than the limit, and that Body is only its start.
 	Truncated bool
-	// Binary says that the body does not look like text: one in 20 of 512 bytes is a control character. Only what may be
-	// text of it is in Body, on lines of its own: all of the blocks that look like text, and stretches of printable UTF-8
-	// in the others. It may be returned in several pieces. A part that declares a charset is not Binary.
+	// Binary says that bytes of the part were let go because they are not text by their look; such a part is returned once,
+	// without a Body, and asks for nothing. What may be text in it is returned as usual, see the package's documentation.
 	Binary bool
 	// Ambiguous says that servers may differ in the name or the extent of the part. It is to be judged even if only other
 	// fields are.
@@ -99,37 +102,41 @@ const (
 type Scanner struct {
 	delim []byte
 	limit int64
-	depth int
+	depth int // 1 in a part of a part
 
-	buf  []byte  // what is not decided yet, from at on
+	buf  []byte  // the bytes at hand; those from at on are not decided yet
 	base int64   // where buf starts in the body
 	prev [2]byte // what was before buf
 	at   int     // in buf: up to here the bytes may go on
 	scan int     // in buf: up to here there is no delimiter that is not dealt with
 
+	eol     string // the line end of the first delimiter; empty before it
+	tainted bool   // there are no more files
+	charset bool   // a field says what charset the others have
+	count   int    // parts so far
+
 	mode     mode
 	part     Part
-	body     int    // in buf: where the body of a text starts, whose header is returned as well
-	start    int64  // in the body: where the part's body starts
-	length   string // the Content-Length that the part declares
 	searched int    // in buf: up to here there is no end of the header
+	body     int    // in buf: where the body of the part starts; after at if the header is returned with it
+	start    int64  // in the body: where the body of the part starts; -1 before it
+	length   string // the Content-Length that the part declares
 	block    int    // in buf: up to here the text looks like text
-	opaque   bool   // the text is never binary
-	kept     []byte
-	eol      string // the line end of the first delimiter
-	tainted  bool
-	charset  bool
-	count    int
+	encoded  bool   // looks say nothing about the text
+	binary   bool   // bytes of the text were let go
+	kept     []byte // text out of what was let go, not returned yet
 
-	used  int64
-	parts []Part
-	err   error
+	used     int64 // bytes of text that were returned
+	unpacked int64 // and of what was in them
+	parts    []Part
+	err      error
 }
 
 // NewScanner returns a Scanner for a body with the boundary that its Content-Type names, see [Boundary]. The limit is how
-// many bytes all texts of the body may have together. No more memory than three times that, [MaxHeader] and some KiB is held.
+// many bytes all texts of the body may have together, as they were sent; it bounds the memory, which is a few times that and
+// some KiB at most, whatever the size of the body.
 func NewScanner(boundary string, limit int64) *Scanner {
-	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0)}
+	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}}
 	if boundary == "" || len(boundary) > maxBoundary {
 		s.err = ErrBoundary
 	}
@@ -320,7 +327,7 @@ func (s *Scanner) doubt(i int) {
 func (s *Scanner) begin(last bool) {
 	s.mode = inHeader
 	s.part = Part{Ambiguous: s.tainted}
-	s.opaque = false
+	s.encoded, s.binary = false, false
 	s.body, s.searched, s.block = s.at, s.at, s.at
 	s.start, s.length = -1, ""
 	if s.eol == "" {
@@ -363,8 +370,8 @@ func (s *Scanner) header(known int) {
 		return
 	}
 	h := parseHeader(s.buf[s.at:s.at+end], s.eol)
-	if body-end != len(s.eol) { // some servers do not see this empty line
-		h.torn, h.odd, h.file = true, true, false
+	if h.torn || end == 0 || body-end != len(s.eol) {
+		s.tainted = true // some servers do not see this empty line, or one before it
 	}
 	s.body = s.at + body
 	s.start = s.base + int64(s.body)
@@ -383,13 +390,13 @@ func (s *Scanner) header(known int) {
 	if h.name == "_charset_" {
 		s.charset = true
 	}
-	s.opaque = s.charset || declaresCharset(h.fields)
+	s.encoded = s.charset || isEncoded(h.fields)
 	switch {
 	case file:
 		s.mode, s.part.File = inFile, true
 		s.at = s.body
 		return
-	case !s.tainted && !h.torn:
+	case !s.tainted:
 		s.at = s.body
 	}
 	s.mode, s.block = inText, s.at
@@ -428,14 +435,19 @@ func lineBreak(b []byte) int {
 
 // text looks at the blocks of a text, and lets go of those that are none.
 func (s *Scanner) text(known int) {
-	for !s.opaque && known-s.block >= blockSize {
-		block := s.buf[s.block : s.block+blockSize]
-		if first := s.block == s.body; first && (bytes.HasPrefix(block, []byte("\xff\xfe")) || bytes.HasPrefix(block, []byte("\xfe\xff"))) {
-			s.opaque = true
+	outside := s.part.Header == nil
+	for outside && !s.binary && s.block == s.at && s.at < known && isSpace(s.buf[s.at]) {
+		s.at++
+		s.block++
+	}
+	for !s.encoded && known-s.block > blockSize { // one byte more, for a byte order mark at the end
+		if s.block <= s.body && s.body+2 <= known && isUTF16(s.buf[s.body:]) {
+			s.encoded = true
 			break
 		}
+		block := s.buf[s.block : s.block+blockSize]
 		if isBinary(block) {
-			s.part.Binary = true
+			s.letGo()
 			lead := run(block)
 			if held := s.buf[s.at : s.block+lead]; len(held) >= minRun {
 				s.kept = appendLine(s.kept, held)
@@ -452,9 +464,24 @@ func (s *Scanner) text(known int) {
 	}
 }
 
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
+// letGo says once for a part that not all of its bytes are held.
+func (s *Scanner) letGo() {
+	if !s.binary {
+		s.binary = true
+		part := s.part
+		part.Binary = true
+		s.parts = append(s.parts, part)
+	}
+}
+
 // end finishes what the scanner is in, at an index of buf.
 func (s *Scanner) end(i int) {
-	if s.start >= 0 && s.length != "" && s.length != strconv.FormatInt(max(0, s.base+int64(i)-s.start), 10) {
+	switch length := s.base + int64(i) - s.start; {
+	case s.mode == inHeader, s.start >= 0 && length < 0:
+		s.tainted = true // a strict server sees no delimiter right after a header, or in one
+	case s.start >= 0 && s.length != "" && s.length != strconv.FormatInt(length, 10):
 		s.tainted = true // a server that believes the length reads on, or ends earlier
 	}
 	i = max(i, s.at)
@@ -468,62 +495,75 @@ func (s *Scanner) end(i int) {
 			return
 		}
 		s.part.Ambiguous = true
-	case s.part.Binary && isBinary(rest):
+	case s.binary && isBinary(rest):
 		var open int
 		s.kept, open = appendRuns(s.kept, rest)
 		rest = rest[open:]
 		if len(rest) < minRun {
 			rest = nil
 		}
-	case !s.opaque && !s.part.Binary:
-		s.part.Binary = len(rest) >= minRun && isBinary(rest)
-	}
-	if s.used+int64(len(s.kept)+len(rest)) > s.limit {
-		s.tooLarge(rest)
-		return
 	}
 	outside := s.part.Header == nil
-	if len(rest) > 0 && !(outside && len(bytes.TrimSpace(rest)) == 0) {
+	switch {
+	case len(rest) == 0 || outside && len(bytes.TrimSpace(rest)) == 0:
+		s.flush()
+	case s.used+int64(len(s.kept)+len(rest)) > s.limit:
+		s.tooLarge(rest)
+	case len(s.kept) > 0:
 		s.kept = appendLine(s.kept, rest)
+		s.flush()
+	default:
+		part := s.part
+		part.Body = bytes.Clone(rest)
+		s.emit(part)
+		if body := s.body - s.at; s.err == nil && !outside && !s.binary && body < len(rest) {
+			s.inner(rest[max(0, body):])
+		}
 	}
-	body := s.body - s.at
-	s.flush()
-	if s.err != nil || len(rest) == 0 || outside || s.part.Binary || body > len(rest) {
-		return
-	}
-	s.inner(rest[max(0, body):])
 }
 
-// inner returns what is encoded or contained in a text that was returned already. It does not count.
+// inner returns what is encoded or contained in a text that was returned already. It has a limit of its own, as large as the
+// other.
 func (s *Scanner) inner(body []byte) {
-	if decoded := transferDecoded(s.part.Header, body); len(decoded) > 0 && !bytes.Equal(decoded, body) {
+	room := s.limit - s.unpacked
+	if text := decoded(s.part.Header, body, room+1); len(text) > 0 && !bytes.Equal(text, body) {
 		part := s.part
-		part.Body = decoded
+		part.Body = text
+		if int64(len(text)) > room {
+			part.Body, part.Truncated, s.err = text[:room], true, ErrTooLarge
+		}
 		s.parts = append(s.parts, part)
-		body = decoded
+		s.unpacked += int64(len(part.Body))
+		body = text
 	}
 	if s.depth > 0 {
 		return
 	}
 	for _, contentType := range s.part.Header["Content-Type"] {
 		boundary, err := Boundary(contentType)
-		if err != nil {
+		if err != nil || s.err != nil {
 			continue
 		}
-		nested := NewScanner(boundary, int64(4*len(body)))
+		nested := NewScanner(boundary, s.limit-s.unpacked)
 		nested.depth = s.depth + 1
-		parts, _ := nested.Push(body)
-		last, _ := nested.Finish()
-		for _, part := range append(parts, last...) {
+		parts, err := nested.Push(body)
+		if err == nil {
+			var last []Part
+			last, err = nested.Finish()
+			parts = append(parts, last...)
+		}
+		for _, part := range parts {
 			if part.Header == nil {
 				continue // it was returned with the whole
 			}
 			if part.Name == "" {
 				part.Name = s.part.Name
 			}
-			part.Ambiguous = part.Ambiguous || s.part.Ambiguous
+			part.Ambiguous = true // it has two names
 			s.parts = append(s.parts, part)
 		}
+		s.unpacked += nested.used + nested.unpacked
+		s.err = err
 	}
 }
 

@@ -4,7 +4,11 @@
 package multipart
 
 import (
+	"bufio"
 	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
 	"encoding/base64"
 	"io"
 	"mime/quotedprintable"
@@ -26,23 +30,32 @@ const (
 func isBinary(b []byte) bool {
 	n := 0
 	for _, c := range b {
-		if c < ' ' && c != '\t' && c != '\n' && c != '\v' && c != '\f' && c != '\r' && c != 0x1b || c == 0x7f {
+		if controls[c] {
 			n++
 		}
 	}
 	return n > 0 && n*20 >= len(b)
 }
 
+// controls are the bytes that stand in no text, and breaks those and the ones that stand in no UTF-8.
+var controls, breaks = func() (controls, breaks [256]bool) {
+	for c := range 256 {
+		controls[c] = c < ' ' && (c < '\t' || c > '\r') && c != 0x1b || c == 0x7f
+		breaks[c] = c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f || c == 0xc0 || c == 0xc1 || c > 0xf4
+	}
+	return controls, breaks
+}()
+
 // run returns how many bytes at the start of b are printable UTF-8. A rune that b cuts is one of them.
 func run(b []byte) int {
 	for i := 0; i < len(b); {
 		c := b[i]
 		switch {
-		case c >= ' ' && c < 0x7f || c == '\t' || c == '\n' || c == '\r':
+		case breaks[c]:
+			return i
+		case c < utf8.RuneSelf:
 			i++
 			continue
-		case c < utf8.RuneSelf:
-			return i
 		}
 		r, size := utf8.DecodeRune(b[i:])
 		if r == utf8.RuneError && size == 1 {
@@ -60,6 +73,16 @@ func run(b []byte) int {
 // to the end of b: more of it may follow.
 func appendRuns(kept, b []byte) (all []byte, open int) {
 	for i := 0; i < len(b); {
+		if i+minRun <= len(b) { // most stretches are too short, which the last break in them tells
+			last := i + minRun - 1
+			for last >= i && !breaks[b[last]] {
+				last--
+			}
+			if last >= i {
+				i = last + 1
+				continue
+			}
+		}
 		n := run(b[i:])
 		if i+n == len(b) {
 			return kept, i
@@ -80,55 +103,77 @@ func appendLine(kept, text []byte) []byte {
 	return append(kept, text...)
 }
 
-// declaresCharset reports whether a part says what its bytes mean, or starts with a byte order mark of UTF-16. What is a
-// control character in one charset is half a letter in another.
-func declaresCharset(fields textproto.MIMEHeader) bool {
+// isUTF16 reports whether a text starts with a byte order mark of UTF-16.
+func isUTF16(b []byte) bool {
+	return bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff"))
+}
+
+// isEncoded reports whether the bytes of a part may mean something else than they look like: what is a control character in
+// one charset is half a letter in another.
+func isEncoded(fields textproto.MIMEHeader) bool {
 	for _, value := range fields["Content-Type"] {
 		if strings.Contains(strings.ToLower(value), "charset") {
 			return true
 		}
 	}
-	return false
+	return len(fields["Content-Encoding"]) > 0
 }
 
-// transferDecoded undoes the Content-Transfer-Encoding of a part, which is obsolete in forms, but some servers know it. It
-// returns nil if there is none.
-func transferDecoded(fields textproto.MIMEHeader, body []byte) []byte {
-	for _, value := range fields["Content-Transfer-Encoding"] {
-		switch strings.ToLower(strings.TrimSpace(value)) {
-		case "quoted-printable":
-			decoded, _ := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(body)))
-			return decoded
-		case "base64":
-			return decodeBase64(body)
+// decoded undoes the Content-Transfer-Encoding and the Content-Encoding of a part, which no browser sends, but some servers
+// know. It returns nil if there are none, and at most limit bytes.
+func decoded(fields textproto.MIMEHeader, body []byte, limit int64) []byte {
+	var r io.Reader
+	switch encoding(fields, "Content-Transfer-Encoding") {
+	case "quoted-printable":
+		r = quotedprintable.NewReader(bytes.NewReader(body))
+	case "base64":
+		r = bytes.NewReader(decodeBase64(body))
+	}
+	inner := r
+	if inner == nil {
+		inner = bytes.NewReader(body)
+	}
+	switch encoding(fields, "Content-Encoding") {
+	case "gzip", "x-gzip":
+		if unzip, err := gzip.NewReader(inner); err == nil {
+			r = unzip
+		}
+	case "deflate": // with its frame, or without as some write it
+		start := bufio.NewReader(inner)
+		if head, _ := start.Peek(2); len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+			if inflate, err := zlib.NewReader(start); err == nil {
+				r = inflate
+			}
+		} else {
+			r = flate.NewReader(start)
 		}
 	}
-	return nil
+	if r == nil {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(r, limit)) // what comes before an error may be read
+	return text
+}
+
+// encoding is the value of a header field that names an encoding.
+func encoding(fields textproto.MIMEHeader, name string) string {
+	return strings.ToLower(fields.Get(name))
 }
 
 // decodeBase64 decodes up to the padding, and leaves out what is not of the alphabet.
 func decodeBase64(body []byte) []byte {
 	letters := make([]byte, 0, len(body))
 	for _, c := range body {
-		switch {
-		case c == '=':
-		case alphanumeric(c) || c == '+' || c == '/':
-			letters = append(letters, c)
-			continue
-		default:
-			continue
+		if c == '=' {
+			break
 		}
-		break
+		if alphanumeric(c) || c == '+' || c == '/' {
+			letters = append(letters, c)
+		}
 	}
-	letters = letters[:len(letters)-boolInt(len(letters)%4 == 1)]
-	decoded := make([]byte, base64.RawStdEncoding.DecodedLen(len(letters)))
-	n, _ := base64.RawStdEncoding.Decode(decoded, letters)
-	return decoded[:n]
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
+	if len(letters)%4 == 1 { // six bits are no byte
+		letters = letters[:len(letters)-1]
 	}
-	return 0
+	n, _ := base64.RawStdEncoding.Decode(letters, letters) // behind the reading
+	return letters[:n]
 }
