@@ -56,8 +56,13 @@ func captureOf(r *http.Request) *capture {
 // whole reports whether the body was read to its end.
 func (c *capture) whole() bool { return c.err == io.EOF }
 
-// bytes is what was read.
-func (c *capture) bytes() []byte { return *c.kept }
+// bytes is what was read. After the end of the request it is nothing.
+func (c *capture) bytes() []byte {
+	if c.kept == nil {
+		return nil
+	}
+	return *c.kept
+}
 
 // fill reads until there are more than limit bytes or the body has ended. once makes it stop after one read that gave
 // something. The body may take the timeout and another second for each KiB.
@@ -96,10 +101,11 @@ func (c *capture) fill(r *http.Request, w http.ResponseWriter, limit int64, time
 
 // failure is what went wrong in reading, as a client or an operator understands it.
 func (c *capture) failure() error {
+	if c.err == nil || c.err == io.EOF {
+		return nil
+	}
 	var tooMuch *http.MaxBytesError
 	switch {
-	case c.err == nil, c.err == io.EOF:
-		return nil
 	case errors.Is(c.err, os.ErrDeadlineExceeded):
 		return errTimeout
 	case errors.As(c.err, &tooMuch):
@@ -165,5 +171,5 @@ func (c *capture) release() {
 	if c.kept != nil && cap(*c.kept) <= keepBuffer {
 		buffers.Put(c.kept)
 	}
-	c.kept = new([]byte)
+	c.kept = nil
 }

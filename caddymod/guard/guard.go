@@ -266,24 +266,29 @@ const headerPrefix = "X-Moderation-"
 
 // setHeaders puts the verdict into the header of the request that goes on to the app.
 func (v *Verdict) setHeaders(header http.Header, id string) {
-	header["X-Moderation-Id"] = []string{id}
-	header["X-Moderation-Status"] = []string{string(v.Status)}
+	values := make([]string, 0, 8) // one array for all fields
+	set := func(name, value string) {
+		values = append(values, value)
+		header[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set("X-Moderation-Id", id)
+	set("X-Moderation-Status", string(v.Status))
 	if v.Recommendation == "" {
 		return
 	}
-	header["X-Moderation-Flagged"] = []string{strconv.FormatBool(v.Flagged)}
-	header["X-Moderation-Recommendation"] = []string{string(v.Recommendation)}
-	header["X-Moderation-Confidence"] = []string{strconv.FormatFloat(v.Confidence, 'f', 4, 64)}
+	set("X-Moderation-Flagged", strconv.FormatBool(v.Flagged))
+	set("X-Moderation-Recommendation", string(v.Recommendation))
+	set("X-Moderation-Confidence", strconv.FormatFloat(v.Confidence, 'f', 4, 64))
 	if names := v.flagged(); len(names) > 0 {
-		header["X-Moderation-Categories"] = []string{strings.Join(names, ", ")}
+		set("X-Moderation-Categories", strings.Join(names, ", "))
 	}
 	if names := v.fields(); len(names) > 0 {
 		for i := range names {
 			names[i] = fieldName(names[i])
 		}
-		header["X-Moderation-Fields"] = []string{strings.Join(names, ", ")}
+		set("X-Moderation-Fields", strings.Join(names, ", "))
 	}
-	header["X-Moderation-Scores"] = []string{v.scores()}
+	set("X-Moderation-Scores", v.scores())
 }
 
 // scores writes the probabilities of the categories.

@@ -207,30 +207,41 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged,
 		return results, nil
 	}
 	joined := make([]byte, 0, size)
-	var names []string
-	for i := range pieces {
-		text, _ := content.Visible(pieces[i].Text)
-		if len(text) >= shortField || len(joined)+len(text) >= maxJoined {
-			continue
-		}
+	for text := range shortTexts(pieces) {
 		if len(joined) > 0 {
 			joined = append(joined, ' ')
 		}
 		joined = append(joined, text...)
-		names = append(names, pieces[i].Name)
 	}
 	before := len(results)
-	if results, err = j.one(ctx, results, "", string(joined), true); err != nil {
-		return nil, err
+	if results, err = j.one(ctx, results, "", string(joined), true); err != nil || len(results) == before {
+		return results, err
 	}
-	if len(results) > before {
-		results[before].name = joinedName(names)
+	if view := j.decide(results[before:]); view.Recommendation == engine.Reject {
+		var names []string
+		for _, name := range shortTexts(pieces) {
+			names = append(names, name)
+		}
+		results[before].name = strings.Join(slices.Compact(names), "+")
 	}
 	return results, nil
 }
 
-// joinedName names fields that were judged as one. The separator cannot stand in a header field's list.
-func joinedName(names []string) string { return strings.Join(slices.Compact(names), "+") }
+// shortTexts yields the short texts, and their names, that are judged as one.
+func shortTexts(pieces []content.Piece) iter.Seq2[string, string] {
+	return func(yield func(text, name string) bool) {
+		size := 0
+		for i := range pieces {
+			text, _ := content.Visible(pieces[i].Text)
+			if len(text) >= shortField || size+len(text) >= maxJoined {
+				continue
+			}
+			if size += len(text) + 1; !yield(text, pieces[i].Name) {
+				return
+			}
+		}
+	}
+}
 
 // one asks the classifier about one text.
 func (j *judge) one(ctx context.Context, results []judged, name, text string, strict bool) ([]judged, error) {

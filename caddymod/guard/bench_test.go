@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard"
+)
+
+// body is a body that can be read again.
+type body struct{ *bytes.Reader }
+
+func (body) Close() error { return nil }
+
+// BenchmarkModerate is the guard's part of a request that is approved: reading a JSON post of three members, judging it,
+// and giving the body on. The connection is not in it.
+func BenchmarkModerate(b *testing.B) {
+	ctx, err := caddy.ProvisionContext(&caddy.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	handler := new(guard.Moderate)
+	if err := handler.Provision(ctx); err != nil {
+		b.Fatal(err)
+	}
+	next := caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
+		_, err := io.Copy(io.Discard, r.Body)
+		return err
+	})
+	sentence := "The committee met on Tuesday to talk about the new playground, and nobody could agree on the colour. "
+	for _, length := range []int{200, 2_000} {
+		comment := strings.Repeat(sentence, length/len(sentence)+1)[:length-70]
+		encoded, err := json.Marshal(map[string]string{"author": "Margaret Lane", "title": "The playground", "comment": comment})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprint(length), func(b *testing.B) {
+			b.ReportAllocs()
+			reader := bytes.NewReader(encoded)
+			request := httptest.NewRequest(http.MethodPost, "/comments", nil)
+			request.Header.Set("Content-Type", "application/json")
+			request.ContentLength = int64(len(encoded))
+			w := httptest.NewRecorder()
+			for b.Loop() {
+				_, _ = reader.Seek(0, io.SeekStart)
+				request.Body = body{reader}
+				ctx := context.WithValue(context.Background(), caddyhttp.VarsCtxKey, map[string]any{})
+				if err := handler.ServeHTTP(w, request.WithContext(ctx), next); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
