@@ -21,12 +21,13 @@
 //   - A file has one Content-Disposition, form-data with a name, or attachment, or file, with one filename that is not empty
 //     without its directories; filename* may be there, too. Its header has no folded lines, control characters or doubtful
 //     quotes, and its Content-Type is not multipart.
-//   - From the first delimiter on that is not written as the first one was (another line end, white space after it, not at
-//     the start of a line, followed by something), from a Content-Length on that a part does not keep, and after the last
-//     delimiter there are no more files, and headers are returned as text as well.
+//   - There are no more files, and headers are returned as text as well, from the first delimiter on that is not written as
+//     the first one was (another line end, white space after it, not at the start of a line, followed by something, right
+//     after a header), from a header on whose end not every server sees, from a Content-Length on that a part does not keep,
+//     and after the last delimiter.
 //   - Text before the first delimiter is returned, too.
 //   - A part with parts of its own is returned whole, and then its parts.
-//   - A part with a Content-Transfer-Encoding is returned as it is, and then decoded.
+//   - A part with a Content-Transfer-Encoding or Content-Encoding is returned as it is, and then decoded.
 //
 // # What is not text
 //
@@ -133,8 +134,8 @@ type Scanner struct {
 }
 
 // NewScanner returns a Scanner for a body with the boundary that its Content-Type names, see [Boundary]. The limit is how
-// many bytes all texts of the body may have together, as they were sent; it bounds the memory, which is a few times that and
-// some KiB at most, whatever the size of the body.
+// many bytes all texts of the body may have together, as they were sent, and once more as they are decoded. It bounds the
+// memory, which is a few times that and some KiB at most, whatever the size of the body.
 func NewScanner(boundary string, limit int64) *Scanner {
 	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}}
 	if boundary == "" || len(boundary) > maxBoundary {

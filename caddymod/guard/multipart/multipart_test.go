@@ -465,15 +465,26 @@ func noise(n int) []byte {
 	return b
 }
 
-// TestMemoryDoesNotGrow pushes 256 MiB of what need not be held.
+// TestMemoryDoesNotGrow pushes 64 MiB of what need not be held, and of what must not be.
 func TestMemoryDoesNotGrow(t *testing.T) {
-	for _, test := range []struct{ name, start string }{
-		{"file", string(fileStart)},
-		{"image without a filename", strings.Replace(string(fileStart), "; filename=\"x.jpg\"", "", 1)},
+	field := strings.Replace(string(fileStart), "; filename=\"x.jpg\"", "", 1)
+	for _, test := range []struct {
+		name, start string
+		chunk       []byte
+		err         error
+	}{
+		{"file", string(fileStart), noise(1 << 20), nil},
+		{"image without a filename", field, noise(1 << 20), nil},
+		{"field", field, bytes.Repeat([]byte("vile"), 1<<18), multipart.ErrTooLarge},
+		{"text before the start", "", bytes.Repeat([]byte("vile"), 1<<18), multipart.ErrTooLarge},
+		{"white space before the start", "", bytes.Repeat([]byte("\r\n"), 1<<19), nil},
+		{"small fields", field, []byte(strings.Repeat("\r\n"+field, 200)), multipart.ErrTooManyParts},
+		{"header", "--" + webkit + "\r\n", bytes.Repeat([]byte("vile"), 1<<18), multipart.ErrHeaderTooLarge},
+		{"white space after a boundary", "--" + webkit, bytes.Repeat([]byte(" \t"), 1<<19), multipart.ErrTooLarge},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := multipart.NewScanner(webkit, 8<<20)
-			chunk := noise(1 << 20)
+			s := multipart.NewScanner(webkit, 1<<20)
+			chunk := test.chunk
 			if _, err := s.Push([]byte(test.start)); err != nil {
 				t.Fatal(err)
 			}
@@ -482,24 +493,25 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 			runtime.GC()
 			runtime.ReadMemStats(&before)
 			texts := 0
-			for range 256 {
-				parts, err := s.Push(chunk)
-				if err != nil {
-					t.Fatal(err)
-				}
+			var err error
+			for range 64 {
+				var parts []multipart.Part
+				parts, err = s.Push(chunk)
 				for _, part := range parts {
 					texts += len(part.Body)
 				}
 				runtime.ReadMemStats(&after)
 				most = max(most, after.HeapAlloc-min(after.HeapAlloc, before.HeapAlloc))
 			}
-			if most > 4<<20 {
+			if !errors.Is(err, test.err) || test.err == nil && err != nil {
+				t.Errorf("the error is %v, not %v", err, test.err)
+			}
+			if most > 8<<20 {
 				t.Errorf("%d bytes are held", most)
 			}
-			if texts > 256<<20/1000 {
-				t.Errorf("%d bytes of noise were taken for text", texts)
+			if texts > 1<<20 || test.err == nil && texts > 64<<20/1000 {
+				t.Errorf("%d bytes were taken for text", texts)
 			}
-			t.Logf("%d bytes held at most, %d taken for text", most, texts)
 		})
 	}
 }

@@ -234,11 +234,7 @@ func containsAny(texts []string, line string) bool {
 func TestNoServerReadsMore(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(4, 1))
-	bodies := 50_000
-	if testing.Short() {
-		bodies = 5_000
-	}
-	for range bodies {
+	for range 10_000 {
 		choice := make([]byte, 1+random.IntN(20))
 		for i := range choice {
 			choice[i] = byte(random.IntN(len(pieces)))
@@ -279,7 +275,7 @@ func FuzzServers(f *testing.F) {
 		if got := scan(t, "b", 1<<20, []byte(body), cuts...); len(body) < 512 && got.String() != whole.String() {
 			t.Fatalf("%q\nin chunks of %d:\n%swhole:\n%s", body, size, got, whole)
 		}
-		if whole.err == nil && !bytes.Contains([]byte(body), []byte("\x00")) {
+		if whole.err == nil && len(body) < 1000 && !bytes.Contains([]byte(body), []byte("\x00")) {
 			checkServers(t, body, cuts)
 		}
 	})
