@@ -63,6 +63,7 @@ type judge struct {
 	block   lists
 	account string
 	enforce bool
+	recent  *recent
 }
 
 // maxThemes and maxTheme are the limits of the interface.
@@ -75,7 +76,7 @@ const (
 func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.Direction) (*judge, error) {
 	j := &judge{
 		app: owner, logger: ctx.Logger(), direction: direction,
-		themes: p.Themes, account: p.Account, enforce: p.EnforceQuota,
+		themes: p.Themes, account: p.Account, enforce: p.EnforceQuota, recent: newRecent(),
 	}
 	if err := p.checkThemes(); err != nil {
 		return nil, err
@@ -249,9 +250,14 @@ func (j *judge) one(ctx context.Context, results []judged, name, text string, st
 	if !content.Letters(text) {
 		return results, nil
 	}
-	result, err := j.app.Engine().Moderate(ctx, engine.Request{Content: text, Themes: j.themes})
-	if err != nil {
-		return nil, err
+	hash := j.recent.hash(text)
+	result, known := j.recent.find(hash)
+	if !known {
+		var err error
+		if result, err = j.app.Engine().Moderate(ctx, engine.Request{Content: text, Themes: j.themes}); err != nil {
+			return nil, err
+		}
+		j.recent.keep(hash, result)
 	}
 	return append(results, judged{name: name, result: result, blocked: j.block.has(text), strict: strict}), nil
 }
