@@ -15,10 +15,7 @@ func (s *Selection) readForm(dst []Piece, t Type, body []byte) []Piece {
 	clean := false
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
 		// Many clients send JSON under this type, because it is the default of their library.
-		before := len(dst)
-		if dst, clean = s.readJSON(dst, body); !clean {
-			dst = dst[:before]
-		}
+		dst, clean = s.readJSON(dst, body)
 	}
 	if clean && !bytes.ContainsAny(body, "&%+=") {
 		return dst

@@ -125,8 +125,11 @@ func hasElement(s string) bool {
 	}
 }
 
-// isPreamble reports whether a declaration is what documents begin with.
+// isPreamble reports whether a declaration is what documents begin with, and declares no entities.
 func isPreamble(inside string) bool {
+	if strings.IndexByte(inside, '"') >= 0 && strings.Contains(inside, "<!") {
+		return false
+	}
 	for _, prefix := range []string{"doctype", "xml", "[if ", "[endif]"} {
 		if _, is := cutPrefixFold(inside, prefix); is {
 			return len(inside) < 512
@@ -276,4 +279,24 @@ func (m *markup) flush() {
 		m.mixed = false
 	}
 	m.dst = appendText(m.dst, m.name, text)
+}
+
+// declaredCharset returns the charset that markup says itself to be in, by its XML declaration or a meta element, in lower
+// case.
+func declaredCharset(body []byte) string {
+	s := view(body[:min(len(body), sniffed)])
+	at := strings.Index(s, "encoding=")
+	if at >= 0 && strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "<?xml") {
+		s = s[at+len("encoding="):]
+	} else {
+		if at = strings.Index(s, "charset="); at < 0 || !strings.Contains(s[:at], "<meta") {
+			return ""
+		}
+		s = s[at+len("charset="):]
+	}
+	s = strings.TrimLeft(s, "\"' ")
+	if end := strings.IndexAny(s, "\"' ;?>/"); end >= 0 {
+		s = s[:end]
+	}
+	return strings.ToLower(s)
 }

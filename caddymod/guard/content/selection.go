@@ -44,6 +44,12 @@ func (s *Selection) Read(dst []Piece, t Type, body []byte) []Piece {
 			return dst
 		}
 	}
+	if kind == Multipart {
+		kind = looksOrText(body)
+	}
+	if kind == Markup && t.Charset == "" {
+		t.Charset = declaredCharset(body)
+	}
 	if kind == Form && !s.Text {
 		// The charset of a form is the one of its values, under their escapes.
 		if wide, _ := detectWide(body); wide == nil {
@@ -67,20 +73,19 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 		return dst
 	}
 	first := body[start]
-	if kind == JSON && !jsonStart(first) {
+	if kind == JSON && !jsonStart(first) && !isLiteral(firstWord(body[start:])) {
 		// Whatever reads this body, it is no JSON parser.
-		if kind = looks(body[:min(len(body), sniffed)]); kind == Binary || kind == JSON {
-			kind = Text
-		}
+		kind = looksOrText(body)
+		body = bytesOf(undoEscapes(view(body)))
 	}
-	if kind == Text && !s.Trusted && (first == '{' || first == '[' || first == '"') || kind == Text && t.Ambiguous && jsonStart(first) {
+	if kind == Text && !s.Trusted && (first == '{' || first == '[' || first == '"') {
 		before := len(dst)
 		var clean bool
 		if dst, clean = s.readJSON(dst, body); clean {
 			return dst
 		}
 		// Ordinary text may begin with a bracket.
-		dst = dst[:before]
+		dst, body = dst[:before], bytesOf(undoEscapes(view(body)))
 	}
 	switch kind {
 	case JSON:
@@ -100,6 +105,24 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	return appendText(dst, "", view(body))
 }
 
+// looksOrText returns what a body looks like that is to be read.
+func looksOrText(body []byte) Kind {
+	kind := looks(body[:min(len(body), sniffed)])
+	if kind == Binary {
+		return Text
+	}
+	return kind
+}
+
+// firstWord returns the word that b begins with.
+func firstWord(b []byte) []byte {
+	i := 0
+	for i < len(b) && isWordByte(b[i]) {
+		i++
+	}
+	return b[:i]
+}
+
 // jsonStart reports whether a JSON text, also one of a lenient parser, may begin with c.
 func jsonStart(c byte) bool {
 	switch c {
@@ -116,6 +139,7 @@ func (s *Selection) Part(dst []Piece, name, filename string, header textproto.MI
 	if !s.WantsField(name) {
 		return dst
 	}
+	name, filename = view(repair(bytesOf(name))), view(repair(bytesOf(filename)))
 	if Letters(filename) {
 		dst = appendText(dst, place(name, ".filename"), words(filename))
 	}

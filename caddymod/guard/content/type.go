@@ -42,8 +42,9 @@ type Type struct {
 	Ambiguous bool
 	// Unknown says that the charset is not known. The body is read as UTF-8 then, which may not be what an app reads.
 	Unknown bool
-	// grpc says that the body is framed messages, which are never text whatever they look like.
-	grpc bool
+	// binary says that a body that begins with magic is no text whatever it looks like.
+	binary bool
+	magic  string
 }
 
 // TypeOf returns what the values of a Content-Type header say. Without any value it is the zero Type.
@@ -98,7 +99,13 @@ func typeOf(value string) Type {
 	known, _ := lookup(t.Charset)
 	t.Unknown = !known
 	t.Boundary = params["boundary"]
-	t.grpc = strings.HasPrefix(media, "application/grpc")
+	switch {
+	case strings.HasPrefix(media, "application/grpc"):
+		t.binary = true
+	case media == "application/pdf":
+		// Its first kilobyte may be nothing but text.
+		t.binary, t.magic = true, "%PDF-"
+	}
 	return t
 }
 
@@ -161,7 +168,7 @@ func Sniff(prefix []byte, declared Type) Kind {
 	if declared.Kind != Binary {
 		return declared.Kind
 	}
-	if declared.grpc {
+	if declared.binary && bytes.HasPrefix(prefix, []byte(declared.magic)) {
 		return Binary
 	}
 	if len(prefix) > sniffed {
