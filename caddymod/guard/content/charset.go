@@ -138,7 +138,7 @@ func decodeWith(e encoding.Encoding, b []byte) []byte {
 // lookup returns what decodes a charset, nil for UTF-8 and for one that is not known.
 func lookup(charset string) (known bool, decode func([]byte) []byte) {
 	switch charset {
-	case "", "utf-8", "utf8", "us-ascii", "ascii", "unicode-1-1-utf-8":
+	case "", "utf-8", "utf8", "us-ascii", "ascii", "unicode-1-1-utf-8", "utf-8-sig", "utf_8_sig", "utf_8", "u8", "cp65001":
 		return true, nil
 	case "utf-7", "utf7", "unicode-1-1-utf-7", "csutf7", "x-unicode-2-0-utf-7":
 		return true, decodeUTF7
@@ -168,8 +168,6 @@ func encodingOf(charset string) encoding.Encoding {
 		return utf32.UTF32(utf32.LittleEndian, utf32.IgnoreBOM)
 	case "utf32be":
 		return utf32.UTF32(utf32.BigEndian, utf32.IgnoreBOM)
-	case "utf8sig", "u8", "cp65001":
-		return encoding.Nop
 	case "cp037", "ibm037", "ebcdiccpus", "cp500":
 		return charmap.CodePage037
 	case "cp1047", "ibm1047":

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
@@ -469,6 +470,39 @@ func TestVisible(t *testing.T) {
 				t.Errorf("got  %q, %v\nwant %q", got, changed, want)
 			}
 		})
+	}
+}
+
+// TestVisibleIsBounded sees that what is hidden in many tags does not make a text many times as long, and that the words
+// around it are whole.
+func TestVisibleIsBounded(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("<x>é", 20_000)
+	seen, _ := content.Visible(text)
+	if len(seen) > 4*len(text) || !utf8.ValidString(seen) {
+		t.Errorf("%d bytes became %d", len(text), len(seen))
+	}
+	seen, _ = content.Visible(strings.Repeat("é", 100) + "x<!-- kill -->y" + strings.Repeat("é", 100))
+	if want := strings.Repeat("é", 23) + "x  kill  y" + strings.Repeat("é", 23); !strings.HasSuffix(seen, "\n"+want) {
+		t.Errorf("got %q", seen)
+	}
+}
+
+// TestLongNames sees that the names of places are cut.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 1000)
+	var s content.Selection
+	pieces := s.Read(nil, content.Type{Kind: content.JSON}, []byte(`{"`+long+`":{"a":"x"}}`))
+	pieces = s.Read(pieces, content.Type{Kind: content.Form}, []byte(long+"=x"))
+	pieces = s.Part(pieces, long, "", nil, []byte("x"))
+	for _, p := range pieces {
+		if len(p.Name) > 300 || !utf8.ValidString(p.Name) || !strings.Contains(p.Name, "…") {
+			t.Errorf("%q", p.Name)
+		}
+	}
+	if len(pieces) != 6 {
+		t.Errorf("%d pieces", len(pieces))
 	}
 }
 
