@@ -23,7 +23,7 @@ import (
 // machine with few cores that would hide differences between handlers.
 type job struct {
 	Address     string
-	Requests    [][]byte // complete requests, sent in turn
+	Requests    [][]byte // complete requests, sent in turn; each connection begins at another one
 	Connections int
 	Duration    time.Duration
 }
@@ -68,7 +68,7 @@ func (j job) run(ctx context.Context) (tally, error) {
 	shares := make([]tally, len(conns))
 	var wg sync.WaitGroup
 	for i, conn := range conns {
-		wg.Go(func() { shares[i] = j.share(ctx, conn, i, deadline) })
+		wg.Go(func() { shares[i] = j.share(ctx, conn, i*len(j.Requests)/len(conns), deadline) })
 	}
 	wg.Wait()
 	total := tally{Elapsed: time.Since(begin)}

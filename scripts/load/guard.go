@@ -118,7 +118,7 @@ func writeReport(name string, report guardReport) error {
 func (r guardReport) missed() (all []string) {
 	for _, p := range r.Proxy {
 		if p.Ratio < p.Aim {
-			all = append(all, fmt.Sprintf("requests/s at %d bytes: ratio %.3f, aim %.2f", p.Bytes, p.Ratio, p.Aim))
+			all = append(all, fmt.Sprintf("requests/s with posts of %d bytes: ratio %.3f, aim %.2f", p.Bytes, p.Ratio, p.Aim))
 		}
 	}
 	if u := r.Upload; u != nil && u.GrowthGuarded > u.GrowthPlain+uploadAim {
