@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/bits"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -75,15 +74,15 @@ func (e *Events) finalMessages(out *bytes.Buffer) {
 // finalResponse ends a stream of responses with the answer as it began, and why it is incomplete.
 func (e *Events) finalResponse(out *bytes.Buffer, m *meta) {
 	var response bytes.Buffer
-	copyMembers(&response, m.response, "status", "incomplete_details")
+	copyMembers(&response, []byte(m.response), func(name string) bool { return name != "status" && name != "incomplete_details" })
 	writeEvent(out, "response.incomplete", fmt.Appendf(nil,
 		`{"type":"response.incomplete","sequence_number":%d,"response":{%s"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`,
 		e.state.sequence+1, response.Bytes()))
 }
 
-// copyMembers writes the members of an object but those of these names, each followed by a comma.
-func copyMembers(out *bytes.Buffer, object string, without ...string) {
-	decoder := jsontext.NewDecoder(bytes.NewReader([]byte(object)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// copyMembers writes the members of an object whose names are wanted, each followed by a comma.
+func copyMembers(out *bytes.Buffer, object []byte, wanted func(name string) bool) {
+	decoder := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := decoder.ReadToken(); err != nil {
 		return
 	}
@@ -97,10 +96,9 @@ func copyMembers(out *bytes.Buffer, object string, without ...string) {
 		if err != nil {
 			return
 		}
-		if slices.Contains(without, unquote(name)) {
-			continue
+		if wanted(unquote(name)) {
+			fmt.Fprintf(out, "%s:%s,", name, value)
 		}
-		fmt.Fprintf(out, "%s:%s,", name, value)
 	}
 }
 

@@ -494,6 +494,29 @@ func TestOwnFinalEvents(t *testing.T) {
 	}
 }
 
+// TestFilteredAnswers say that they were filtered, and keep nothing that may be text.
+func TestFilteredAnswers(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, answer, want string }{
+		{"chat", `{"id":"c","object":"chat.completion","created":7,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"},{"index":1,"message":{"content":"y"}}],"usage":{"total_tokens":3},"citations":["x"]}`,
+			`{"id":"c","object":"chat.completion","created":7,"model":"m","usage":{"total_tokens":3},"choices":[{"index":0,"message":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":"content_filter"},{"index":1,"message":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":"content_filter"}]}`},
+		{"completion", `{"object":"text_completion","choices":[]}`, `{"object":"text_completion","choices":[{"index":0,"text":"","logprobs":null,"finish_reason":"content_filter"}]}`},
+		{"response", `{"id":"r","object":"response","status":"completed","output":[{"x":"y"}]}`, `{"id":"r","object":"response","status":"incomplete","incomplete_details":{"reason":"content_filter"},"error":null,"output":[]}`},
+		{"message", `{"type":"message","role":"assistant","content":[{"text":"x"}],"stop_reason":"end_turn"}`, `{"type":"message","role":"assistant","content":[],"stop_reason":"refusal","stop_sequence":null}`},
+		{"something else", `{"object":"list"}`, ""},
+		{"an array", `[]`, ""},
+		{"half an answer", `{"object":"chat.completion","choices":[`, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := string(stream.Filtered([]byte(test.answer))); got != test.want {
+				t.Errorf("%s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
 // FuzzEvents looks for streams that do not come out as they went in, or otherwise when they are cut otherwise.
 func FuzzEvents(f *testing.F) {
 	for name, recorded := range recorded(f) {

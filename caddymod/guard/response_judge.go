@@ -1,0 +1,416 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// conclude judges what is held, and sends what follows from that. over says that more is to come than can be held.
+func (a *answer) conclude(over bool) {
+	m := a.m
+	f, body := a.read(over)
+	a.judgeHeld(&f)
+	switch routes := m.On.routes(a.v.Recommendation); {
+	case m.Shadow:
+		a.mode, a.v.Action = through, Shadowed
+		a.note()
+		a.discard()
+	case a.v.Recommendation == engine.Reject:
+		a.reject(routes, body)
+	case a.v.Status == Failed && (f.err != nil || m.OnError == errorReject):
+		a.v.Action = Refused
+		a.note()
+		a.replace(nil, func(w http.ResponseWriter, r *http.Request) error { return refuse(w, r, a.x.id, a.unjudged(w, f.err)) })
+	case routes == nil || a.v.Status == Nothing:
+		a.v.Action = Passed
+		a.note()
+		a.err = a.release(a.ResponseWriter)
+	default:
+		a.v.Action = Handled
+		a.note()
+		a.react(routes)
+	}
+}
+
+// read finds the texts in what is held. It also returns what is held without its Content-Encoding.
+func (a *answer) read(over bool) (f found, body []byte) {
+	f.status = Nothing
+	body = *a.kept
+	if len(a.encodings) > 0 {
+		var err error
+		body, err = content.Decode(a.encodings, body, a.m.MaxBody)
+		switch {
+		case errors.Is(err, content.ErrTooLarge):
+			over = true
+		case errors.Is(err, content.ErrBroken) && over:
+			// It is not all there.
+		case err != nil:
+			// What came out before the fault is judged, too.
+			f.failed, f.reason = err, encodingReason(err)
+		}
+	}
+	if over {
+		switch a.m.PastMaxBody {
+		case PastReject:
+			f.err = errTooLarge
+			return f, body
+		case PastPass:
+			f.status, f.reason = Skipped, "too_large"
+			return f, body
+		}
+		f.status = Partial
+	}
+	f.pieces = a.m.reader.selection.Read(nil, a.declared, body)
+	a.m.reader.cut(&f)
+	return f, body
+}
+
+// judgeHeld judges what was found.
+func (a *answer) judgeHeld(f *found) {
+	began := a.m.app.Now()
+	var v *Verdict
+	if f.err == nil && f.status != Skipped {
+		var err error
+		if v, _, err = a.m.judge.judge(a.r.Context(), f.pieces); err != nil {
+			f.failed, f.reason, v = err, judgeReason(err), nil
+			a.m.logger.Error("judging a response", zap.String("moderation_id", a.x.id), zap.Error(err))
+		}
+	}
+	if v == nil {
+		v = new(Verdict)
+	}
+	v.settle(f)
+	a.v, a.x.response = v, v
+	a.timed(began)
+}
+
+// reject sends something else than the answer: what the site wants, else what a language model's API says when it filters, else
+// a problem. body is the answer without its Content-Encoding.
+func (a *answer) reject(routes caddyhttp.RouteList, body []byte) {
+	a.v.Action = Refused
+	if routes != nil {
+		a.v.Action = Handled
+	}
+	a.note()
+	a.replace(routes, func(w http.ResponseWriter, r *http.Request) error {
+		a.v.Action = Refused
+		if a.declared.Kind == content.JSON {
+			if filtered := stream.Filtered(body); filtered != nil {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Content-Length", strconv.Itoa(len(filtered)))
+				w.WriteHeader(a.status)
+				_, err := w.Write(filtered)
+				return err
+			}
+		}
+		p := rejection(a.v)
+		p.Code = problem.ResponseRejected
+		return refuse(w, r, a.x.id, p)
+	})
+}
+
+// unjudged is the problem of an answer that could not be judged; err says that it is too large to be.
+func (a *answer) unjudged(w http.ResponseWriter, err error) *problem.Problem {
+	if err != nil {
+		return problem.New(problem.ResponseRejected, "The answer is larger than what can be judged.")
+	}
+	w.Header().Set("Retry-After", "1")
+	return problem.New(problem.NotJudged, "The answer could not be judged now. Try again.")
+}
+
+// replace sends something else than the answer, and ends the request to the app. Of the app's header what is about its body
+// and about keeping it goes, and the rest stays, such as cookies and what lets a page of another origin read the answer.
+func (a *answer) replace(routes caddyhttp.RouteList, otherwise caddyhttp.HandlerFunc) {
+	a.mode, a.ended, a.began = dropped, true, true
+	header := a.Header()
+	a.takeTrailers()
+	dropRepresentation(header)
+	for name := range header {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			delete(header, name)
+		}
+	}
+	delete(header, "Cache-Control")
+	delete(header, "Expires")
+	delete(header, "Age")
+	a.err = routes.Compile(otherwise).ServeHTTP(a.ResponseWriter, a.r)
+	a.discard()
+	a.cancel(errEnded)
+}
+
+// react runs the routes for an answer that may go on. It does when they do not answer.
+func (a *answer) react(routes caddyhttp.RouteList) {
+	fields := dropRepresentation(a.Header())
+	a.mode = dropped
+	a.err = routes.Compile(caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		a.v.Action = Passed
+		header := w.Header()
+		for name, values := range fields {
+			if _, ok := header[name]; !ok {
+				header[name] = values
+			}
+		}
+		return a.release(w)
+	})).ServeHTTP(a.ResponseWriter, a.r)
+	if a.mode == through {
+		return
+	}
+	a.ended, a.began = true, true
+	a.discard()
+	a.cancel(errEnded)
+}
+
+// downstream is where the judged part of a stream goes.
+func (a *answer) downstream() io.Writer {
+	if a.m.Shadow {
+		return io.Discard
+	}
+	return writerFunc(func(p []byte) (int, error) {
+		a.begin(a.ResponseWriter)
+		return a.ResponseWriter.Write(p)
+	})
+}
+
+// flowOptions are the options of one stream.
+func (a *answer) flowOptions() stream.Options {
+	o := a.m.stream
+	o.Judge = a.judgePart
+	if !a.m.Shadow {
+		o.Flush = http.NewResponseController(a.ResponseWriter).Flush
+	}
+	return o
+}
+
+// startFlow begins to judge a stream.
+func (a *answer) startFlow(flow io.WriteCloser) mode {
+	a.x = exchangeOf(a.r, a.m.app)
+	a.v = &Verdict{Status: Nothing, Confidence: 1}
+	a.x.response = a.v
+	encodings, err := content.Encodings(a.encodings)
+	switch {
+	case err != nil:
+		a.v.Status, a.v.Reason = Failed, encodingReason(err)
+		return a.passUnread()
+	case len(encodings) > 0:
+		a.flow = newInflater(encodings, flow)
+		if !a.m.Shadow {
+			delete(a.Header(), "Content-Encoding")
+		}
+	default:
+		a.flow = flow
+	}
+	return flowing
+}
+
+// passUnread lets a stream go on that cannot be read, or not.
+func (a *answer) passUnread() mode {
+	switch {
+	case a.m.Shadow:
+		a.v.Action = Shadowed
+	case a.m.OnError == errorReject:
+		a.v.Action = Refused
+		a.note()
+		a.replace(nil, func(w http.ResponseWriter, r *http.Request) error { return refuse(w, r, a.x.id, a.unjudged(w, nil)) })
+		return dropped
+	default:
+		a.v.Action = Passed
+	}
+	a.note()
+	return through
+}
+
+// charge is what a stream counts in the usage of an account.
+type charge struct {
+	decision quota.Decision
+	gate     *quota.Gate
+}
+
+// judgePart judges a part of a stream in its context.
+func (a *answer) judgePart(text string) (bool, error) {
+	began := a.m.app.Now()
+	defer a.timed(began)
+	ctx := a.r.Context()
+	if a.charge == nil {
+		decision, gate, err := a.m.judge.count(ctx)
+		if err != nil && a.m.judge.enforce {
+			return false, a.fail(err)
+		}
+		if err != nil {
+			a.m.app.Metrics().GuardError(a.m.judge.direction, "account")
+			a.m.logger.Error("counting a response", zap.String("account", a.m.Account), zap.Error(err))
+		}
+		a.charge = &charge{decision, gate}
+	}
+	results, err := a.m.judge.classify(ctx, []content.Piece{{Text: text}})
+	if err != nil {
+		return false, a.fail(err)
+	}
+	if len(results) > 0 && a.v.Status == Nothing {
+		a.v.Status, a.v.Recommendation = Judged, engine.Approve
+	}
+	for i := range results {
+		a.m.judge.add(a.v, &results[i])
+	}
+	// One finding tells of the whole stream: the worst.
+	for i := range a.v.Fields {
+		if severity(a.v.Fields[i].Recommendation) > severity(a.v.Fields[0].Recommendation) {
+			a.v.Fields[0] = a.v.Fields[i]
+		}
+	}
+	a.v.Fields = a.v.Fields[:min(len(a.v.Fields), 1)]
+	return a.m.judge.decide(results).Recommendation != engine.Reject, nil
+}
+
+// fail notes that a part of a stream could not be judged.
+func (a *answer) fail(err error) error {
+	if a.v.Reason == "" {
+		a.m.logger.Error("judging a response", zap.String("moderation_id", a.x.id), zap.Error(err))
+	}
+	a.v.Reason = judgeReason(err)
+	return err
+}
+
+// endFlow deals with the error of a stream: it ends here, unless the client has left.
+func (a *answer) endFlow(err error) {
+	rejected, unjudged := errors.Is(err, stream.ErrRejected), errors.Is(err, stream.ErrUnjudged)
+	if !rejected && !unjudged && !errors.Is(err, content.ErrBroken) {
+		return // nobody reads any more
+	}
+	a.mode = dropped
+	a.v.Action = Aborted
+	switch {
+	case !rejected && !unjudged:
+		// The reader sees what it would have seen: an answer that breaks off.
+		a.v.Reason, a.broken = "broken_encoding", true
+		a.settleFlow()
+		a.note()
+	case a.began:
+		a.ended = true
+		a.settleFlow()
+		a.note()
+		a.discard()
+		a.cancel(errEnded)
+	case rejected:
+		a.settleFlow()
+		a.reject(a.m.On.routes(engine.Reject), nil)
+	default:
+		a.v.Action = Refused
+		a.settleFlow()
+		a.note()
+		a.replace(nil, func(w http.ResponseWriter, r *http.Request) error { return refuse(w, r, a.x.id, a.unjudged(w, nil)) })
+	}
+}
+
+// closeFlow ends a stream that the app has ended. gone says that the client has left.
+func (a *answer) closeFlow(gone bool) {
+	if !gone {
+		if err := a.flow.Close(); err != nil && !a.m.Shadow {
+			a.endFlow(err)
+		}
+	}
+	if !a.ended && !a.broken {
+		a.v.Action = Passed
+		if a.m.Shadow {
+			a.v.Action = Shadowed
+		}
+		a.settleFlow()
+		a.note()
+		if !gone && !a.m.Shadow {
+			a.begin(a.ResponseWriter) // of an empty stream
+		}
+	}
+	a.discard()
+}
+
+// settleFlow completes the verdict on a stream, and what it counts.
+func (a *answer) settleFlow() {
+	if a.v.Reason != "" && a.v.Recommendation != engine.Reject {
+		a.v.Status, a.v.Recommendation = Failed, ""
+	}
+	if a.charge != nil {
+		a.m.judge.settle(a.r.Context(), a.charge.decision, a.charge.gate, a.v)
+		a.charge = nil
+	}
+}
+
+// inflater undoes the Content-Encoding of a stream as it comes. Decoders read, and a stream is written: they take turns, so
+// that a write returns when everything is judged that can be decoded by then.
+type inflater struct {
+	dst     io.WriteCloser
+	resume  func() (struct{}, bool)
+	stop    func()
+	pending []byte
+	closed  bool
+	err     error
+}
+
+func newInflater(encodings []string, dst io.WriteCloser) *inflater {
+	f := &inflater{dst: dst}
+	f.resume, f.stop = iter.Pull(func(yield func(struct{}) bool) {
+		source := readerFunc(func(p []byte) (int, error) {
+			for len(f.pending) == 0 {
+				if f.closed {
+					return 0, io.EOF
+				}
+				if !yield(struct{}{}) {
+					return 0, io.ErrClosedPipe
+				}
+			}
+			n := copy(p, f.pending)
+			f.pending = f.pending[n:]
+			return n, nil
+		})
+		decoder, err := content.DecodeReader(encodings, source)
+		if err == nil {
+			_, err = io.Copy(dst, decoder)
+			decoder.Close()
+		}
+		f.err = err
+	})
+	return f
+}
+
+// Write decodes p, and whatever becomes complete with it.
+func (f *inflater) Write(p []byte) (int, error) {
+	f.pending = p
+	f.resume()
+	f.pending = nil // what follows the end of the encoding
+	if f.err != nil {
+		return 0, f.err
+	}
+	return len(p), nil
+}
+
+// Close decodes the rest.
+func (f *inflater) Close() error {
+	f.closed = true
+	f.resume()
+	if err := f.dst.Close(); err != nil {
+		return err
+	}
+	return f.err
+}
+
+type (
+	writerFunc func(p []byte) (int, error)
+	readerFunc func(p []byte) (int, error)
+)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+func (f readerFunc) Read(p []byte) (int, error)  { return f(p) }

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Filtered returns what the API of a language model answers in place of an answer that a content filter took out: the same
+// answer without its text, and with the reason why there is none. It knows chat completions and completions
+// (finish_reason "content_filter"), responses (status "incomplete") and Anthropic's messages (stop_reason "refusal"). It
+// returns nil for anything else.
+func Filtered(answer []byte) []byte {
+	var members map[string]jsontext.Value
+	if json.Unmarshal(answer, &members, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return nil
+	}
+	var out bytes.Buffer
+	out.WriteByte('{')
+	switch {
+	case string(members["object"]) == `"chat.completion"`:
+		keep(&out, answer, "id", "object", "created", "model", "system_fingerprint", "service_tier", "usage")
+		filterChoices(&out, members["choices"], `"message":{"role":"assistant","content":"","refusal":null}`)
+	case string(members["object"]) == `"text_completion"`:
+		keep(&out, answer, "id", "object", "created", "model", "system_fingerprint", "usage")
+		filterChoices(&out, members["choices"], `"text":""`)
+	case string(members["object"]) == `"response"`:
+		keep(&out, answer, "id", "object", "created_at", "model", "service_tier", "usage")
+		out.WriteString(`"status":"incomplete","incomplete_details":{"reason":"content_filter"},"error":null,"output":[]`)
+	case string(members["type"]) == `"message"` && string(members["role"]) == `"assistant"`:
+		keep(&out, answer, "id", "type", "role", "model", "usage")
+		out.WriteString(`"content":[],"stop_reason":"refusal","stop_sequence":null`)
+	default:
+		return nil
+	}
+	out.WriteByte('}')
+	return out.Bytes()
+}
+
+// keep writes the members of an object that have these names, each followed by a comma. What else there is may hold text.
+func keep(out *bytes.Buffer, object []byte, names ...string) {
+	copyMembers(out, object, func(name string) bool { return slices.Contains(names, name) })
+}
+
+// filterChoices writes as many choices as there were, without what they said.
+func filterChoices(out *bytes.Buffer, choices jsontext.Value, empty string) {
+	var each []struct {
+		Index int `json:"index"`
+	}
+	if json.Unmarshal(choices, &each, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil || len(each) == 0 {
+		each = append(each[:0], struct {
+			Index int `json:"index"`
+		}{})
+	}
+	out.WriteString(`"choices":[`)
+	for i, choice := range each {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		fmt.Fprintf(out, `{"index":%d,%s,"logprobs":null,"finish_reason":"content_filter"}`, choice.Index, empty)
+	}
+	out.WriteByte(']')
+}
