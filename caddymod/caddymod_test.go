@@ -25,11 +25,24 @@ import (
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod"
 )
 
-// Addresses that the configurations of these tests listen on.
-const (
-	base      = "http://localhost:9080"
-	adminAddr = "localhost:2999"
+// Addresses that the configurations of these tests listen on. Caddy shares ports with other processes, so that tests that run
+// at the same time on one machine would answer each other's requests if the ports were fixed.
+var (
+	port      = freePort()
+	base      = "http://localhost:" + port
+	adminAddr = "localhost:" + freePort()
 )
+
+// freePort returns a port that nobody listens on.
+func freePort() string {
+	listener, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		panic(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
 
 // Keys of accounts that the configurations declare by their hashes.
 const (

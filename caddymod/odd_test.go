@@ -277,7 +277,7 @@ func raw(t *testing.T, send func(net.Conn)) reply {
 
 // head is the head of a raw request.
 func head(length string) string {
-	return "POST /v1/moderate/text HTTP/1.1\r\nHost: localhost:9080\r\nAuthorization: Bearer " + acmeKey +
+	return "POST /v1/moderate/text HTTP/1.1\r\nHost: localhost:" + port + "\r\nAuthorization: Bearer " + acmeKey +
 		"\r\nContent-Type: application/json\r\n" + length + "\r\n\r\n"
 }
 

@@ -101,7 +101,7 @@ func TestInvalidReloadKeepsTheStore(t *testing.T) {
 		"an unknown category":         strings.Replace(adapted, `"storage"`, `"thresholds":{"spam":0.5},"storage"`, 1),
 		"a missing model":             strings.Replace(adapted, `"storage"`, `"classifier":{"module":"embedded","model":"`+missing+`"},"storage"`, 1),
 		"an unknown member":           strings.Replace(adapted, `"storage"`, `"storrage":1,"storage"`, 1),
-		"an address in use":           strings.Replace(adapted, `":9080"`, `":9080",":9081",":9081"`, 1),
+		"an address in use":           strings.Replace(adapted, `":`+port+`"`, `":`+port+`",":9081",":9081"`, 1),
 		"a directory no-one can make": strings.Replace(adapted, dir, filepath.Join(os.Args[0], "data"), 1),
 		"another app that fails":      strings.Replace(adapted, `"apps":{`, `"apps":{"tls":{"certificates":{"load_files":[{"certificate":"/x","key":"/y"}]}},`, 1),
 	} {
