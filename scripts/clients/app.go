@@ -42,9 +42,10 @@ type received struct {
 	Method string      `json:"method"`
 	URI    string      `json:"uri"`
 	Header http.Header `json:"header"`
-	Length int64       `json:"length"`         // of the body
-	SHA256 string      `json:"sha256"`         // of the body
-	Body   []byte      `json:"body,omitempty"` // its beginning
+	Trail  http.Header `json:"trail,omitempty"` // trailers
+	Length int64       `json:"length"`          // of the body
+	SHA256 string      `json:"sha256"`          // of the body
+	Body   []byte      `json:"body,omitempty"`  // its beginning
 	Parts  []part      `json:"parts,omitempty"`
 	Whole  bool        `json:"whole"` // the body arrived to its end
 	Ended  bool        `json:"ended"` // the app is done with the request
@@ -113,7 +114,7 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") == "" { // a taken connection is read no more
 		_, _ = io.Copy(io.Discard, body)
 	}
-	a.change(func() { seen.Ended, seen.Gone = true, r.Context().Err() != nil })
+	a.change(func() { seen.Trail, seen.Ended, seen.Gone = r.Trailer, true, r.Context().Err() != nil })
 }
 
 type requestKey struct{}

@@ -68,7 +68,7 @@ func leave(ctx context.Context, s *site, request, until string) error {
 		return err
 	}
 	defer c.Close()
-	if _, err := c.Write([]byte(strings.Replace(request, "{host}", s.URL[len("http://"):], 1))); err != nil {
+	if _, err := fmt.Fprint(c, request); err != nil {
 		return err
 	}
 	var got strings.Builder
@@ -80,13 +80,6 @@ func leave(ctx context.Context, s *site, request, until string) error {
 		}
 	}
 	return nil
-}
-
-func request(method, path, header, body string) string {
-	if body != "" {
-		header += fmt.Sprintf("Content-Length: %d\r\n", len(body))
-	}
-	return method + " " + path + " HTTP/1.1\r\nHost: {host}\r\n" + header + "\r\n" + body
 }
 
 func jsonHalf(path string) string {

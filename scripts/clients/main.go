@@ -39,6 +39,7 @@ type client struct {
 func clients(o options) []client {
 	return []client{
 		{"curl", curl},
+		{"raw", requestsByHand},
 		{"slow", slow},
 		{"websocket", webSocket},
 		{"gone", func(ctx context.Context, r *report, s *site) error { return gone(ctx, r, s, o.aborts) }},

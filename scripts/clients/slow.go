@@ -9,37 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 )
-
-// raw is a connection whose bytes are written by hand.
-type raw struct {
-	net.Conn
-	in *bufio.Reader
-}
-
-func dial(ctx context.Context, s *site) (*raw, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(s.URL, "http://"))
-	if err != nil {
-		return nil, err
-	}
-	_ = conn.SetDeadline(time.Now().Add(3 * patience))
-	return &raw{conn, bufio.NewReader(conn)}, nil
-}
-
-func (c *raw) answer() (a answer, err error) {
-	response, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		return a, err
-	}
-	defer response.Body.Close()
-	a = answer{Status: response.StatusCode, Proto: "1.1", Header: response.Header}
-	a.Body, err = io.ReadAll(response.Body)
-	return a, err
-}
 
 // slow checks clients and an app that take their time.
 func slow(ctx context.Context, r *report, s *site) error {
@@ -51,8 +24,7 @@ func slow(ctx context.Context, r *report, s *site) error {
 		}
 		defer c.Close()
 		body = comment(text)
-		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, s.URL[len("http://"):], len(body))
-		for _, b := range []byte(head + string(body)) {
+		for _, b := range []byte(request("POST", path, "Content-Type: application/json\r\n", string(body))) {
 			if _, err := c.Write([]byte{b}); err != nil {
 				return a, body, err
 			}
@@ -81,7 +53,7 @@ func slow(ctx context.Context, r *report, s *site) error {
 		defer c.Close()
 		body := "--x\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"a.bin\"\r\n\r\n\r\n--x-\r\n--\r\n" +
 			"--x\r\nContent-Disposition: form-data; name=\"caption\"\r\n\r\n" + fine + "\r\n--x--\r\n"
-		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: multipart/form-data; boundary=x\r\nTransfer-Encoding: chunked\r\n\r\n", path, s.URL[len("http://"):])
+		fmt.Fprint(c, request("POST", path, "Content-Type: multipart/form-data; boundary=x\r\nTransfer-Encoding: chunked\r\n", ""))
 		for _, b := range []byte(body) {
 			if _, err := fmt.Fprintf(c, "1\r\n%c\r\n", b); err != nil {
 				return err
@@ -127,7 +99,7 @@ func slow(ctx context.Context, r *report, s *site) error {
 			return err
 		}
 		defer c.Close()
-		fmt.Fprintf(c, "GET /judged/story/fine HTTP/1.1\r\nHost: %s\r\n\r\n", s.URL[len("http://"):])
+		fmt.Fprint(c, request("GET", "/judged/story/fine", "", ""))
 		response, err := http.ReadResponse(c.in, nil)
 		if err != nil {
 			return err
