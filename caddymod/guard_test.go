@@ -426,3 +426,179 @@ func TestGuardCountsForAnAccount(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
+
+// borderlineText is one that the judge wants a person to look at.
+const borderlineText = "Your team sucks and so do you."
+
+func TestGuardPassesWhatIsToBeReviewed(t *testing.T) {
+	app, queue := newBackend(t), newBackend(t)
+	load(t, guardConfig(t, `
+	handle /queue {
+		moderate {
+			on review {
+				`+queue.proxy()+`
+			}
+		}
+		`+app.proxy()+`
+	}
+	handle {
+		moderate
+		`+app.proxy()+`
+	}`))
+	body := `{"comment":"` + borderlineText + `"}`
+	got := call(t, http.MethodPost, base+"/", "", strings.NewReader(body), "Content-Type", "application/json")
+	arrived := app.take()
+	if got.status != http.StatusOK || len(arrived) != 1 || arrived[0].Header.Get("X-Moderation-Recommendation") != "review" || string(arrived[0].body) != body {
+		t.Fatalf("%d %v", got.status, arrived)
+	}
+	got = call(t, http.MethodPost, base+"/queue", "", strings.NewReader(body), "Content-Type", "application/json")
+	if arrived := queue.take(); got.status != http.StatusOK || len(arrived) != 1 || string(arrived[0].body) != body || len(app.take()) != 0 {
+		t.Errorf("%d, the queue saw %d", got.status, len(arrived))
+	}
+}
+
+// TestGuardFailsAsConfigured is the contract of on_error.
+func TestGuardFailsAsConfigured(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, `
+	handle /open {
+		moderate
+		`+app.proxy()+`
+	}
+	handle /closed {
+		moderate {
+			on_error reject
+		}
+		`+app.proxy()+`
+	}
+	handle /shadow {
+		moderate {
+			shadow
+			on_error reject
+		}
+		`+app.proxy()+`
+	}`))
+	for _, test := range []struct {
+		name, encoding, body, code string
+		closed                     int
+	}{
+		{"an unknown encoding", "rot13", fine, "unsupported_encoding", 415},
+		{"a broken encoding", "gzip", fine, "incomplete_body", 400},
+	} {
+		for path, want := range map[string]int{"/open": 200, "/closed": test.closed, "/shadow": 200} {
+			t.Run(test.name+path, func(t *testing.T) {
+				got := call(t, http.MethodPost, base+path, "", strings.NewReader(test.body), "Content-Type", "text/plain", "Content-Encoding", test.encoding)
+				arrived := app.take()
+				if got.status != want || (want == 200) != (len(arrived) == 1) {
+					t.Fatalf("%d %s, the app saw %d", got.status, got.body, len(arrived))
+				}
+				if want != 200 && !strings.Contains(string(got.body), test.code) {
+					t.Errorf("%s", got.body)
+				}
+				if path == "/open" && (arrived[0].Header.Get("X-Moderation-Status") != "error" || arrived[0].Header.Get("X-Moderation-Recommendation") != "" || string(arrived[0].body) != test.body) {
+					t.Errorf("%v", arrived[0].Header)
+				}
+			})
+		}
+	}
+	metrics := string(call(t, http.MethodGet, "http://"+adminAddr+"/metrics", "", nil).body)
+	for _, line := range []string{
+		`caddy_moderation_guard_errors_total{direction="request",reason="unknown_encoding"} 3`,
+		`caddy_moderation_guard_total{direction="request",outcome="error_refused"} 2`,
+		`caddy_moderation_guard_total{direction="request",outcome="error_passed"} 4`,
+	} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("the metrics have no %s", line)
+		}
+	}
+}
+
+// TestGuardLogsNoContent guards against text, names that are text, and addresses with text in logs.
+func TestGuardLogsNoContent(t *testing.T) {
+	app := newBackend(t)
+	dir := t.TempDir()
+	config := strings.Replace(guardConfig(t, "log {\noutput file "+dir+"/access.log\n}\nmoderate {\nquery q\n}\n"+app.proxy()),
+		"log {\n\t\toutput discard\n\t}", "log {\n\t\toutput file "+dir+"/caddy.log\n\t}", 1)
+	load(t, config)
+	send(t, "application/json", `{"comment":"`+vile+`"}`)
+	send(t, "application/json", `{"you worthless piece of shit":"`+vile+`"}`)
+	send(t, "application/json", `{"comment":"`+borderlineText+`"}`)
+	send(t, "application/json", `{"comment":"`+fine+`"}`)
+	var access, server []byte
+	for end := time.Now().Add(10 * time.Second); bytes.Count(access, []byte("\n")) < 4 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		access, _ = os.ReadFile(filepath.Join(dir, "access.log"))
+	}
+	server, _ = os.ReadFile(filepath.Join(dir, "caddy.log"))
+	lines := bytes.Split(bytes.TrimSpace(access), []byte("\n"))
+	if len(lines) != 4 {
+		t.Fatalf("%d lines: %s", len(lines), access)
+	}
+	for i, want := range []map[string]any{
+		{"moderation_status": "judged", "moderation_action": "refused", "moderation_recommendation": "reject", "moderation_fields": "/comment"},
+		{"moderation_status": "judged", "moderation_action": "refused", "moderation_recommendation": "reject"},
+		{"moderation_status": "judged", "moderation_action": "passed", "moderation_recommendation": "review", "moderation_categories": "harassment"},
+		{"moderation_status": "judged", "moderation_action": "passed", "moderation_recommendation": "approve"},
+	} {
+		var line map[string]any
+		if err := json.Unmarshal(lines[i], &line); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range want {
+			if line[name] != value {
+				t.Errorf("line %d: %s is %v, want %v", i, name, line[name], value)
+			}
+		}
+	}
+	if !bytes.Contains(server, []byte(`"rejected a request"`)) || !bytes.Contains(server, []byte(`"a request should be reviewed"`)) {
+		t.Errorf("the server's log does not tell of verdicts: %s", server)
+	}
+	for name, log := range map[string][]byte{"access": access, "server": server} {
+		for _, word := range []string{"worthless", "sucks", "bakery"} {
+			if bytes.Contains(log, []byte(word)) {
+				t.Errorf("the %s log tells %q", name, word)
+			}
+		}
+	}
+}
+
+// TestGuardUnderLoadAndReloads guards against verdicts and bodies that get mixed up, and requests that a reload loses.
+func TestGuardUnderLoadAndReloads(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(body)
+	})
+	config := guardConfig(t, "moderate\n"+app.proxy())
+	load(t, config)
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	for worker := range 8 {
+		wait.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				text, status := fine, http.StatusOK
+				if (worker+i)%3 == 0 {
+					text, status = vile, http.StatusUnprocessableEntity
+				}
+				body, _ := json.Marshal(map[string]any{"worker": worker, "number": i, "padding": strings.Repeat("bread ", i%300), "comment": text})
+				got, err := try(t, http.MethodPost, base+"/", "", bytes.NewReader(body), "Content-Type", "application/json")
+				if err != nil {
+					continue // a connection that a reload has closed
+				}
+				if got.status != status || status == http.StatusOK && !bytes.Equal(got.body, body) {
+					t.Errorf("%d %.80s for %.80s", got.status, got.body, body)
+					return
+				}
+			}
+		})
+	}
+	for range 5 {
+		time.Sleep(100 * time.Millisecond)
+		reload(t, config)
+	}
+	close(stop)
+	wait.Wait()
+}
