@@ -100,7 +100,7 @@ func chatHalf(gate string) string {
 
 // leaks gives up many requests at all points and waits until the server is as before.
 func leaks(ctx context.Context, s *site, aborts int) error {
-	before, err := s.goroutines()
+	before, err := s.state()
 	if err != nil {
 		return err
 	}
@@ -131,16 +131,17 @@ func leaks(ctx context.Context, s *site, aborts int) error {
 	if err := <-failed; err != nil {
 		return err
 	}
-	// Connections to the app that are kept for reuse have two goroutines each; 32 a host is Caddy's default.
-	const kept = 2*32 + 20
-	var after int
+	// Connections to the app that are kept for reuse have two goroutines each; 32 a host is Caddy's default. Buffers are
+	// kept for reuse, too.
+	const keptGoroutines, keptBytes = 2*32 + 20, 8 << 20
+	var after state
 	for deadline := time.Now().Add(2 * patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if after, err = s.goroutines(); err != nil {
+		if after, err = s.state(); err != nil {
 			return err
 		}
-		if after <= before+kept {
+		if after.goroutines <= before.goroutines+keptGoroutines && after.heap <= before.heap+keptBytes {
 			return nil
 		}
 	}
-	return fmt.Errorf("%d goroutines before, %d after", before, after)
+	return fmt.Errorf("%d goroutines and %d KiB before, %d and %d after", before.goroutines, before.heap>>10, after.goroutines, after.heap>>10)
 }

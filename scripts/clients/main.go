@@ -11,7 +11,7 @@
 //
 // It prints a line for each check and ends with status 1 when one failed. The server is built when ./caddy is missing.
 // Clients that the machine lacks are skipped with a line that says so. For Node's clients the packages of
-// scripts/clients/node/package-lock.json are downloaded from the npm registry (about 80 MB with the browser); a Chromium
+// scripts/clients/node/package-lock.json are downloaded from the npm registry (about 100 MB, most of it the browser); a Chromium
 // that CHROME_PATH names is used in place of the downloaded one. Nothing listens outside 127.0.0.1.
 package main
 

@@ -16,6 +16,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -152,15 +153,36 @@ func (s *site) sane() error {
 	return nil
 }
 
-// goroutines asks the server how many goroutines it has.
-func (s *site) goroutines() (n int, err error) {
-	response, err := http.Get(s.Admin + "/debug/pprof/goroutine?debug=1")
-	if err != nil {
-		return 0, err
+// state is what a leak would make grow.
+type state struct {
+	goroutines int
+	heap       int64 // bytes that are in use after a collection of garbage
+}
+
+// state asks the server for its own.
+func (s *site) state() (now state, err error) {
+	for _, ask := range []struct {
+		path, before string
+		to           any
+	}{
+		{"/debug/pprof/goroutine?debug=1", "goroutine profile: total ", &now.goroutines},
+		{"/debug/pprof/heap?debug=1&gc=1", "# HeapAlloc = ", &now.heap},
+	} {
+		response, err := http.Get(s.Admin + ask.path)
+		if err != nil {
+			return now, err
+		}
+		profile, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			return now, err
+		}
+		_, value, _ := strings.Cut(string(profile), ask.before)
+		if _, err := fmt.Sscan(value, ask.to); err != nil {
+			return now, fmt.Errorf("%s holds no %q: %w", ask.path, ask.before, err)
+		}
 	}
-	defer response.Body.Close()
-	_, err = fmt.Fscanf(response.Body, "goroutine profile: total %d\n", &n)
-	return n, err
+	return now, nil
 }
 
 // certificate writes cert.pem and key.pem for 127.0.0.1 and returns the hash by which a browser can be told to trust it.
