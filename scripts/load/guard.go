@@ -153,7 +153,7 @@ func (g *guarding) server(ctx context.Context) (*subject, error) {
 		// Connections to the upstream that nobody uses go soon, so that they are not taken for leaks.
 		fmt.Fprintf(&site, "handle_path %s/* {\n%s\nreverse_proxy %s {\ntransport http {\nkeepalive 3s\n}\n}\n}\n", path.prefix, path.directives, g.upstream.Address)
 	}
-	s, err := newSite("", site.String())
+	s, err := newSite("", "servers {\nprotocols h1 h2c\n}", site.String())
 	if err != nil {
 		return nil, err
 	}

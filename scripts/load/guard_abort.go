@@ -7,9 +7,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,13 +46,21 @@ func (a abortOutcome) leaks() (all []string) {
 	return all
 }
 
-// A way of aborting a request: what the client sends, and how many bytes of the answer it reads before it closes the
-// connection. It waits before it closes, so that the handlers are where they are to be interrupted.
+// abortion is a way of aborting a request: what the client sends, and how many bytes of the answer it reads before it closes
+// the connection. It waits before it closes, so that the handlers are where they are to be interrupted.
 type abortion struct {
 	Name    string
 	Request []byte
 	Read    int
 	Wait    time.Duration
+	// HTTP2 is a request of HTTP/2 instead, whose stream is reset while others on the same connection go on.
+	HTTP2 *stream
+}
+
+// stream is a request of HTTP/2.
+type stream struct {
+	Path, Body string
+	Missing    bool // the end of the body does not come
 }
 
 // abort interrupts requests in every way there is.
@@ -121,30 +131,45 @@ func abortions(host string) ([]abortion, error) {
 	half := body[:len(body)/2]
 	chunk := func(data string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(data), data) }
 	const soon, later = 2 * time.Millisecond, 30 * time.Millisecond
+	http1 := func(name string, request string, read int, wait time.Duration) abortion {
+		return abortion{Name: name, Request: []byte(request), Read: read, Wait: wait}
+	}
+	http2 := func(name, path, body string, missing bool, read int, wait time.Duration) abortion {
+		return abortion{Name: name, HTTP2: &stream{Path: path, Body: body, Missing: missing}, Read: read, Wait: wait}
+	}
 	return []abortion{
-		{"in the head", []byte("POST " + guardedPath + "/ HTTP/1.1\r\nHost: "), 0, soon},
-		{"before the body", []byte(head(guardedPath+"/", asJSON, length(len(body)))), 0, soon},
-		{"in the body", []byte(head(guardedPath+"/", asJSON, length(len(body))) + half), 0, soon},
-		{"in the body, which is waited for", []byte(head(guardedPath+"/", asJSON, length(len(body))) + half), 0, later},
-		{"in a chunk", []byte(head(guardedPath+"/", asJSON, "Transfer-Encoding: chunked") + chunk(half) + "fff\r\n" + half), 0, soon},
-		{"between chunks", []byte(head(guardedPath+"/", asJSON, "Transfer-Encoding: chunked") + chunk(half)), 0, soon},
-		{"in a compressed body", []byte(head(guardedPath+"/", asJSON, "Content-Encoding: gzip", length(packed.Len())) + packed.String()[:packed.Len()/2]), 0, soon},
-		{"in a file of a form", []byte(head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20)) + form), 0, later},
-		{"in the text behind a file of a form", []byte(head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20)) + form +
-			"\r\n--b\r\nContent-Disposition: form-data; name=\"comment\"\r\n\r\nThe train"), 0, later},
-		{"while it waits for 100 Continue", []byte(head(guardedPath+"/", asJSON, "Expect: 100-continue", length(len(body)))), 1, 0},
-		{"before the answer", []byte(head(bothPath+"/slow", asJSON, length(len(body))) + body), 0, later},
-		{"at the beginning of the answer", []byte(head(guardedPath+"/", asJSON, length(len(body))) + body), 1, 0},
-		{"in a long answer", []byte(head(guardedPath+"/long", asJSON, length(len(body))) + body), 10_000, 0},
-		{"in a long answer that is judged", []byte(head(answersPath+"/long", asJSON, length(len(body))) + body), 1, soon},
-		{"before a streamed answer that is judged", []byte(head(answersPath+"/stream", asJSON, length(len(body))) + body), 0, later},
-		{"in a streamed answer that is judged", []byte(head(bothPath+"/stream", asJSON, length(len(body))) + body), 300, later},
-		{"by the upstream, in its answer", []byte(head(bothPath+"/broken", asJSON, length(len(body))) + body), 100, soon},
+		http1("in the head", "POST "+guardedPath+"/ HTTP/1.1\r\nHost: ", 0, soon),
+		http1("before the body", head(guardedPath+"/", asJSON, length(len(body))), 0, soon),
+		http1("in the body", head(guardedPath+"/", asJSON, length(len(body)))+half, 0, soon),
+		http1("in the body, which is waited for", head(guardedPath+"/", asJSON, length(len(body)))+half, 0, later),
+		http1("in a chunk", head(guardedPath+"/", asJSON, "Transfer-Encoding: chunked")+chunk(half)+"fff\r\n"+half, 0, soon),
+		http1("between chunks", head(guardedPath+"/", asJSON, "Transfer-Encoding: chunked")+chunk(half), 0, soon),
+		http1("in a compressed body", head(guardedPath+"/", asJSON, "Content-Encoding: gzip", length(packed.Len()))+packed.String()[:packed.Len()/2], 0, soon),
+		http1("in a file of a form", head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20))+form, 0, later),
+		http1("in the text behind a file of a form", head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20))+form+
+			"\r\n--b\r\nContent-Disposition: form-data; name=\"comment\"\r\n\r\nThe train", 0, later),
+		http1("while it waits for 100 Continue", head(guardedPath+"/", asJSON, "Expect: 100-continue", length(len(body))), 1, 0),
+		http1("before the answer", head(bothPath+"/slow", asJSON, length(len(body)))+body, 0, later),
+		http1("at the beginning of the answer", head(guardedPath+"/", asJSON, length(len(body)))+body, 1, 0),
+		http1("in a long answer", head(guardedPath+"/long", asJSON, length(len(body)))+body, 10_000, 0),
+		http1("in a long answer that is judged", head(answersPath+"/long", asJSON, length(len(body)))+body, 1, soon),
+		http1("before a streamed answer that is judged", head(answersPath+"/stream", asJSON, length(len(body)))+body, 0, later),
+		http1("in a streamed answer that is judged", head(bothPath+"/stream", asJSON, length(len(body)))+body, 300, later),
+		http1("by the upstream, in its answer", head(bothPath+"/broken", asJSON, length(len(body)))+body, 100, soon),
+		http2("in the body, HTTP/2", guardedPath+"/", half, true, 0, soon),
+		http2("in the body, which is waited for, HTTP/2", guardedPath+"/", half, true, 0, later),
+		http2("before the answer, HTTP/2", bothPath+"/slow", body, false, 0, later),
+		http2("in a long answer, HTTP/2", guardedPath+"/long", body, false, 10_000, 0),
+		http2("in a long answer that is judged, HTTP/2", answersPath+"/long", body, false, 1, soon),
+		http2("in a streamed answer that is judged, HTTP/2", bothPath+"/stream", body, false, 300, later),
 	}, nil
 }
 
 // abortAll sends n requests in all ways, as many of each, and returns how many of each were aborted.
 func (g *guarding) abortAll(ctx context.Context, s *subject, ways []abortion, n int) (map[string]int, error) {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
 	var next atomic.Int64
 	var mu sync.Mutex
 	counts := map[string]int{}
@@ -158,7 +183,12 @@ func (g *guarding) abortAll(ctx context.Context, s *subject, ways []abortion, n 
 					return
 				}
 				way := ways[i%len(ways)]
-				err := way.do(s.Address, i/len(ways)%2 == 0)
+				var err error
+				if way.HTTP2 != nil {
+					err = way.reset(ctx, transport, s.Address)
+				} else {
+					err = way.do(s.Address, i/len(ways)%2 == 0)
+				}
 				mu.Lock()
 				if err != nil && failure == nil {
 					failure = fmt.Errorf("aborting %s: %w", way.Name, err)
@@ -192,6 +222,40 @@ func (a abortion) do(address string, reset bool) error {
 	if a.Read > 0 {
 		_, _ = io.CopyN(io.Discard, conn, int64(a.Read)) // there may be less
 	}
+	time.Sleep(a.Wait)
+	return nil
+}
+
+// reset sends a request of HTTP/2 and resets its stream.
+func (a abortion) reset(ctx context.Context, transport *http.Transport, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var body io.Reader = strings.NewReader(a.HTTP2.Body)
+	if a.HTTP2.Missing {
+		reader, writer := io.Pipe()
+		defer writer.Close()
+		body = io.MultiReader(body, reader)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+a.HTTP2.Path, body)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if a.Read == 0 {
+		time.AfterFunc(a.Wait, cancel)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			err = nil // as it should be
+		}
+		return err
+	}
+	defer response.Body.Close()
+	if response.ProtoMajor != 2 {
+		return fmt.Errorf("answered by %s", response.Proto)
+	}
+	_, _ = io.CopyN(io.Discard, response.Body, int64(a.Read)) // there may be less
 	time.Sleep(a.Wait)
 	return nil
 }

@@ -36,11 +36,11 @@ func newSubject(caddy string) (*subject, error) {
 	if caddy == "" {
 		site += "\n\tmoderation_bench_baseline /baseline"
 	}
-	return newSite(caddy, site)
+	return newSite(caddy, "", site)
 }
 
-// newSite prepares a server of one site, whose directives are given.
-func newSite(caddy, site string) (*subject, error) {
+// newSite prepares a server of one site, whose global options, beside those of the service, and directives are given.
+func newSite(caddy, options, site string) (*subject, error) {
 	s := &subject{Key: "mod_sk_" + letters(32)}
 	if caddy != "" {
 		path, err := filepath.Abs(caddy)
@@ -69,6 +69,7 @@ func newSite(caddy, site string) (*subject, error) {
 	log {
 		level WARN
 	}
+	%s
 	moderation {
 		storage badger %q
 		demo off
@@ -87,7 +88,7 @@ func newSite(caddy, site string) (*subject, error) {
 http://%s {
 	%s
 }
-`, s.Admin, filepath.Join(s.folder, "data"), s.Address, site)
+`, s.Admin, options, filepath.Join(s.folder, "data"), s.Address, site)
 	if err := os.WriteFile(filepath.Join(s.folder, "Caddyfile"), []byte(config), 0o600); err != nil {
 		return nil, err
 	}
