@@ -321,17 +321,16 @@ func (a *app) drip(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page is a page that others wrote, compressed when the client takes that.
+// page is a page that others wrote. ?always compresses it whatever the client takes, as careless apps do.
 func (a *app) page(w http.ResponseWriter, r *http.Request) {
 	text := fine
 	if r.PathValue("kind") == "vile" {
 		text = vile
 	}
 	var body bytes.Buffer
-	_ = thanksPage.Execute(&body, text)
+	_ = thanksPage.Execute(&body, text+strings.Repeat(" "+fine, 20))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Vary", "Accept-Encoding")
-	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if !r.URL.Query().Has("always") {
 		_, _ = w.Write(body.Bytes())
 		return
 	}

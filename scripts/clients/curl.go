@@ -307,25 +307,27 @@ func (c *curler) answers(ctx context.Context, r *report, s *site) {
 		a, _, err := c.do(ctx, append(args, s.URL+path)...)
 		return a, err
 	}
-	r.check("a page arrives compressed as the app sent it", func() error {
-		a, err := get("/judged/page/fine", "-H", "Accept-Encoding: gzip")
-		if err := errors.Join(err, a.status(http.StatusOK)); err != nil {
+	compressed := []struct{ by, query string }{{"by the server", ""}, {"by the app", "?always"}}
+	for _, page := range compressed {
+		r.check("a page compressed "+page.by+" arrives", func() error {
+			a, err := get("/judged/page/fine"+page.query, "-H", "Accept-Encoding: gzip")
+			if err := errors.Join(err, a.status(http.StatusOK)); err != nil {
+				return err
+			}
+			z, err := gzip.NewReader(bytes.NewReader(a.Body))
+			if err != nil {
+				return fmt.Errorf("Content-Encoding %q: %w", a.Header.Get("Content-Encoding"), err)
+			}
+			text, err := io.ReadAll(z)
+			if err == nil && !bytes.Contains(text, []byte(fine)) {
+				err = fmt.Errorf("the page is %.200s", text)
+			}
 			return err
-		}
-		z, err := gzip.NewReader(bytes.NewReader(a.Body))
-		if err != nil {
-			return fmt.Errorf("Content-Encoding %q: %w", a.Header.Get("Content-Encoding"), err)
-		}
-		page, err := io.ReadAll(z)
-		if err == nil && !bytes.Contains(page, []byte(fine)) {
-			err = fmt.Errorf("the page is %.200s", page)
-		}
-		return err
-	})
-	for _, args := range [][]string{{}, {"--compressed"}} {
-		what := strings.TrimSpace("a vile page is withheld " + strings.Join(args, " "))
-		r.check(what, func() error {
-			a, err := get("/judged/page/vile", args...)
+		})
+	}
+	for _, page := range compressed {
+		r.check("a vile page compressed "+page.by+" is withheld", func() error {
+			a, err := get("/judged/page/vile"+page.query, "--compressed")
 			if err := errors.Join(err, a.status(http.StatusUnprocessableEntity)); err != nil {
 				return err
 			}

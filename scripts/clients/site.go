@@ -62,6 +62,9 @@ var config = template.Must(template.New("Caddyfile").Parse(`{
 }
 
 (site) {
+	# As most sites have it. Flushing must work through it.
+	encode zstd gzip
+
 	# What people post.
 	{{if .Guarded}}moderate{{end}}
 
