@@ -17,6 +17,7 @@
 package content
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 	"unsafe"
@@ -53,6 +54,11 @@ func lettersBeyondASCII(s string) bool {
 		}
 	}
 	return false
+}
+
+// mayRead reports whether a text is worth to be read: it has letters, or escapes that may be some.
+func mayRead(s string) bool {
+	return Letters(s) || strings.Contains(s, "&#") || strings.Count(s, "%") > 1
 }
 
 // view returns the bytes as a string that shares their memory.

@@ -104,6 +104,7 @@ func TestReadJSON(t *testing.T) {
 		"UTF-32BE without BOM":       {utf32(`{"a":"x"}`), "/a=x"},
 		"a UUID and a time":          {`{"a":"123e4567-e89b-12d3-a456-426614174000","b":"2026-11-22T01:02:03Z"}`, ""},
 		"no letters":                 {`{"a":"123","b":"!?"}`, ""},
+		"escapes instead of letters": {`{"a":"&#73;&#116;","b":"%49%74","c":"100%"}`, "/a=&#73;&#116; | /b=%49%74"},
 		"letters beyond ASCII":       {`{"a":"д","b":"🖕"}`, "/a=д | /b=🖕"},
 		"nothing":                    {"  \n", ""},
 	} {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
@@ -64,8 +65,12 @@ func Encodings(values []string) ([]string, error) {
 }
 
 // Decode undoes the encodings that the values of a Content-Encoding header name: gzip, deflate, br and zstd, and up to
-// three of them. The decoded body has at most limit bytes, and so has each stage before it. With [ErrBroken] and
-// [ErrTooLarge] it is what came out before the error. A body without an encoding is returned as it is, whatever its size.
+// three of them. The decoded body has at most limit bytes. With [ErrBroken] and [ErrTooLarge] it is what came out before
+// the error; with [ErrUnknownEncoding], and without an encoding, it is the body as it is, whatever its size.
+//
+// Many apps never look at Content-Encoding, and text can be hidden where decoders do not show it: in the header of gzip,
+// in frames that are skipped, behind the end, or in a body that is not encoded at all. So what can be read in the body as it
+// was sent follows behind a line feed, even past the limit. Honest bodies have nothing of that kind.
 func Decode(encodings []string, body []byte, limit int64) (decoded []byte, err error) {
 	if len(encodings) == 0 {
 		return body, nil
@@ -74,6 +79,12 @@ func Decode(encodings []string, body []byte, limit int64) (decoded []byte, err e
 	if err != nil || len(names) == 0 {
 		return body, err
 	}
+	decoded, err = decodeAll(names, body, limit)
+	return appendPlain(decoded, body), err
+}
+
+// decodeAll undoes encodings.
+func decodeAll(names []string, body []byte, limit int64) (decoded []byte, err error) {
 	r, err := DecodeReader(names, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -96,6 +107,47 @@ func Decode(encodings []string, body []byte, limit int64) (decoded []byte, err e
 			return decoded, err
 		}
 	}
+}
+
+// plainRun is how many characters of text in a row are no chance in compressed bytes: of a megabyte one in a thousand has
+// as many.
+const plainRun = 24
+
+// appendPlain appends the text that can be read in an encoded body, with a line feed before each stretch of it, but for
+// what it is decoded to anyway.
+func appendPlain(decoded, body []byte) []byte {
+	clear, from, count := len(decoded), 0, 0
+	for i := 0; i <= len(body); {
+		size := textSize(body[i:])
+		if size > 0 {
+			count++
+			i += size
+			continue
+		}
+		if run := body[from:i]; count >= plainRun && Letters(view(run)) && !bytes.Contains(decoded[:clear], run) {
+			decoded = append(append(decoded, '\n'), run...)
+		}
+		i++
+		from, count = i, 0
+	}
+	return decoded
+}
+
+// textSize returns the size of the character of text that b begins with, 0 where it begins with none.
+func textSize(b []byte) int {
+	if len(b) == 0 {
+		return 0
+	}
+	if c := b[0]; c < utf8.RuneSelf {
+		if c >= ' ' && c != 0x7f || c == '\t' || c == '\r' || c == '\n' {
+			return 1
+		}
+		return 0
+	}
+	if r, size := utf8.DecodeRune(b); r != utf8.RuneError {
+		return size
+	}
+	return 0
 }
 
 // DecodeReader returns a reader of what r holds without the encodings of a Content-Encoding header, see [Decode]. It

@@ -332,7 +332,7 @@ func (s *scanner) wanted() bool {
 
 // emit appends the text of a value.
 func (s *scanner) emit(text string) {
-	if !Letters(text) {
+	if !mayRead(text) {
 		return
 	}
 	if s.opened < maxOpened && looksJSON(text) && s.inner(text) {

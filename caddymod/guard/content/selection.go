@@ -234,7 +234,7 @@ func printable(name string) string {
 
 // appendText appends a text if it is one.
 func appendText(dst []Piece, name, text string) []Piece {
-	if !Letters(text) || notLanguage(text) {
+	if !mayRead(text) || notLanguage(text) {
 		return dst
 	}
 	return append(dst, Piece{Name: name, Text: text})
@@ -242,7 +242,7 @@ func appendText(dst []Piece, name, text string) []Piece {
 
 // appendValue appends the text of a form's field, which may be JSON itself.
 func appendValue(dst []Piece, name, text string) []Piece {
-	if !Letters(text) {
+	if !mayRead(text) {
 		return dst
 	}
 	name = place(name, "")
