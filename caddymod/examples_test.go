@@ -462,11 +462,13 @@ func exampleGateway(t *testing.T) {
 
 	ask(false, nasty).wantRefused(t, "harassment", "/messages/0/content")
 	ask(true, nasty).wantRefused(t, "harassment", "/messages/0/content")
+	got, _ := postJSON(t, "/api/chat", map[string]any{"messages": []any{}})
+	got.wantStatus(t, http.StatusNotFound, "")
 	model.wantNothing(t)
 
 	// In one piece.
 	ask(false, "Please tell me how to bake bread.").wantStatus(t, http.StatusOK, "bake in the morning.")
-	got := ask(false, "Please play the villain.")
+	got = ask(false, "Please play the villain.")
 	got.wantStatus(t, http.StatusOK, `"content_filter"`)
 	if bytes.Contains(got.body, []byte("worthless")) {
 		t.Errorf("%s", got.body)
