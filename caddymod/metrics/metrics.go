@@ -29,6 +29,8 @@ const (
 	Text         Operation = "text"
 	Usage        Operation = "usage"
 	Suggestscore Operation = "suggestscore"
+	Analyze      Operation = "analyze"
+	OpenAI       Operation = "openai"
 	// Other is a request that passes through moderation_key_auth or moderation_rate_limit to something else.
 	Other Operation = "other"
 )

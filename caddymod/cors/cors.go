@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cors lets the pages of chosen origins call the service from a browser (CORS, as in the Fetch standard).
+//
+// Cookies and other credentials of the browser are never allowed: a key is sent by the page's own script.
+package cors
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
+)
+
+// Any stands for every origin.
+const Any = "*"
+
+// Origins are the origins, such as "https://www.example.com", whose pages may call the service; "*" stands for all of
+// them. Without any nothing is said about CORS, which forbids it to all pages of other origins.
+type Origins []string
+
+const (
+	// allowedMethods are the methods of all operations.
+	allowedMethods = "GET, HEAD, POST"
+	// exposed are the header fields of answers that scripts may read beside those that are always readable.
+	exposed = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, " +
+		"X-RateLimit-Limit-Requests, X-RateLimit-Remaining-Requests, X-RateLimit-Reset-Requests, " +
+		"X-RateLimit-Limit-Tokens, X-RateLimit-Remaining-Tokens, X-RateLimit-Reset-Tokens, X-Request-Id"
+	// maxAge is how long, in seconds, a browser may remember the answer to a preflight request. Chromium keeps it no longer.
+	maxAge = "7200"
+	// maxHeaders is the length of the longest list of header fields that a preflight request is granted.
+	maxHeaders = 1024
+)
+
+// Validate says what is wrong with the origins.
+func (o Origins) Validate() error {
+	for _, origin := range o {
+		if origin == Any {
+			continue
+		}
+		parsed, err := url.Parse(origin)
+		if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" || strings.Contains(origin, Any) || origin != parsed.Scheme+"://"+parsed.Host {
+			return fmt.Errorf("cors_origins has %q; an origin is a scheme and a host, such as https://www.example.com, or *", origin)
+		}
+	}
+	return nil
+}
+
+// Serve sets the header fields that let an allowed origin read the answer, and answers preflight requests with 204. Such
+// requests carry no key and count nowhere. It reports whether the request is answered; otherwise the caller answers it.
+func (o Origins) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
+	if len(o) == 0 {
+		return false
+	}
+	header := w.Header()
+	// What is answered depends on the origin, also for requests that have none.
+	header.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	allowed := origin != "" && o.allow(origin)
+	if allowed {
+		header.Set("Access-Control-Allow-Origin", origin)
+		header.Set("Access-Control-Expose-Headers", exposed)
+	}
+	if origin == "" || r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	header.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
+	if allowed {
+		header.Set("Access-Control-Allow-Methods", allowedMethods)
+		header.Set("Access-Control-Max-Age", maxAge)
+		// Libraries send fields of their own (X-Goog-Api-Client, X-Stainless-Lang, ...). None of them has any power here.
+		if wanted := strings.Join(r.Header.Values("Access-Control-Request-Headers"), ", "); wanted != "" && len(wanted) <= maxHeaders {
+			header.Set("Access-Control-Allow-Headers", wanted)
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+func (o Origins) allow(origin string) bool {
+	for _, allowed := range o {
+		if allowed == Any || strings.EqualFold(allowed, origin) {
+			return true
+		}
+	}
+	return false
+}
+
+// Option is the Caddyfile option cors_origins. Syntax:
+//
+//	cors_origins <origin>...
+func Option(dst *Origins) options.Option {
+	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		origins := d.RemainingArgs()
+		if len(origins) == 0 {
+			return d.Errf("'%s' needs at least 1 argument: %s <origin>...", name, name)
+		}
+		if d.NextBlock(d.Nesting()) {
+			return d.Errf("'%s' takes no block", name)
+		}
+		*dst = origins
+		if err := dst.Validate(); err != nil {
+			return d.Err(err.Error())
+		}
+		return nil
+	}}
+}
