@@ -224,7 +224,11 @@ func (a *answer) note() {
 		return
 	}
 	a.noted = true
-	a.m.app.Metrics().Guard(metrics.Outbound, outcome(a.v), a.v.took)
+	what := outcome(a.v)
+	if a.v.Action == Aborted && what == metrics.GuardErrorPassed {
+		what = metrics.GuardErrorRefused // a stream that could not be judged any further
+	}
+	a.m.app.Metrics().Guard(metrics.Outbound, what, a.v.took)
 	if a.v.Status == Failed || a.v.Status == Skipped {
 		a.m.app.Metrics().GuardError(metrics.Outbound, a.v.Reason)
 	}

@@ -105,7 +105,7 @@ func (a *answer) decide(status int, header http.Header) mode {
 		return through
 	case a.declared.Kind != content.JSON && a.declared.Kind != content.Markup && a.declared.Kind != content.Text:
 		return through
-	case media == "text/plain" && header["Content-Length"] == nil && isUnicode(a.declared.Charset) && !a.m.Text:
+	case media == "text/plain" && header["Content-Length"] == nil && isUnicode(a.declared.Charset):
 		return a.startFlow(stream.NewText(a.downstream(), a.flowOptions()))
 	}
 	a.x = exchangeOf(a.r, a.m.app)

@@ -1,0 +1,958 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caddymod_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+// answers is an app that answers what a test wants.
+func answers(t testing.TB, header map[string]string, status int, body string) *backend {
+	return newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	})
+}
+
+// get asks the site, and does not undo any Content-Encoding.
+func get(t testing.TB, headers ...string) reply {
+	t.Helper()
+	return call(t, http.MethodGet, base+"/", "", nil, append([]string{"Accept-Encoding", "identity"}, headers...)...)
+}
+
+// fineFollow makes an answer of n bytes that is fine.
+func fineFollow(n int) string { return strings.Repeat(fine+"\n", n/len(fine)+1)[:n] }
+
+func TestResponseIsJudged(t *testing.T) {
+	page := func(text string) string {
+		return "<!doctype html><html><head><title>Hi</title><script>var x = 'y'</script></head><body><p>" + text + "</p></body></html>"
+	}
+	const rejected, passes = http.StatusUnprocessableEntity, 0
+	for _, test := range []struct {
+		name, contentType, body string
+		header                  map[string]string
+		status, want            int
+	}{
+		{"JSON", "application/json", `{"a":{"b":"` + vile + `"}}`, nil, 200, rejected},
+		{"an error of the app", "application/problem+json", `{"detail":"` + vile + `"}`, nil, 500, rejected},
+		{"HTML", "text/html; charset=utf-8", page(vile), nil, 200, rejected},
+		{"text in pieces of HTML", "text/html", page(strings.ReplaceAll(vile, "kill", "k<b>i</b>ll")), nil, 200, rejected},
+		{"plain text", "text/plain", vile, map[string]string{"Content-Length": strconv.Itoa(len(vile))}, 200, rejected},
+		{"plain text in another charset", "text/plain; charset=utf-16le", inUTF16(vile), nil, 200, rejected},
+		{"no type", "-", vile, nil, 200, rejected},
+		{"fine JSON", "application/json", `{"a":{"b":"` + fine + `"}}`, nil, 200, passes},
+		{"fine HTML", "text/html", page(fine), nil, 201, passes},
+		{"an empty page", "text/html", "", nil, 200, passes},
+		{"a script", "text/javascript", vile, nil, 200, passes},
+		{"a style sheet", "text/css", vile, nil, 200, passes},
+		{"what a script in a page says", "text/html", strings.Replace(page(fine), "'y'", "'"+vile+"'", 1), nil, 200, passes},
+		{"a picture", "image/png", "\x89PNG\r\n\x1a\n" + vile, nil, 200, passes},
+		{"something of no type", "-", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + vile, nil, 200, passes},
+		{"a file", "text/plain", vile, map[string]string{"Content-Disposition": `Attachment; filename="a.txt"`}, 200, passes},
+		{"a range", "text/plain", vile, map[string]string{"Content-Range": "bytes 0-57/100"}, 206, passes},
+		{"gRPC", "application/grpc+json", vile, nil, 200, passes},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			header := map[string]string{"Etag": `"x"`, "Set-Cookie": "a=b", "Cache-Control": "max-age=60"}
+			for name, value := range test.header {
+				header[name] = value
+			}
+			if test.contentType != "-" {
+				header["Content-Type"] = test.contentType
+			}
+			app := answers(t, header, test.status, test.body)
+			load(t, guardConfig(t, "moderate_response\nlog {\noutput discard\n}\n"+app.proxy()))
+			got := get(t)
+			if got.header.Get("Set-Cookie") != "a=b" {
+				t.Errorf("the cookie is lost: %v", got.header)
+			}
+			if test.want == passes {
+				if got.status != test.status || string(got.body) != test.body || got.header.Get("Etag") != `"x"` || got.header.Get("Cache-Control") != "max-age=60" {
+					t.Errorf("%d %q %v", got.status, got.body, got.header)
+				}
+				return
+			}
+			var problem refusal
+			got.decodeJSON(t, &problem)
+			if got.status != test.want || problem.Code != "response_rejected" || len(problem.Categories) == 0 || !strings.HasPrefix(problem.Instance, "mod_") ||
+				got.header.Get("Content-Type") != "application/problem+json" || got.header.Get("Etag") != "" || got.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%d %q %v", got.status, got.body, got.header)
+			}
+			if bytes.Contains(got.body, []byte("worthless")) {
+				t.Errorf("the refusal tells the text: %s", got.body)
+			}
+		})
+	}
+}
+
+// inUTF16 writes ASCII in UTF-16.
+func inUTF16(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		b.WriteByte(c)
+		b.WriteByte(0)
+	}
+	return b.String()
+}
+
+// TestResponseWithoutBody has nothing to judge, and goes on as it is.
+func TestResponseWithoutBody(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Etag", `"x"`)
+		if r.Method == http.MethodHead {
+			w.Header().Set("Content-Length", "1234")
+			return
+		}
+		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
+		w.WriteHeader(status)
+	})
+	load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+	if got := call(t, http.MethodHead, base+"/", "", nil); got.status != 200 || got.header.Get("Content-Length") != "1234" {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+	for _, status := range []int{200, 204, 302, 304} {
+		if got := call(t, http.MethodGet, base+"/?status="+strconv.Itoa(status), "", nil); got.status != status || got.header.Get("Etag") != `"x"` {
+			t.Errorf("%d: %d %v", status, got.status, got.header)
+		}
+	}
+}
+
+// TestResponseOfLanguageModels becomes an answer that its clients understand.
+func TestResponseOfLanguageModels(t *testing.T) {
+	body := `{"id":"c1","object":"chat.completion","created":7,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + vile + `"},"finish_reason":"stop"}]}`
+	app := answers(t, map[string]string{"Content-Type": "application/json", "Content-Length": strconv.Itoa(len(body)), "Content-Digest": "sha-256=:x:"}, 200, body)
+	load(t, guardConfig(t, "moderate_response {\njson /choices/*/message/content\n}\n"+app.proxy()))
+	got := get(t)
+	want := `{"id":"c1","object":"chat.completion","created":7,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":"content_filter"}]}`
+	if got.status != 200 || string(got.body) != want || got.header.Get("Content-Length") != strconv.Itoa(len(want)) || got.header.Get("Content-Digest") != "" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+}
+
+func TestResponseReadsWhatItIsTold(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
+		_, _ = io.WriteString(w, r.URL.Query().Get("body"))
+	})
+	load(t, guardConfig(t, "moderate_response {\njson /reply /posts/*/text\n}\n"+app.proxy()))
+	for body, rejected := range map[string]bool{
+		`{"reply":"` + vile + `"}`:                    true,
+		`{"posts":[{},{"text":"` + vile + `"}]}`:      true,
+		`{"secret":"` + vile + `"}`:                   false,
+		`{"posts":{"title":"` + vile + `"}}`:          false,
+		`{"reply":{"deep":[1,"` + vile + `"]}}`:       true,
+		`{"reply":"` + fine + `","x":"` + vile + `"}`: false,
+	} {
+		got := get2(t, "application/json", body)
+		if (got.status == http.StatusUnprocessableEntity) != rejected {
+			t.Errorf("%s: %d %s", body, got.status, got.body)
+		}
+	}
+}
+
+// get2 asks an app that answers what the query says.
+func get2(t testing.TB, contentType, body string, headers ...string) reply {
+	t.Helper()
+	request, _ := http.NewRequest(http.MethodGet, base+"/", nil)
+	query := request.URL.Query()
+	query.Set("type", contentType)
+	query.Set("body", body)
+	return call(t, http.MethodGet, base+"/?"+query.Encode(), "", nil, append([]string{"Accept-Encoding", "identity"}, headers...)...)
+}
+
+// TestResponseReactions runs directives before anything is sent.
+func TestResponseReactions(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Language", "en")
+		w.Header().Set("X-App", "1")
+		_, _ = io.WriteString(w, `{"text":"`+r.URL.Query().Get("text")+`"}`)
+	})
+	load(t, guardConfig(t, `
+	moderate_response {
+		reject_level harassment 1
+		reject_level violence 1
+		reject_level hate 1
+		block zorkmid
+		on reject {
+			respond "no: {http.moderation.response.field}" 451
+		}
+		on review {
+			header X-Queue {http.moderation.response.categories}
+			header -X-App
+		}
+		on approve {
+			header Content-Language de
+		}
+	}
+	`+app.proxy()))
+	ask := func(text string) reply {
+		return call(t, http.MethodGet, base+"/?text="+strings.ReplaceAll(text, " ", "+"), "", nil)
+	}
+	got := ask("one zorkmid")
+	if got.status != 451 || string(got.body) != "no: /text" || got.header.Get("Content-Type") != "text/plain; charset=utf-8" || got.header.Get("X-App") != "1" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+	got = ask(vile)
+	if got.status != 200 || string(got.body) != `{"text":"`+vile+`"}` || !strings.Contains(got.header.Get("X-Queue"), "harassment") || got.header.Get("X-App") != "" ||
+		got.header.Get("X-Moderation-Recommendation") != "review" || got.header.Get("Content-Language") != "en" || got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+	got = ask(fine)
+	if got.status != 200 || got.header.Get("Content-Language") != "de" || got.header.Get("X-Moderation-Recommendation") != "" || string(got.body) != `{"text":"`+fine+`"}` {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+}
+
+// TestResponseReactionsThatFail end in the site's error page.
+func TestResponseReactionsThatFail(t *testing.T) {
+	app := answers(t, map[string]string{"Content-Type": "text/html"}, 200, vile)
+	load(t, guardConfig(t, "moderate_response {\non reject {\nerror \"hm\" 418\n}\n}\n"+app.proxy()+"\nhandle_errors {\nrespond \"page {http.error.status_code}\" {http.error.status_code}\n}"))
+	if got := get(t); got.status != 418 || string(got.body) != "page 418" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+}
+
+// TestResponseLimits judges the first part of what is larger, or none of it, or sends none of it.
+func TestResponseLimits(t *testing.T) {
+	const size = 200 << 10
+	late := fineFollow(size) + vile
+	early := vile + fineFollow(size)
+	for _, test := range []struct {
+		options, body string
+		status        int
+	}{
+		{"max_body 100KiB", late, 200}, {"max_body 100KiB", early, 422}, {"max_body 1MiB\nmax_text 1000000", late, 422},
+		{"max_body 100KiB pass", early, 200}, {"max_body 100KiB reject", fineFollow(size), 422}, {"max_body 1MiB reject", fineFollow(size), 200},
+		{"max_text 5000", late, 200}, {"max_text 5000", early, 422}, {"max_text 5000 pass", early, 200}, {"max_text 5000 reject", late, 422},
+	} {
+		for _, chunked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%d/%v", test.options, strings.Index(test.body, vile), chunked), func(t *testing.T) {
+				header := map[string]string{"Content-Type": "text/html"}
+				if !chunked {
+					header["Content-Length"] = strconv.Itoa(len(test.body))
+				}
+				app := answers(t, header, 200, test.body)
+				load(t, guardConfig(t, "moderate_response {\n"+test.options+"\n}\n"+app.proxy()))
+				got := get(t)
+				if got.status != test.status || test.status == 200 && string(got.body) != test.body {
+					t.Errorf("%d, %d bytes, %.200s", got.status, len(got.body), got.body)
+				}
+			})
+		}
+	}
+}
+
+// encoders are the Content-Encodings that are understood.
+var encoders = map[string]func(w io.Writer) io.WriteCloser{
+	"gzip":    func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+	"deflate": func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
+	"br":      func(w io.Writer) io.WriteCloser { return brotli.NewWriter(w) },
+	"zstd":    func(w io.Writer) io.WriteCloser { e, _ := zstd.NewWriter(w); return e },
+}
+
+// TestResponseThatIsCompressed by an app that was asked not to is judged, and goes on as it came.
+func TestResponseThatIsCompressed(t *testing.T) {
+	asked := make(chan string, 1)
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get("Accept-Encoding")
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", r.URL.Query().Get("encoding"))
+		encode, ok := encoders[r.URL.Query().Get("encoding")]
+		if !ok {
+			_, _ = io.WriteString(w, "?")
+			return
+		}
+		var b bytes.Buffer
+		e := encode(&b)
+		_, _ = io.WriteString(e, `{"text":"`+r.URL.Query().Get("text")+`"}`)
+		_ = e.Close()
+		_, _ = w.Write(b.Bytes()[:b.Len()-len(r.URL.Query().Get("cut"))])
+	})
+	ask := func(t *testing.T, query string) reply {
+		t.Helper()
+		got := call(t, http.MethodGet, base+"/?"+strings.ReplaceAll(query, " ", "+"), "", nil, "Accept-Encoding", "gzip, br")
+		if encoding := <-asked; encoding != "identity" {
+			t.Errorf("the app was asked for %q", encoding)
+		}
+		return got
+	}
+	load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+	for encoding, encode := range encoders {
+		t.Run(encoding, func(t *testing.T) {
+			if got := ask(t, "encoding="+encoding+"&text="+vile); got.status != http.StatusUnprocessableEntity || got.header.Get("Content-Encoding") != "" {
+				t.Errorf("%d %q %v", got.status, got.body, got.header)
+			}
+			var want bytes.Buffer
+			e := encode(&want)
+			_, _ = io.WriteString(e, `{"text":"`+fine+`"}`)
+			_ = e.Close()
+			got := ask(t, "encoding="+encoding+"&text="+fine)
+			if got.status != 200 || got.header.Get("Content-Encoding") != encoding || !bytes.Equal(got.body, want.Bytes()) {
+				t.Errorf("%d %q %v", got.status, got.body, got.header)
+			}
+		})
+	}
+	if got := ask(t, "encoding=odd"); got.status != 200 || string(got.body) != "?" || got.header.Get("Content-Encoding") != "odd" {
+		t.Errorf("%d %q %v", got.status, got.body, got.header)
+	}
+	reload(t, guardConfig(t, "moderate_response {\non_error reject\n}\n"+app.proxy()))
+	if got := ask(t, "encoding=odd"); got.status != http.StatusServiceUnavailable || got.header.Get("Content-Encoding") != "" || got.header.Get("Retry-After") == "" {
+		t.Errorf("%d %q %v", got.status, got.body, got.header)
+	}
+	if got := ask(t, "encoding=gzip&cut=12&text="+fine); got.status != http.StatusServiceUnavailable {
+		t.Errorf("%d %q %v", got.status, got.body, got.header)
+	}
+}
+
+// TestResponseWithEncode is compressed behind the guard, or before it.
+func TestResponseWithEncode(t *testing.T) {
+	body := `{"text":"` + fineFollow(2000) + `"}`
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Etag", `"x"`)
+		if r.URL.Query().Has("vile") {
+			_, _ = io.WriteString(w, strings.ReplaceAll(body, fine, vile))
+			return
+		}
+		_, _ = io.WriteString(w, strings.ReplaceAll(body, "\n", " "))
+	})
+	for name, site := range map[string]string{
+		"outside": "encode gzip\nmoderate_response\n" + app.proxy(),
+		"inside":  "route {\nmoderate_response\nencode gzip\n" + app.proxy() + "\n}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			load(t, guardConfig(t, site+"\nlog {\noutput discard\n}"))
+			got := call(t, http.MethodGet, base+"/", "", nil, "Accept-Encoding", "gzip")
+			plain := got.body
+			if encoding := got.header.Get("Content-Encoding"); (encoding == "gzip") != (name == "outside") {
+				t.Errorf("Content-Encoding is %q", encoding)
+			} else if encoding == "gzip" {
+				unzip, err := gzip.NewReader(bytes.NewReader(got.body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				plain, _ = io.ReadAll(unzip)
+			}
+			if got.status != 200 || string(plain) != strings.ReplaceAll(body, "\n", " ") {
+				t.Errorf("%d %q", got.status, plain)
+			}
+			if got := call(t, http.MethodGet, base+"/?vile", "", nil, "Accept-Encoding", "gzip"); got.status != http.StatusUnprocessableEntity {
+				t.Errorf("%d %q", got.status, got.body)
+			}
+		})
+	}
+}
+
+// TestResponseTrailers come behind a body that was held, and not with one that replaces it.
+func TestResponseTrailers(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Trailer", "X-Sum")
+		_, _ = io.WriteString(w, `{"text":"`+r.URL.Query().Get("text")+`"}`)
+		w.(http.Flusher).Flush()
+		w.Header().Set("X-Sum", "7")
+		w.Header().Set(http.TrailerPrefix+"X-Late", "8")
+	})
+	load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+	for text, want := range map[string]string{fine: "7", vile: ""} {
+		response, err := client.Get(base + "/?text=" + strings.ReplaceAll(text, " ", "+"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || response.Trailer.Get("X-Sum") != want || response.Header.Get("X-Sum") != "" || (response.Trailer.Get("X-Late") == "8") != (want == "7") {
+			t.Errorf("%s: %v, header %v, trailer %v", text, err, response.Header, response.Trailer)
+		}
+	}
+}
+
+// TestResponseIsObserved in placeholders, logs and metrics.
+func TestResponseIsObserved(t *testing.T) {
+	dir := t.TempDir()
+	event := "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" + vile + "\"}}]}\n\n"
+	bodies := map[string]string{"/vile": `{"a":"` + vile + `"}`, "/fine": `{"a":"` + fine + `"}`, "/none": `{"a":1}`, "/events": event}
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/events" {
+			w.Header().Set("Content-Type", "text/event-stream")
+		}
+		_, _ = io.WriteString(w, bodies[r.URL.Path])
+	})
+	config := strings.Replace(guardConfig(t, `
+	log {
+		output file `+dir+`/access.log
+	}
+	header >X-Seen "{http.moderation.response.status} {http.moderation.response.recommendation} {http.moderation.response.field}"
+	moderate_response
+	`+app.proxy()), "log {\n\t\toutput discard\n\t}", "metrics\nlog {\n\t\toutput file "+dir+"/caddy.log\n\t}", 1)
+	load(t, config)
+	count := func(outcome string) (value float64) {
+		metrics := string(call(t, http.MethodGet, "http://"+adminAddr+"/metrics", "", nil).body)
+		_, rest, _ := strings.Cut(metrics, `caddy_moderation_guard_total{direction="response",outcome="`+outcome+`"} `)
+		_, _ = fmt.Sscan(rest, &value)
+		return value
+	}
+	rejected, approved := count("reject"), count("approve")
+	for path, want := range map[string]string{"/vile": "judged reject /a", "/fine": "judged approve", "/none": "nothing approve"} {
+		if got := call(t, http.MethodGet, base+path, "", nil); strings.TrimSpace(got.header.Get("X-Seen")) != want {
+			t.Errorf("%s: %q, want %q", path, got.header.Get("X-Seen"), want)
+		}
+	}
+	call(t, http.MethodGet, base+"/events", "", nil)
+	if got := count("reject") - rejected; got != 2 {
+		t.Errorf("%v rejections are counted", got)
+	}
+	if got := count("approve") - approved; got != 1 {
+		t.Errorf("%v approvals are counted", got)
+	}
+	var access []byte
+	for end := time.Now().Add(10 * time.Second); bytes.Count(access, []byte("\n")) < 4 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		access, _ = os.ReadFile(filepath.Join(dir, "access.log"))
+	}
+	server, _ := os.ReadFile(filepath.Join(dir, "caddy.log"))
+	actions := map[any]int{}
+	for line := range bytes.Lines(access) {
+		var fields map[string]any
+		if err := json.Unmarshal(line, &fields); err != nil {
+			t.Fatal(err)
+		}
+		if id, _ := fields["moderation_id"].(string); !strings.HasPrefix(id, "mod_") {
+			t.Errorf("no id: %s", line)
+		}
+		actions[fields["moderation_response_action"]]++
+	}
+	if actions["refused"] != 1 || actions["aborted"] != 1 || actions["passed"] != 2 {
+		t.Errorf("%v in %s", actions, access)
+	}
+	if bytes.Contains(server, []byte("worthless")) || !bytes.Contains(server, []byte("rejected a response")) {
+		t.Errorf("the log of the server: %s", server)
+	}
+}
+
+// TestResponseShadow changes nothing and holds nothing back.
+func TestResponseShadow(t *testing.T) {
+	proceed := make(chan bool)
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept-Encoding") != "gzip, x" {
+			t.Errorf("the app was asked for %q", r.Header.Get("Accept-Encoding"))
+		}
+		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
+		w.Header().Set("Etag", `"x"`)
+		for _, word := range strings.SplitAfter(vile, " ") {
+			_, _ = io.WriteString(w, word)
+			w.(http.Flusher).Flush()
+			<-proceed
+		}
+	})
+	load(t, guardConfig(t, "moderate_response {\nshadow\n}\n"+app.proxy()))
+	for _, media := range []string{"text/html", "text/plain", "text/event-stream", "application/json"} {
+		request, _ := http.NewRequest(http.MethodGet, base+"/?type="+media, nil)
+		request.Header.Set("Accept-Encoding", "gzip, x")
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range strings.SplitAfter(vile, " ") {
+			part := make([]byte, len(word))
+			if _, err := io.ReadFull(response.Body, part); err != nil || string(part) != word {
+				t.Fatalf("%s: %v %q, want %q", media, err, part, word)
+			}
+			proceed <- true
+		}
+		rest, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || len(rest) > 0 || response.StatusCode != 200 || response.Header.Get("Etag") != `"x"` {
+			t.Errorf("%s: %v %q %v", media, err, rest, response.Header)
+		}
+	}
+}
+
+// chunkOf is an event of a chat completion.
+func chunkOf(text string) string {
+	encoded, _ := json.Marshal(text)
+	return `data: {"id":"c1","object":"chat.completion.chunk","created":7,"model":"m","choices":[{"index":0,"delta":{"content":` + string(encoded) + `},"finish_reason":null}]}` + "\n\n"
+}
+
+const doneEvent = "data: [DONE]\n\n"
+
+// filteredEvents end a rejected stream of chunkOf.
+const filteredEvents = `data: {"id":"c1","object":"chat.completion.chunk","created":7,"model":"m","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"content_filter"}]}` + "\n\n" + doneEvent
+
+// streaming is an app that sends what a test tells it to, part by part.
+type streaming struct {
+	*backend
+	parts chan string   // what to send; closed for the end, "!" for an end in the middle
+	left  chan struct{} // closed when the guard or the client is gone
+}
+
+func newStreaming(t testing.TB, header ...string) *streaming {
+	s := &streaming{parts: make(chan string), left: make(chan struct{})}
+	s.backend = newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		var out io.Writer = w
+		if encode, ok := encoders[w.Header().Get("Content-Encoding")]; ok {
+			out = encode(w)
+		}
+		_ = http.NewResponseController(w).Flush()
+		for {
+			select {
+			case part, ok := <-s.parts:
+				if part == "!" {
+					panic(http.ErrAbortHandler)
+				}
+				if !ok {
+					if closer, ok := out.(io.Closer); ok {
+						_ = closer.Close()
+					}
+					return
+				}
+				_, _ = io.WriteString(out, part)
+				if flusher, ok := out.(interface{ Flush() error }); ok {
+					_ = flusher.Flush()
+				}
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				close(s.left)
+				return
+			}
+		}
+	})
+	return s
+}
+
+// gone waits until the app has noticed that nobody listens any more.
+func (s *streaming) gone(t testing.TB) {
+	t.Helper()
+	select {
+	case <-s.left:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the request to the app goes on")
+	}
+}
+
+// reading is a client that reads a stream.
+type reading struct {
+	t testing.TB
+	*http.Response
+	buffered *bufio.Reader
+}
+
+func read(t testing.TB, c *http.Client, headers ...string) *reading {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodGet, base+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { response.Body.Close() })
+	return &reading{t, response, bufio.NewReader(response.Body)}
+}
+
+// expect reads exactly what is wanted next.
+func (r *reading) expect(want string) {
+	r.t.Helper()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(r.buffered, got); err != nil || string(got) != want {
+		r.t.Fatalf("%v: %q, want %q", err, got[:n], want)
+	}
+}
+
+// end expects the end of a well-formed answer.
+func (r *reading) end() {
+	r.t.Helper()
+	if rest, err := io.ReadAll(r.buffered); err != nil || len(rest) > 0 {
+		r.t.Fatalf("%v, %q", err, rest)
+	}
+}
+
+// protocols are the clients that read streams.
+func protocols() map[string]*http.Client {
+	clear := new(http.Protocols)
+	clear.SetUnencryptedHTTP2(true)
+	return map[string]*http.Client{
+		"HTTP/1.1": {Transport: &http.Transport{}},
+		"h2c":      {Transport: &http.Transport{Protocols: clear}},
+	}
+}
+
+// streamConfig is a configuration whose server speaks HTTP/2 without TLS, too.
+func streamConfig(t testing.TB, site string) string {
+	return strings.Replace(guardConfig(t, site+"\nlog {\noutput discard\n}"), "persist_config off", "persist_config off\nservers {\nprotocols h1 h2 h2c\n}", 1)
+}
+
+// TestStreamIsJudgedAsItFlows sends events one by one. Each expectation is met while the app waits for the next part.
+func TestStreamIsJudgedAsItFlows(t *testing.T) {
+	for name, site := range map[string]string{
+		"alone":          "moderate_response\n",
+		"encode outside": "encode gzip\nmoderate_response\n",
+		"encode inside":  "route {\nmoderate_response\nencode gzip\n",
+	} {
+		for protocol, client := range protocols() {
+			for _, encoding := range []string{"", "gzip", "zstd"} {
+				t.Run(name+"/"+protocol+"/"+encoding, func(t *testing.T) {
+					app := newStreaming(t, "Content-Type", "text/event-stream", "Content-Encoding", encoding)
+					site := site + app.proxy()
+					if strings.HasPrefix(site, "route") {
+						site += "\n}"
+					}
+					load(t, streamConfig(t, site))
+					defer client.CloseIdleConnections()
+					got := read(t, client) // the header comes before any event
+					if got.StatusCode != 200 || got.Header.Get("Content-Type") != "text/event-stream" || got.Header.Get("Content-Encoding") != "" {
+						t.Fatalf("%d %v", got.StatusCode, got.Header)
+					}
+					app.parts <- ": ping\n\n"
+					got.expect(": ping\n\n")
+					app.parts <- chunkOf("The bakery")
+					app.parts <- chunkOf(" is nice") + chunkOf(". Go")
+					got.expect(chunkOf("The bakery") + chunkOf(" is nice"))
+					app.parts <- chunkOf(" early!")[:20]
+					app.parts <- chunkOf(" early!")[20:]
+					got.expect(chunkOf(". Go") + chunkOf(" early!"))
+					for _, word := range strings.SplitAfter(vile, " ") {
+						app.parts <- chunkOf(word)
+					}
+					got.expect(filteredEvents)
+					got.end()
+					app.gone(t)
+				})
+			}
+		}
+	}
+}
+
+// TestStreamOfFineEvents goes through to its end.
+func TestStreamOfFineEvents(t *testing.T) {
+	app := newStreaming(t, "Content-Type", "text/event-stream; charset=utf-8", "Content-Length", "")
+	load(t, streamConfig(t, "moderate_response\n"+app.proxy()))
+	for _, client := range protocols() {
+		app.parts = make(chan string)
+		defer client.CloseIdleConnections()
+		got := read(t, client)
+		app.parts <- chunkOf(fine)
+		app.parts <- chunkOf(" Without an end")
+		close(app.parts)
+		got.expect(chunkOf(fine) + chunkOf(" Without an end"))
+		got.end()
+	}
+}
+
+// TestStreamOptions are those of the Caddyfile.
+func TestStreamOptions(t *testing.T) {
+	app := newStreaming(t, "Content-Type", "text/event-stream")
+	load(t, guardConfig(t, `
+	moderate_response {
+		stream {
+			delta /token/text
+			hold 10
+			final "{\"stop\":\"moderation\"}" "[END]"
+		}
+	}
+	`+app.proxy()))
+	got := read(t, client)
+	app.parts <- `data: {"token":{"text":"The bakery on"}}` + "\n\n"
+	got.expect(`data: {"token":{"text":"The bakery on"}}` + "\n\n")
+	app.parts <- `data: {"text":"` + vile + `"}` + "\n\n"
+	got.expect(`data: {"text":"` + vile + `"}` + "\n\n")
+	app.parts <- `data: {"token":{"text":"` + vile + `"}}` + "\n\n"
+	got.expect("data: {\"stop\":\"moderation\"}\n\ndata: [END]\n\n")
+	got.end()
+	app.gone(t)
+}
+
+// TestResponseThatCannotBeJudged goes on, or does not. The limits of an account are what makes judging fail here.
+func TestResponseThatCannotBeJudged(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
+		_, _ = io.WriteString(w, r.URL.Query().Get("body"))
+	})
+	page, events := "<p>"+vile, chunkOf(vile)+doneEvent
+	for _, test := range []struct {
+		policy, contentType, body string
+		status                    int
+		want                      string
+	}{
+		{"pass", "text/html", page, 200, page},
+		{"pass", "text/event-stream", events, 200, events},
+		{"pass", "text/plain", vile, 200, vile},
+		{"reject", "text/html", page, 503, ""},
+		{"reject", "text/event-stream", events, 200, filteredEvents},
+		{"reject", "text/plain", vile, 503, ""},
+	} {
+		t.Run(test.policy+" "+test.contentType, func(t *testing.T) {
+			load(t, guardConfig(t, "moderate_response {\naccount small\nenforce_quota\non_error "+test.policy+"\n}\n"+app.proxy()))
+			for range 3 {
+				if got := get2(t, "text/html", "<p>"+fine); got.status != 200 {
+					t.Fatalf("%d %s", got.status, got.body)
+				}
+			}
+			got := get2(t, test.contentType, test.body)
+			if got.status != test.status || test.want != "" && string(got.body) != test.want || test.want == "" && !bytes.Contains(got.body, []byte("not_judged")) {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		})
+	}
+}
+
+// TestTextIsJudgedAsItFlows when the app sends it without telling how long it is.
+func TestTextIsJudgedAsItFlows(t *testing.T) {
+	for protocol, client := range protocols() {
+		t.Run(protocol, func(t *testing.T) {
+			app := newStreaming(t, "Content-Type", "text/plain; charset=utf-8", "Etag", `"x"`)
+			load(t, streamConfig(t, "moderate_response\n"+app.proxy()))
+			defer client.CloseIdleConnections()
+			go func() { app.parts <- fine + " And" }()
+			got := read(t, client)
+			got.expect(fine + " ")
+			if got.Header.Get("Etag") != "" {
+				t.Errorf("%v", got.Header)
+			}
+			app.parts <- " then. "
+			got.expect("And then. ")
+			app.parts <- vile[:20]
+			app.parts <- vile[20:]
+			got.end()
+			app.gone(t)
+		})
+	}
+}
+
+// TestTextThatBeginsVile is refused as a whole: nothing of it was sent.
+func TestTextThatBeginsVile(t *testing.T) {
+	app := newStreaming(t, "Content-Type", "text/plain")
+	load(t, guardConfig(t, "moderate_response {\non reject {\nheader X-Why {http.moderation.response.categories}\n}\n}\n"+app.proxy()))
+	go func() { app.parts <- vile + " And more." }()
+	got := read(t, client)
+	body, err := io.ReadAll(got.buffered)
+	if err != nil || got.StatusCode != http.StatusUnprocessableEntity || !bytes.Contains(body, []byte("response_rejected")) || got.Header.Get("X-Why") == "" {
+		t.Errorf("%v, %d %s %v", err, got.StatusCode, body, got.Header)
+	}
+	app.gone(t)
+}
+
+// TestAppThatBreaksOff is told to the client, who also gets what came before.
+func TestAppThatBreaksOff(t *testing.T) {
+	t.Run("events", func(t *testing.T) {
+		app := newStreaming(t, "Content-Type", "text/event-stream")
+		load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+		got := read(t, client)
+		app.parts <- chunkOf("The bakery")
+		app.parts <- "!"
+		got.expect(chunkOf("The bakery"))
+		if rest, err := io.ReadAll(got.buffered); err == nil || len(rest) > 0 {
+			t.Errorf("%v, %q", err, rest)
+		}
+	})
+	t.Run("vile events", func(t *testing.T) {
+		app := newStreaming(t, "Content-Type", "text/event-stream")
+		load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+		got := read(t, client)
+		app.parts <- chunkOf(strings.TrimSuffix(vile, "."))
+		app.parts <- "!"
+		got.expect(filteredEvents)
+		got.end()
+	})
+	t.Run("held", func(t *testing.T) {
+		app := newStreaming(t, "Content-Type", "text/html", "Etag", `"x"`)
+		load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+		go func() { app.parts <- fine; app.parts <- "!" }()
+		got := get(t)
+		if got.status != http.StatusBadGateway || len(got.body) > 0 || got.header.Get("Etag") != "" {
+			t.Errorf("%d %q %v", got.status, got.body, got.header)
+		}
+	})
+	t.Run("not judged", func(t *testing.T) {
+		app := newStreaming(t, "Content-Type", "image/png")
+		load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+		got := read(t, client)
+		app.parts <- "x"
+		app.parts <- "!"
+		if rest, err := io.ReadAll(got.buffered); err == nil || string(rest) != "x" {
+			t.Errorf("%v, %q", err, rest)
+		}
+	})
+}
+
+// TestClientThatLeaves ends the request to the app, whatever is done with the answer.
+func TestClientThatLeaves(t *testing.T) {
+	for _, media := range []string{"text/event-stream", "text/plain", "text/html", "image/png"} {
+		t.Run(media, func(t *testing.T) {
+			app := newStreaming(t, "Content-Type", media)
+			load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+			ctx, leave := context.WithCancel(context.Background())
+			request, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+"/", nil)
+			ended := make(chan error)
+			go func() {
+				response, err := client.Do(request)
+				if err == nil {
+					_, err = io.ReadAll(response.Body)
+					response.Body.Close()
+				}
+				ended <- err
+			}()
+			app.parts <- chunkOf("The bakery")
+			leave()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			app.gone(t)
+		})
+	}
+}
+
+// TestNothingLeaks after many answers that were left, broken off, rejected and compressed.
+func TestNothingLeaks(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		var out io.Writer = w
+		if r.URL.Query().Has("gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			out = gzip.NewWriter(w)
+		}
+		for range 1000 {
+			_, err := io.WriteString(out, chunkOf("The bakery"))
+			if flusher, ok := out.(interface{ Flush() error }); ok {
+				_ = flusher.Flush()
+			}
+			_ = http.NewResponseController(w).Flush()
+			if err != nil || r.Context().Err() != nil {
+				return
+			}
+			if r.URL.Query().Has("break") {
+				panic(http.ErrAbortHandler)
+			}
+			if r.URL.Query().Has("vile") {
+				_, _ = io.WriteString(out, chunkOf(vile))
+			}
+		}
+	})
+	load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+	run := func(n int) {
+		for i := range n {
+			ctx, leave := context.WithCancel(context.Background())
+			request, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+"/?"+[]string{"", "break", "vile", "gzip", "gzip&vile"}[i%5], nil)
+			if response, err := client.Do(request); err == nil {
+				_, _ = io.CopyN(io.Discard, response.Body, 100)
+				leave()
+				response.Body.Close()
+			}
+			leave()
+		}
+	}
+	run(50)
+	settled := func() int {
+		client.CloseIdleConnections()
+		n := runtime.NumGoroutine()
+		for range 200 {
+			time.Sleep(10 * time.Millisecond)
+			now := runtime.NumGoroutine()
+			if now >= n && now < n+1 {
+				continue
+			}
+			n = now
+		}
+		return n
+	}
+	before := settled()
+	run(500)
+	if after := settled(); after > before+20 {
+		t.Errorf("%d goroutines, then %d", before, after)
+	}
+}
+
+// TestWebSocketGoesThrough both ways.
+func TestWebSocketGoesThrough(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "websocket" {
+			t.Errorf("%v", r.Header)
+			return
+		}
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
+		_, _ = io.Copy(conn, rw)
+	})
+	load(t, guardConfig(t, "moderate\nencode gzip\nmoderate_response\nlog {\noutput discard\n}\n"+app.proxy()))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "GET /chat HTTP/1.1\r\nHost: localhost:9080\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n")
+	reader := bufio.NewReader(conn)
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatal(err, response)
+	}
+	for _, frame := range []string{"\x81\x85\x00\x00\x00\x00Hello", "\x81\x80" + vile} {
+		_, _ = io.WriteString(conn, frame)
+		echo := make([]byte, len(frame))
+		if _, err := io.ReadFull(reader, echo); err != nil || string(echo) != frame {
+			t.Fatalf("%v %q", err, echo)
+		}
+	}
+}
+
+// TestUpgradeIsNoWayAround the guard: an app that does not switch protocols answers as ever.
+func TestUpgradeIsNoWayAround(t *testing.T) {
+	app := answers(t, map[string]string{"Content-Type": "application/json"}, 200, `{"text":"`+vile+`"}`)
+	load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
+	if got := get(t, "Connection", "Upgrade", "Upgrade", "websocket"); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestResponseOfOtherHandlers than a proxy is judged, too.
+func TestResponseOfOtherHandlers(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"vile.html": "<p>" + vile, "fine.html": "<p>" + fine, "vile.txt": vile, "vile.bin": vile, "big.txt": fineFollow(3 << 20)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load(t, guardConfig(t, "root "+dir+"\nmoderate_response\nrespond /said `"+vile+"`\nfile_server"))
+	for path, want := range map[string]int{"/vile.html": 422, "/fine.html": 200, "/vile.txt": 422, "/vile.bin": 200, "/said": 422, "/none": 404, "/big.txt": 200} {
+		if got := call(t, http.MethodGet, base+path, "", nil); got.status != want || path == "/big.txt" && string(got.body) != fineFollow(3<<20) {
+			t.Errorf("%s: %d %.100s", path, got.status, got.body)
+		}
+	}
+}
