@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,7 +212,9 @@ func attempts() []group {
 			{name: "JSON in a string of JSON", header: asJSON, body: `{"payload":` + quoted(vileJSON) + `}`, status: refused},
 			{name: "JSON in a string of JSON, twice", header: asJSON, body: inJSON, status: refused},
 			{name: "JSON in a string of JSON, in escapes, where `json /payload/comment` is configured", path: "/narrow", header: asJSON, body: `{"payload":` + quoted(`{"comment":"`+each(vile, `\u%04x`)+`"}`) + `}`, status: refused},
-			{name: "JSON in strings of JSON, more than twice, the innermost in escapes", header: asJSON, body: `{"a":` + quoted(`{"b":`+quoted(`{"c":`+quoted(`{"d":"`+each(vile, `\u%04x`)+`"}`)+`}`)+`}`) + `}`, status: passes, why: "strings are opened twice; no app is known that opens them three times"},
+			{name: "An array around the object, where `json /comment` is configured", path: "/narrow", header: asJSON, body: "[" + vileJSON + "]", status: passes, why: "another place than the configured one; name `/*/comment`, too, where an app takes both"},
+			{name: "Half in a member's name, half in its value", header: asJSON, body: `{"I will find you and kill":"you, you worthless piece of shit."}`, status: refused},
+			{name: "JSON in strings of JSON, more than twice, the innermost in escapes", header: asJSON, body: `{"a":` + quoted(`{"b":`+quoted(`{"c":`+quoted(`{"d":"`+each(vile, `\u%04x`)+`"}`)+`}`)+`}`) + `}`, status: refused},
 			{name: "Text in a member's name", header: asJSON, body: `{"` + vile + `":1}`, status: refused},
 			{name: "A short text in a member's name, with underscores", header: asJSON, body: `{"i_will_kill_you":1}`, status: passes, why: "names of members are read when they have white space, letters beyond ASCII or 48 bytes, because others are a program's own"},
 		}},
@@ -240,7 +243,14 @@ func attempts() []group {
 			{name: "XML, in an attribute", header: typ("application/xml"), body: `<?xml version="1.0"?><c t="` + vile + `"/>`, status: refused},
 			{name: "XML, in CDATA", header: typ("application/xml"), body: `<?xml version="1.0"?><c><![CDATA[` + vile + `]]></c>`, status: refused},
 			{name: "XML, in an entity", header: typ("application/xml"), body: `<!DOCTYPE c [<!ENTITY x "` + vile + `">]><c>&x;</c>`, status: refused},
-			{name: "gRPC", header: typ("application/grpc"), body: vile, status: passes, why: "its messages are not text, and no app reads text under this type"},
+			{name: "JSON as gRPC", header: typ("application/grpc"), body: vileJSON, status: refused},
+			{name: "JSON as a PDF", header: typ("application/pdf"), body: vileJSON, status: refused},
+			{name: "JSON behind 5,000 spaces, as a picture", header: typ("image/png"), body: strings.Repeat(" ", 5000) + vileJSON, status: refused},
+			{name: "JSON behind a megabyte of spaces, as a picture", header: typ("image/png"), body: strings.Repeat(" ", 1_100_000) + vileJSON, status: passes, why: "of a large body that is sent as a file only the first `max_body` is judged"},
+			{name: "A form of the type `text/plain`, as browsers send it", header: asText, body: "x=1\r\ncomment=" + vile + "\r\n", status: refused},
+			{name: "A form that hardly looks like one, as `text/plain`", header: asText, body: "a b=c d&comment=" + strings.ReplaceAll(vile, " ", "+"), status: refused},
+			{name: "MessagePack", header: typ("application/msgpack"), body: "\x81\xa7comment\xd9" + string(rune(len(vile))) + vile, status: refused},
+			{name: "A message of gRPC or protocol buffers", header: typ("application/grpc"), body: "\x00\x00\x00\x00" + string(rune(len(vile)+2)) + "\x0a" + string(rune(len(vile))) + vile, status: passes, why: "messages of gRPC are not read; judge them in the app, by the API"},
 			{name: "Text behind a kilobyte of bytes that are no text, as a picture", header: typ("image/png"), body: strings.Repeat("\x89\x00\x01\xff", 1200) + vile, status: passes, why: "files are not judged; use `text` where an app takes any type for text"},
 		}},
 		{"Escapes and disguises", []attempt{
@@ -254,6 +264,12 @@ func attempts() []group {
 			{name: "Unknown tags inside of words", header: asJSON, body: `{"comment":"` + strings.ReplaceAll(vile, "i", "<x>i</x>") + `"}`, status: refused},
 			{name: "Text inside of a tag", header: asJSON, body: `{"comment":"Hi <` + strings.TrimSuffix(vile, ".") + `> there"}`, status: refused},
 			{name: "Text in an attribute", header: asJSON, body: `{"comment":"Hi <img src=x alt='` + vile + `'> there"}`, status: refused},
+			{name: "Line breaks of HTML between words", header: asJSON, body: `{"comment":"` + strings.ReplaceAll(vile, " ", "<br>") + `"}`, status: refused},
+			{name: "Lines of one word", header: asJSON, body: `{"comment":"` + strings.ReplaceAll(vile, " ", `\n`) + `"}`, status: refused},
+			{name: "Cells of a table between words", header: asJSON, body: `{"comment":"<table><tr><td>` + strings.ReplaceAll(vile, " ", "</td><td>") + `</td></table>"}`, status: refused},
+			{name: "Spaces that do not break, as entities", header: asJSON, body: `{"comment":"` + strings.ReplaceAll(vile, " ", "&nbsp;") + `"}`, status: refused},
+			{name: "Written from right to left, and turned round by U+202E", header: asJSON, body: `{"comment":"` + "\u202e" + backwards(vile) + `"}`, status: refused},
+			{name: "Escapes in a query of GraphQL", header: asJSON, body: `{"query":"mutation { post(text: \"` + strings.ReplaceAll(each(vile, `\u%04x`), `\`, `\\`) + `\") { id } }"}`, status: refused},
 			{name: "Base64", header: asJSON, body: `{"comment":"` + base64.StdEncoding.EncodeToString([]byte(vile)) + `"}`, status: passes, why: "people do not read it; where an app decodes it, judge behind that, by the API"},
 			{name: "Another language than English, rot13, a picture of the text", header: asJSON, body: `{"comment":"V jvyy svaq lbh naq xvyy lbh."}`, status: passes, why: "the judge reads English text"},
 		}},
@@ -299,6 +315,7 @@ func attempts() []group {
 			{name: "Text behind a file of 2 MB", header: asParts, body: part(strings.Repeat("\x00\xff\x13\x07", 500_000), `Content-Disposition: form-data; name="f"; filename="a.png"`) + field("comment", vile) + lastPart, status: refused},
 			{name: "20,000 parts before the text", header: asParts, body: strings.Repeat(field("a", "b"), 20_000) + field("comment", vile) + lastPart, status: http.StatusBadRequest},
 			{name: "A field in another case, where `form comment` is configured", path: "/narrow", header: asParts, body: field("COMMENT[]", vile) + lastPart, status: refused},
+			{name: "A field sent as a file, as scripts send a `Blob`", header: asParts, body: part(vileJSON, `Content-Disposition: form-data; name="data"; filename="blob"`, "Content-Type: application/json") + lastPart, status: passes, why: "apps see it as a file"},
 			{name: "Text in a file", header: asParts, body: part(vile, `Content-Disposition: form-data; name="f"; filename="a.txt"`, "Content-Type: text/plain") + lastPart, status: passes, why: "files are not judged"},
 		}},
 		{"Content-Encoding", []attempt{
@@ -339,6 +356,9 @@ func attempts() []group {
 			{name: "Words in different members", header: asJSON, body: "{" + strings.Join(names, ",") + "}", status: refused},
 			{name: "Words in different fields", header: asParts, body: strings.Join(parts, "") + lastPart, status: refused},
 			{name: "Letters in different members", header: asJSON, body: "{" + strings.Join(letters, ",") + "}", status: refused},
+			{name: "Words in different members, behind 200 harmless ones", header: asJSON, body: "{" + strings.Repeat(`"x":"The bread is good.",`, 200) + strings.Join(names, ",") + "}", status: passes, why: "the first 2,000 bytes of short texts are read as one"},
+			{name: "Words in different members, harmless texts between them", header: asJSON, body: "{" + strings.Join(names, `,"x":"The bread is good, and the coffee is better than it was.",`) + "}", status: passes, why: "read together it is no threat either"},
+			{name: "The two halves at the ends of long texts", header: asForm, body: "a=" + url.QueryEscape(harmless(300)+"I will find you and kill") + "&b=" + url.QueryEscape("you, you worthless piece of shit. "+harmless(300)), status: refused},
 			{name: "Words in different requests", header: asJSON, body: `{"comment":"you"}`, status: passes, why: "each request is judged alone"},
 			{name: "900 kB of spaces before it", header: asJSON, body: strings.Repeat(" ", 900_000) + vileJSON, status: refused},
 			{name: "90,000 harmless characters before it, in lines", header: asJSON, body: `{"comment":"` + strings.ReplaceAll(harmless(90_000), ". ", `.\n`) + vile + `"}`, status: refused},
@@ -390,6 +410,13 @@ func ebcdic(text string) string {
 		b.WriteByte(table[r])
 	}
 	return b.String()
+}
+
+// backwards is a text from its end to its beginning.
+func backwards(text string) string {
+	b := []byte(text)
+	slices.Reverse(b)
+	return string(b)
 }
 
 // raw sends a request as it is, and returns the answer's status and body.

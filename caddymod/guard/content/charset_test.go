@@ -57,7 +57,7 @@ func TestSniff(t *testing.T) {
 		want   content.Kind
 	}{
 		"nothing":                      {"", content.Binary},
-		"spaces":                       {"  \n", content.Binary},
+		"spaces":                       {"  \n", content.Text},
 		"an object":                    {" {\"a\"", content.JSON},
 		"an array":                     {"[1", content.JSON},
 		"a string":                     {`"x`, content.JSON},
@@ -86,7 +86,11 @@ func TestSniff(t *testing.T) {
 	if got := content.Sniff([]byte("{}"), content.Type{Kind: content.Text}); got != content.Text {
 		t.Errorf("a known type: %d", got)
 	}
-	if got := content.Sniff([]byte("{}"), content.TypeOf([]string{"application/grpc-web"})); got != content.Binary {
+	grpc := content.TypeOf([]string{"application/grpc-web"})
+	if got := content.Sniff([]byte("\x00\x00\x00\x00\x10I will find you."), grpc); got != content.Binary {
 		t.Errorf("gRPC: %d", got)
+	}
+	if got := content.Sniff([]byte("{}"), grpc); got != content.JSON {
+		t.Errorf("JSON as gRPC: %d", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -410,7 +411,7 @@ func undoEscapes(s string) string {
 			s = s[size:]
 			if utf16High(r) && strings.HasPrefix(s, `\u`) {
 				if low, more := hexEscape(s[2:], 4); more > 0 && utf16Low(low) {
-					r = (r-0xd800)<<10 | (low - 0xdc00) + 0x10000
+					r = utf16.DecodeRune(r, low)
 					s = s[2+more:]
 				}
 			}

@@ -89,8 +89,8 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	}
 	switch kind {
 	case JSON:
-		dst, _ = s.readJSON(dst, body)
-		if t.Ambiguous && bytes.IndexByte(body, '=') >= 0 {
+		var clean bool
+		if dst, clean = s.readJSON(dst, body); (!clean || t.Ambiguous) && !s.Trusted && maybeForm(body) {
 			dst = s.readPairs(dst, "", body)
 		}
 		return dst
@@ -99,14 +99,24 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	case Markup:
 		return s.readMarkup(dst, body)
 	}
-	if !s.Trusted && kind == Text && looks(body[:min(len(body), sniffed)]) == Form {
+	if !s.Trusted && kind == Text && looks(body[start:min(len(body), start+sniffed)]) == Form {
 		return s.readForm(dst, t, body)
 	}
-	return appendText(dst, "", view(body))
+	dst = appendText(dst, "", view(body))
+	if !s.Trusted && maybeForm(body) {
+		dst = s.readPairs(dst, "", body)
+	}
+	return dst
+}
+
+// maybeForm reports whether there may be something in a body that only a parser of forms shows.
+func maybeForm(body []byte) bool {
+	return bytes.IndexByte(body, '=') >= 0 && bytes.ContainsAny(body, "%+")
 }
 
 // looksOrText returns what a body looks like that is to be read.
 func looksOrText(body []byte) Kind {
+	body = bytes.TrimLeft(body, " \t\r\n")
 	kind := looks(body[:min(len(body), sniffed)])
 	if kind == Binary {
 		return Text

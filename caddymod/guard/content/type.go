@@ -42,9 +42,8 @@ type Type struct {
 	Ambiguous bool
 	// Unknown says that the charset is not known. The body is read as UTF-8 then, which may not be what an app reads.
 	Unknown bool
-	// binary says that a body that begins with magic is no text whatever it looks like.
-	binary bool
-	magic  string
+	// grpc and pdf say that the body is such if it begins so, and no text whatever it looks like.
+	grpc, pdf bool
 }
 
 // TypeOf returns what the values of a Content-Type header say. Without any value it is the zero Type.
@@ -99,13 +98,7 @@ func typeOf(value string) Type {
 	known, _ := lookup(t.Charset)
 	t.Unknown = !known
 	t.Boundary = params["boundary"]
-	switch {
-	case strings.HasPrefix(media, "application/grpc"):
-		t.binary = true
-	case media == "application/pdf":
-		// Its first kilobyte may be nothing but text.
-		t.binary, t.magic = true, "%PDF-"
-	}
+	t.grpc, t.pdf = strings.HasPrefix(media, "application/grpc"), media == "application/pdf"
 	return t
 }
 
@@ -161,14 +154,14 @@ func kindOf(media string) Kind {
 const sniffed = 1024
 
 // Sniff returns what a body looks like whose type is not known or binary: a JSON, Form, Markup or Text one where it begins
-// like text, whatever type it is sent as, and Binary where it does not. Of the prefix, which should have a kilobyte where
-// the body has as much, more is not looked at. A body of a known type that is not binary is taken for what it is
-// declared as, and gRPC is always Binary.
+// like text, whatever type it is sent as, and Binary where it does not. White space is text. Of the prefix, which should
+// have a kilobyte where the body has as much, more is not looked at. A body of a known type that is not binary is taken
+// for what it is declared as, and messages of gRPC and PDF files, which may look like text, are Binary.
 func Sniff(prefix []byte, declared Type) Kind {
 	if declared.Kind != Binary {
 		return declared.Kind
 	}
-	if declared.binary && bytes.HasPrefix(prefix, []byte(declared.magic)) {
+	if declared.grpc && len(prefix) > 0 && prefix[0] <= 1 || declared.pdf && bytes.HasPrefix(prefix, []byte("%PDF-")) {
 		return Binary
 	}
 	if len(prefix) > sniffed {
@@ -193,9 +186,12 @@ func looks(b []byte) Kind {
 		return looks(decodeWith(wide, b))
 	}
 	b = bytes.TrimPrefix(b, []byte(utf8BOM))
-	trimmed := bytes.TrimLeft(b, " \t\r\n\x1e")
-	if len(trimmed) == 0 || !textual(b) {
+	if len(b) == 0 || !textual(b) {
 		return Binary
+	}
+	trimmed := bytes.TrimLeft(b, " \t\r\n\x1e")
+	if len(trimmed) == 0 {
+		return Text // what follows it may be
 	}
 	switch c := trimmed[0]; {
 	case c == '{' || c == '[' || c == '"':

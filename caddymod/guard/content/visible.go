@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/htmlindex"
@@ -16,7 +17,9 @@ import (
 // Visible returns what a person reads when an app shows a text, and false when that is the text itself. It does not know
 // what the app is, so that what one kind of app shows and another hides is kept, at the end:
 //
-//   - encoded words of mail (RFC 2047) and percent-escapes are decoded, and so are entities of HTML, all of them once;
+//   - encoded words of mail (RFC 2047) and percent-escapes are decoded, and so are entities of HTML and the escapes \u006b and
+//     \x6b of source code and queries, all of them once;
+//   - text that is shown from right to left by force is turned round;
 //   - tags of HTML are taken out. The text goes on through tags like <b> and is divided by tags like <p> and <br>;
 //   - the texts of alt, title and similar attributes stand at the end, and so do comments, unknown tags <like this>,
 //     scripts and whatever else a browser hides and an app for plain text shows, with the words around them.
@@ -26,6 +29,12 @@ func Visible(text string) (string, bool) {
 	seen := words(text)
 	if strings.IndexByte(seen, '%') >= 0 {
 		seen = unescapePercent(seen)
+	}
+	if strings.IndexByte(seen, '\\') >= 0 {
+		seen = unescapeSource(seen)
+	}
+	if strings.Contains(seen, override) {
+		seen = leftToRight(seen)
 	}
 	if strings.IndexByte(seen, '+') >= 0 {
 		seen = spaced(seen)
@@ -134,6 +143,66 @@ func unescapePercent(s string) string {
 		return s
 	}
 	return view(append(out, s[kept:]...))
+}
+
+// unescapeSource decodes the escapes \u006b, \u{6b} and \x6b, and no others: a backslash also stands in paths.
+func unescapeSource(s string) string {
+	var out []byte
+	kept := 0
+	for i := strings.IndexByte(s, '\\'); i >= 0 && i+3 < len(s); {
+		r, size := rune(0), 0
+		switch s[i+1] {
+		case 'u':
+			r, size = hexEscape(s[i+2:], 4)
+			if utf16High(r) && strings.HasPrefix(s[i+2+size:], `\u`) {
+				if low, more := hexEscape(s[i+4+size:], 4); more > 0 && utf16Low(low) {
+					r, size = utf16.DecodeRune(r, low), size+2+more
+				}
+			}
+		case 'x':
+			r, size = hexEscape(s[i+2:], 2)
+		}
+		if size > 0 {
+			out = utf8.AppendRune(append(out, s[kept:i]...), r)
+			kept = i + 2 + size
+		}
+		i = max(kept, i+1)
+		next := strings.IndexByte(s[i:], '\\')
+		if next < 0 {
+			break
+		}
+		i += next
+	}
+	if kept == 0 {
+		return s
+	}
+	return view(append(out, s[kept:]...))
+}
+
+// override is the character RIGHT-TO-LEFT OVERRIDE, behind which all is shown from right to left up to the end of the
+// paragraph or to a POP DIRECTIONAL FORMATTING.
+const override = "\u202e"
+
+// leftToRight turns round what is shown from right to left.
+func leftToRight(s string) string {
+	out := make([]byte, 0, len(s))
+	for {
+		before, turned, found := strings.Cut(s, override)
+		out = append(out, before...)
+		if !found {
+			return view(out)
+		}
+		end := strings.IndexAny(turned, "\n\u202c\u202d\u202e")
+		if end < 0 {
+			end = len(turned)
+		}
+		s = strings.TrimPrefix(turned[end:], "\u202c")
+		for part := turned[:end]; part != ""; {
+			_, size := utf8.DecodeLastRuneInString(part)
+			out = append(out, part[len(part)-size:]...)
+			part = part[:len(part)-size]
+		}
+	}
 }
 
 // spaced returns a text whose words are divided by plus signs, and by nothing else, with spaces: what is left of a form that
