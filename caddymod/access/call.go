@@ -40,9 +40,11 @@ type Call struct {
 	began     time.Time
 
 	authenticated bool
-	admitted      bool
-	decision      quota.Decision
+	charged       int64            // what the request was admitted for so far, 0: it was not
+	decision      quota.Decision   // the gate's last answer, whose numbers the RateLimit fields tell
+	earlier       []quota.Decision // its answers before, each of them admitted
 	verdict       *engine.Result
+	texts         []engine.Result // the verdicts on the texts of a batch, nil when there is one text
 
 	owned   bool // a door watches the answer
 	answer  answer
@@ -78,6 +80,25 @@ func begin(r *http.Request, a *app.App) *Call {
 // result must not change any more.
 func (c *Call) SetVerdict(result *engine.Result) {
 	c.verdict = result
+}
+
+// Policy is what the caller's account changes of the engine's policy; nil when it changes nothing.
+func (c *Call) Policy() *engine.Policy {
+	thresholds := c.Who.Account.Overrides.Thresholds
+	if len(thresholds) == 0 {
+		return nil
+	}
+	own := new(engine.Policy)
+	for i := range own.Thresholds {
+		own.Thresholds[i] = thresholds[engine.Category(i).String()]
+	}
+	return own
+}
+
+// SetVerdicts is [Call.SetVerdict] for a call with several texts: each of them is counted, whole is what placeholders, log and
+// events tell. whole flags what any text flags.
+func (c *Call) SetVerdicts(whole *engine.Result, texts []engine.Result) {
+	c.verdict, c.texts = whole, texts
 }
 
 // String is the call's id, so that nothing else of a call is ever printed.
@@ -139,12 +160,28 @@ func (c *Call) placeholder(key string) (any, bool) {
 
 // flagged names the categories that the verdict flags; nil when there is none.
 func (c *Call) flagged() []string {
-	if c.verdict == nil || !c.verdict.Flagged {
+	if c.verdict == nil {
 		return nil
 	}
+	return appendFlagged(nil, c.verdict)
+}
+
+// flaggedTexts names the categories that the verdict flags, once for each text of a batch.
+func (c *Call) flaggedTexts() []string {
+	if c.texts == nil {
+		return c.flagged()
+	}
 	var names []string
-	for i := range c.verdict.Categories {
-		if c.verdict.Categories[i].Flagged {
+	for i := range c.texts {
+		names = appendFlagged(names, &c.texts[i])
+	}
+	return names
+}
+
+// appendFlagged appends the names of the categories that a verdict flags.
+func appendFlagged(names []string, verdict *engine.Result) []string {
+	for i := range verdict.Categories {
+		if verdict.Categories[i].Flagged {
 			names = append(names, engine.Category(i).String())
 		}
 	}

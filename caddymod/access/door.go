@@ -134,16 +134,21 @@ func (c *Call) admit(w http.ResponseWriter, r *http.Request) *problem.Problem {
 		c.admitted = true
 		return nil
 	case quota.MinuteWindow:
-		wait := strconv.FormatInt(max(1, secondsUntil(decision.Now, decision.MinuteReset)), 10)
+		seconds := max(1, secondsUntil(decision.Now, decision.MinuteReset))
+		wait := strconv.FormatInt(seconds, 10)
 		w.Header().Set("Retry-After", wait)
 		p := problem.New(problem.RateLimitExceeded, "The account may make "+strconv.FormatInt(decision.Limits.RequestsPerMinute, 10)+
 			" requests a minute. Try again in "+wait+" s.")
 		p.Violated = []string{string(quota.MinuteWindow)}
+		p.Quota = &problem.Quota{Limit: decision.Limits.RequestsPerMinute, RetryAfter: seconds, Account: c.Who.Account.ID}
 		return p
 	}
 	p := problem.New(problem.MonthlyQuotaExhausted, "The account may make "+strconv.FormatInt(decision.Limits.RequestsPerMonth, 10)+
 		" requests a billing period. The next one starts at "+decision.Period.End.UTC().Format("2006-01-02T15:04:05Z")+".")
 	p.Violated = []string{string(quota.MonthWindow)}
+	p.Quota = &problem.Quota{
+		Limit: decision.Limits.RequestsPerMonth, RetryAfter: max(1, secondsUntil(decision.Now, decision.Period.End)), Account: c.Who.Account.ID,
+	}
 	return p
 }
 

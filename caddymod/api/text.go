@@ -21,7 +21,6 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
-	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
 func init() {
@@ -94,7 +93,7 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 		return call.Problem(w, r, invalid)
 	}
 	result, explanation, err := judge(r.Context(), call.Services.Engine, request.explain, engine.Request{
-		Content: request.content, Themes: request.themes, Policy: policy(&call.Who.Account),
+		Content: request.content, Themes: request.themes, Policy: call.Policy(),
 	})
 	if err != nil {
 		t.door.App.Logger().Error("judging a text", zap.String("moderation_id", call.ID), zap.Error(err))
@@ -117,18 +116,6 @@ func judge(ctx context.Context, e *engine.Engine, explain bool, request engine.R
 	}
 	result, explanation, err := e.Explain(ctx, request)
 	return result, &explanation, err
-}
-
-// policy is what the account's own thresholds change, nil where it has none.
-func policy(account *quota.Account) *engine.Policy {
-	if len(account.Overrides.Thresholds) == 0 {
-		return nil
-	}
-	own := new(engine.Policy)
-	for i := range own.Thresholds {
-		own.Thresholds[i] = account.Overrides.Thresholds[engine.Category(i).String()]
-	}
-	return own
 }
 
 // buffers holds answers while they are written.

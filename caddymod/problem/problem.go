@@ -28,6 +28,18 @@ type Problem struct {
 	Fields []Field
 	// Violated names the windows or bounds that are used up, for the quota codes.
 	Violated []string
+	// Quota says more about the window that is used up, for shapes of errors that have members for it.
+	Quota *Quota
+}
+
+// Quota is a limit that is used up.
+type Quota struct {
+	// Limit is the number of requests that the window allows.
+	Limit int64
+	// RetryAfter is the time in seconds until the next window begins, at least 1.
+	RetryAfter int64
+	// Account is the id of the account whose limit it is.
+	Account string
 }
 
 // FieldError is one broken rule.
