@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
@@ -17,10 +18,13 @@ import (
 // it.
 type upload struct {
 	capture *capture
+	source  *openSource
 	scanner *multipart.Scanner
 	// received is how much has come from the client, given how much has gone to the app. What is between is in
 	// capture.kept, whose first byte is at offset base of the body.
 	received, given, base int64
+	// cleared is up to which offset the body may go on to the app: its texts are judged.
+	cleared int64
 	// judge judges texts that have come. An error ends the body.
 	judge func(parts []multipart.Part) error
 	// ended is told when the body ends by the guard's will.
@@ -30,6 +34,21 @@ type upload struct {
 	// past is what happens to a text that is larger than what can be held.
 	past Past
 	err  error
+}
+
+// openSource is what the client sends. It stays open after the guard has ended the body, whose reader closes it then: a
+// client that still sends must be read from, or it sees a broken connection and no answer.
+type openSource struct {
+	io.ReadCloser
+	open atomic.Bool
+}
+
+// Close closes the source, or leaves that to the server.
+func (s *openSource) Close() error {
+	if s.open.Load() {
+		return nil
+	}
+	return s.ReadCloser.Close()
 }
 
 // errRejected ends a body whose text is rejected.
@@ -53,13 +72,16 @@ func (rd *reader) readMultipart(r *http.Request, w http.ResponseWriter, x *excha
 		f.err = errTooLarge
 		return
 	}
+	source := &openSource{ReadCloser: x.body.src}
+	x.body.src = source
 	u := &upload{
-		capture: x.body, scanner: multipart.NewScanner(declared.Boundary, rd.limits.MaxBody),
+		source: source, capture: x.body, scanner: multipart.NewScanner(declared.Boundary, rd.limits.MaxBody),
 		received: int64(len(x.body.bytes())), past: rd.limits.PastMaxBody,
 	}
 	parts, err := u.scanner.Push(x.body.bytes())
 	f.pieces = rd.parts(f.pieces, parts)
 	f.status, f.upload = Partial, u
+	u.cleared = u.scanner.Safe()
 	if err = u.overflow(err); err != nil {
 		f.err = err
 	}
@@ -100,7 +122,7 @@ func (u *upload) free() int64 {
 	if u.loose {
 		return u.received
 	}
-	return u.scanner.Safe()
+	return u.cleared
 }
 
 // receive reads a chunk from the client.
@@ -135,6 +157,7 @@ func (u *upload) receive() {
 	}
 	if u.err = err; failure != nil {
 		u.err = failure
+		u.source.open.Store(true)
 		u.ended(failure)
 	}
 }
@@ -146,5 +169,8 @@ func (u *upload) step(parts []multipart.Part, err error) error {
 			return failure
 		}
 	}
-	return u.overflow(err)
+	if err = u.overflow(err); err == nil {
+		u.cleared = u.scanner.Safe()
+	}
+	return err
 }
