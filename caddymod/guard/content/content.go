@@ -32,6 +32,46 @@ type Piece struct {
 	Text string
 }
 
+// A body of many tiny texts would take many times its size in memory. From manyPieces on, and whenever there are twice as
+// many, texts that follow each other are joined, with spaces between them, to such of up to joined bytes. Bodies of people have far fewer.
+const (
+	manyPieces = 4096
+	joined     = 1000
+)
+
+// add appends a piece.
+func add(dst []Piece, p Piece) []Piece {
+	if n := len(dst); n >= manyPieces && n&(n-1) == 0 {
+		dst = join(dst)
+	}
+	return append(dst, p)
+}
+
+// join joins short pieces, in place. What they are joined to has the name of the first of them.
+func join(pieces []Piece) []Piece {
+	kept := 0
+	for i := 0; i < len(pieces); {
+		end, size := i+1, len(pieces[i].Text)
+		for end < len(pieces) && size+len(pieces[end].Text) < joined {
+			size += 1 + len(pieces[end].Text)
+			end++
+		}
+		p := pieces[i]
+		if end > i+1 {
+			text := append(make([]byte, 0, size), p.Text...)
+			for _, next := range pieces[i+1 : end] {
+				text = append(append(text, ' '), next.Text...)
+			}
+			p.Text = view(text)
+		}
+		pieces[kept] = p
+		kept++
+		i = end
+	}
+	clear(pieces[kept:])
+	return pieces[:kept]
+}
+
 // Letters reports whether a text has at least one letter. Texts without are not judged.
 func Letters(s string) bool {
 	for i := 0; i < len(s); i++ {

@@ -191,6 +191,27 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
+// TestPiecesAreBounded sees that a small body does not become a large number of texts, and that nothing of it is lost.
+func TestPiecesAreBounded(t *testing.T) {
+	t.Parallel()
+	const many = 100_000
+	var s content.Selection
+	for kind, body := range map[content.Kind]string{
+		content.JSON:   "[" + strings.Repeat(`"kill",`, many) + `"` + strings.Repeat("you ", 500) + `"]`,
+		content.Form:   strings.Repeat("a=kill&", many) + "b=" + strings.Repeat("you+", 500),
+		content.Markup: strings.Repeat("<p>kill", many) + "<p>" + strings.Repeat("you ", 500),
+	} {
+		pieces := s.Read(nil, content.Type{Kind: kind}, []byte(body))
+		found := 0
+		for _, p := range pieces {
+			found += strings.Count(p.Text, "kill")
+		}
+		if len(pieces) > 10_000 || found != many || pieces[len(pieces)-1].Text[:8] != "you you " {
+			t.Errorf("%d: %d pieces, %d texts", kind, len(pieces), found)
+		}
+	}
+}
+
 func TestParsePointer(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

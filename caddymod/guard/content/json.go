@@ -345,7 +345,7 @@ func (s *scanner) emit(text string) {
 	if s.opened < maxOpened && looksJSON(text) {
 		text = undoEscapes(text)
 	}
-	s.dst = append(s.dst, Piece{Name: s.pointer(), Text: text})
+	s.dst = add(s.dst, Piece{Name: s.pointer(), Text: text})
 }
 
 // looksJSON reports whether a string may be JSON itself.

@@ -216,7 +216,7 @@ func (m *markup) hidden(text string) {
 	if !Letters(text) || notLanguage(text) {
 		return
 	}
-	m.dst = append(m.dst, Piece{Name: m.name, Text: html.UnescapeString(text)})
+	m.dst = add(m.dst, Piece{Name: m.name, Text: html.UnescapeString(text)})
 }
 
 // text adds to the text of the block.

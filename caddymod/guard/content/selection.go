@@ -247,7 +247,7 @@ func appendText(dst []Piece, name, text string) []Piece {
 	if !mayRead(text) || notLanguage(text) {
 		return dst
 	}
-	return append(dst, Piece{Name: name, Text: text})
+	return add(dst, Piece{Name: name, Text: text})
 }
 
 // appendValue appends the text of a form's field, which may be JSON itself.
