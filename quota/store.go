@@ -82,7 +82,8 @@ const (
 type Outcome struct {
 	// Refund gives the day and period counts back, because the call ended in an error. The minute keeps its count.
 	Refund bool
-	// Flagged are the names of the categories that were flagged, each counted once for the call.
+	// Flagged are the names of the categories that were flagged. A name counts as often as it stands here: a call with several
+	// texts names a category once for each.
 	Flagged []string
 }
 

@@ -5,6 +5,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 
@@ -78,21 +79,25 @@ func (a *answer) FlushError() error {
 // settle records how an admitted call ended, once.
 func (a *answer) settle(refund bool) error {
 	call := a.call
-	if a.settled || !call.admitted {
+	if a.settled || call.charged == 0 {
 		return nil
 	}
 	a.settled = true
 	outcome := quota.Outcome{Refund: refund}
 	if refund {
 		// The fields tell what /v1/usage would tell after this answer.
-		call.decision.Counts.Day--
-		call.decision.Counts.Period--
+		call.decision.Counts.Day -= call.charged
+		call.decision.Counts.Period -= call.charged
 		setLimits(a.Header(), &call.fields, &call.decision)
 	} else {
-		outcome.Flagged = call.flagged()
+		outcome.Flagged = call.flaggedTexts()
 	}
 	// A client that has left does not undo what was done for it.
-	err := call.Services.Gate.Settle(context.WithoutCancel(call.request.Context()), call.decision, outcome)
+	ctx := context.WithoutCancel(call.request.Context())
+	err := call.Services.Gate.Settle(ctx, call.decision, outcome)
+	for _, decision := range call.earlier {
+		err = errors.Join(err, call.Services.Gate.Settle(ctx, decision, quota.Outcome{Refund: refund || err != nil}))
+	}
 	call.app.Metrics().StoreUp(err == nil)
 	return err
 }
@@ -103,7 +108,7 @@ func (a *answer) fail(err error) {
 	call.app.Logger().Error("settling a request", zap.String("moderation_id", call.ID), zap.Error(err))
 	a.failed = true
 	a.status = problem.StorageUnavailable.Status()
-	call.verdict = nil
+	call.verdict, call.texts = nil, nil
 	header := a.Header()
 	for _, name := range []string{"Content-Encoding", "Content-Length", "Content-Type", "Etag", "Last-Modified", "Location"} {
 		header.Del(name)

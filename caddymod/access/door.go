@@ -5,6 +5,7 @@ package access
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -33,6 +34,9 @@ type Door struct {
 	Sources Sources
 	// Free charges requests to no limit, and puts no RateLimit fields into the answer.
 	Free bool
+	// Deferred leaves it to the handler to charge the request, with [Call.Charge], when it knows what the request counts and
+	// before it does the work that the limits are for.
+	Deferred bool
 	// Problem writes refusals. Default: [problem.Write].
 	Problem ProblemWriter
 }
@@ -73,18 +77,18 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, call *Call, handle 
 		services, err := d.App.Services(r.Context())
 		if err != nil {
 			w.Header().Set("Retry-After", "1")
-			return call.refuse(w, r, problem.New(problem.Starting, ""))
+			return call.Refuse(w, r, problem.New(problem.Starting, ""))
 		}
 		call.Services = services
 	}
 	if !call.authenticated {
 		if p := d.authenticate(w, r, call); p != nil {
-			return call.refuse(w, r, p)
+			return call.Refuse(w, r, p)
 		}
 	}
-	if !d.Free && !call.admitted {
-		if p := call.admit(w, r); p != nil {
-			return call.refuse(w, r, p)
+	if !d.Free && !d.Deferred {
+		if p := call.Charge(w, r, 1); p != nil {
+			return call.Refuse(w, r, p)
 		}
 	}
 	return handle(w, r, call)
@@ -121,34 +125,56 @@ func (d *Door) authenticate(w http.ResponseWriter, r *http.Request, call *Call) 
 	return call.unavailable(w, "authenticating a request", err)
 }
 
-// admit charges the request to its account's limits.
-func (c *Call) admit(w http.ResponseWriter, r *http.Request) *problem.Problem {
-	decision, err := c.Services.Gate.Admit(r.Context(), c.Who, 1)
+// Charge makes the request count n, 1 or more, in its account's limits: all of it or, when a problem says why not, no more
+// than before. What was charged for the request already is part of n, so that a handler charges what the whole request
+// counts, whether or not moderation_rate_limit stands before it. A request is charged before its answer begins; the handler
+// answers a problem with [Call.Refuse].
+//
+// Retry-After says when the minute is over that has no room for n. A request that counts more than a whole minute has room
+// for has no such time.
+func (c *Call) Charge(w http.ResponseWriter, r *http.Request, n int64) *problem.Problem {
+	if n <= c.charged {
+		return nil
+	}
+	decision, err := c.Services.Gate.Admit(r.Context(), c.Who, n-c.charged)
 	if err != nil {
 		return c.unavailable(w, "admitting a request", err)
 	}
+	if c.charged > 0 {
+		c.earlier = append(c.earlier, c.decision)
+	}
 	c.decision = decision
 	setLimits(w.Header(), &c.fields, &c.decision)
-	switch decision.Refused {
-	case quota.NoWindow:
-		c.admitted = true
+	if decision.Refused == quota.NoWindow {
+		c.charged = n
 		return nil
-	case quota.MinuteWindow:
-		seconds := max(1, secondsUntil(decision.Now, decision.MinuteReset))
-		wait := strconv.FormatInt(seconds, 10)
-		w.Header().Set("Retry-After", wait)
-		p := problem.New(problem.RateLimitExceeded, "The account may make "+strconv.FormatInt(decision.Limits.RequestsPerMinute, 10)+
-			" requests a minute. Try again in "+wait+" s.")
-		p.Violated = []string{string(quota.MinuteWindow)}
-		p.Quota = &problem.Quota{Limit: decision.Limits.RequestsPerMinute, RetryAfter: seconds, Account: c.Who.Account.ID}
-		return p
 	}
-	p := problem.New(problem.MonthlyQuotaExhausted, "The account may make "+strconv.FormatInt(decision.Limits.RequestsPerMonth, 10)+
-		" requests a billing period. The next one starts at "+decision.Period.End.UTC().Format("2006-01-02T15:04:05Z")+".")
-	p.Violated = []string{string(quota.MonthWindow)}
-	p.Quota = &problem.Quota{
-		Limit: decision.Limits.RequestsPerMonth, RetryAfter: max(1, secondsUntil(decision.Now, decision.Period.End)), Account: c.Who.Account.ID,
+	p := limited(&decision, n)
+	p.Quota.Account = c.Who.Account.ID
+	if decision.Refused == quota.MinuteWindow && p.Quota.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(p.Quota.RetryAfter, 10))
 	}
+	return p
+}
+
+// limited describes the limit that refuses a request that counts n.
+func limited(d *quota.Decision, n int64) *problem.Problem {
+	code, limit, window, wait := problem.RateLimitExceeded, d.Limits.RequestsPerMinute, "minute", max(1, secondsUntil(d.Now, d.MinuteReset))
+	next := fmt.Sprintf("Try again in %d s.", wait)
+	if d.Refused == quota.MonthWindow {
+		code, limit, window, wait = problem.MonthlyQuotaExhausted, d.Limits.RequestsPerMonth, "billing period", max(1, secondsUntil(d.Now, d.Period.End))
+		next = "The next one starts at " + d.Period.End.UTC().Format("2006-01-02T15:04:05Z") + "."
+	}
+	if n > limit {
+		wait, next = 0, "Send fewer texts at once."
+	}
+	counts := ""
+	if n > 1 {
+		counts = fmt.Sprintf("The request counts %d. ", n)
+	}
+	p := problem.New(code, fmt.Sprintf("%sThe account may make %d requests a %s. %s", counts, limit, window, next))
+	p.Violated = []string{string(d.Refused)}
+	p.Quota = &problem.Quota{Limit: limit, RetryAfter: wait}
 	return p
 }
 
@@ -179,8 +205,8 @@ func (c *Call) unavailable(w http.ResponseWriter, doing string, err error) *prob
 	return problem.New(problem.StorageUnavailable, "The store cannot answer now. Try again.")
 }
 
-// refuse answers a request that is not let in.
-func (c *Call) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) error {
+// Refuse answers a request that is not let in, and makes that known.
+func (c *Call) Refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) error {
 	c.refused(p)
 	return c.Problem(w, r, p)
 }
@@ -225,7 +251,12 @@ func (c *Call) end(returned bool, err error) {
 	if c.verdict == nil || status >= http.StatusBadRequest {
 		return
 	}
-	c.app.Metrics().Verdict(c.verdict)
+	if c.texts == nil {
+		c.app.Metrics().Verdict(c.verdict)
+	}
+	for i := range c.texts {
+		c.app.Metrics().Verdict(&c.texts[i])
+	}
 	if c.verdict.Flagged {
 		c.app.Emit(app.FlaggedEvent, func() map[string]any {
 			return map[string]any{

@@ -36,7 +36,7 @@ type Problem struct {
 type Quota struct {
 	// Limit is the number of requests that the window allows.
 	Limit int64
-	// RetryAfter is the time in seconds until the next window begins, at least 1.
+	// RetryAfter is the time in seconds until the next window begins, at least 1; 0 when no window has room for the request.
 	RetryAfter int64
 	// Account is the id of the account whose limit it is.
 	Account string

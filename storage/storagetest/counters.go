@@ -173,7 +173,7 @@ func refunds(t *testing.T, open Open) {
 func flaggedCounts(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
-	for _, categories := range [][]string{{"hate", "sexual"}, {"hate"}, nil, {"self_harm"}} {
+	for _, categories := range [][]string{{"hate", "sexual", "hate"}, nil, {"self_harm"}} {
 		c := charge("a", 1, quota.Limits{})
 		take(t, s, c)
 		settle(t, s, c, quota.Outcome{Flagged: categories})
