@@ -949,7 +949,7 @@ func TestResponseOfOtherHandlers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	load(t, guardConfig(t, "root "+dir+"\nmoderate_response\nrespond /said `"+vile+"`\nfile_server"))
+	load(t, guardConfig(t, "root "+dir+"\nmoderate_response\nrespond /said `Fine. "+vile+"`\nfile_server"))
 	for path, want := range map[string]int{"/vile.html": 422, "/fine.html": 200, "/vile.txt": 422, "/vile.bin": 200, "/said": 422, "/none": 404, "/big.txt": 200} {
 		if got := call(t, http.MethodGet, base+path, "", nil); got.status != want || path == "/big.txt" && string(got.body) != fineFollow(3<<20) {
 			t.Errorf("%s: %d %.100s", path, got.status, got.body)

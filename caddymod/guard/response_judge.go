@@ -209,13 +209,30 @@ func (a *answer) startFlow(flow io.WriteCloser) mode {
 		return a.passUnread()
 	case len(encodings) > 0:
 		a.flow = newInflater(encodings, flow)
-		if !a.m.Shadow {
-			delete(a.Header(), "Content-Encoding")
-		}
 	default:
 		a.flow = flow
 	}
+	if !a.m.Shadow {
+		delete(a.Header(), "Content-Encoding")
+		dropValidators(a.Header())
+	}
 	return flowing
+}
+
+// flowOn makes a stream of what is held.
+func (a *answer) flowOn() {
+	a.mode = a.startFlow(stream.NewText(a.downstream(), a.flowOptions()))
+	switch a.mode {
+	case through:
+		if !a.m.Shadow {
+			a.err = a.release(a.ResponseWriter)
+		}
+	case flowing:
+		if _, err := a.flow.Write(*a.kept); err != nil && !a.m.Shadow {
+			a.endFlow(err)
+		}
+	}
+	a.dropKept()
 }
 
 // passUnread lets a stream go on that cannot be read, or not.

@@ -38,6 +38,7 @@ type answer struct {
 	sniff     bool     // there is no Content-Type, so that the body tells what it is
 	trailers  []string // names of fields that come behind the body
 	kept      *[]byte  // from the pool
+	mayFlow   bool     // what is held becomes a stream when it is flushed
 
 	flow   io.WriteCloser // judges a stream
 	events bool           // it is one of server-sent events
@@ -80,7 +81,6 @@ func (a *answer) WriteHeader(status int) {
 	case a.mode == dropped || a.mode == held && !a.m.Shadow:
 		return
 	case a.mode == flowing && !a.m.Shadow:
-		dropValidators(a.Header())
 		return
 	}
 	a.began = true
@@ -105,9 +105,9 @@ func (a *answer) decide(status int, header http.Header) mode {
 		return through
 	case a.declared.Kind != content.JSON && a.declared.Kind != content.Markup && a.declared.Kind != content.Text:
 		return through
-	case media == "text/plain" && header["Content-Length"] == nil && isUnicode(a.declared.Charset):
-		return a.startFlow(stream.NewText(a.downstream(), a.flowOptions()))
 	}
+	// Text that its app sends bit by bit is not waited for. Whether it does that is known when it flushes.
+	a.mayFlow = media == "text/plain" && header["Content-Length"] == nil && isUnicode(a.declared.Charset)
 	a.x = exchangeOf(a.r, a.m.app)
 	if length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && length > a.m.MaxBody && a.m.PastMaxBody == PastPass {
 		a.v = &Verdict{Status: Skipped, Reason: "too_large", Action: Passed}
@@ -213,6 +213,9 @@ func (a *answer) ReadFrom(r io.Reader) (n int64, err error) {
 func (a *answer) FlushError() error {
 	if a.mode == undecided {
 		a.WriteHeader(http.StatusOK)
+	}
+	if a.mode == held && a.mayFlow {
+		a.flowOn()
 	}
 	switch {
 	case a.m.Shadow || a.mode == through:
@@ -326,6 +329,11 @@ func (a *answer) discard() {
 	if stopper, ok := a.flow.(*inflater); ok {
 		stopper.stop()
 	}
+	a.dropKept()
+}
+
+// dropKept gives back the buffer.
+func (a *answer) dropKept() {
 	if a.kept == nil {
 		return
 	}
