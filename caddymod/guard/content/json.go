@@ -45,7 +45,6 @@ type scanner struct {
 	values int  // values at that depth
 	odd    bool // something that only lenient parsers accept was there
 	broken bool // something that no parser accepts was there: from here on, places mean nothing
-	named  int  // bytes of names made
 	frames [maxDepth]frame
 }
 
@@ -142,6 +141,8 @@ func (s *scanner) text(quote byte) {
 	body, escaped := s.quoted(quote)
 	if quote != '"' {
 		s.odd = true
+		// Where this is no quotation mark, there are members in what it quotes.
+		s.broken = s.broken || bytes.IndexByte(body, '"') >= 0
 	}
 	if s.colon() {
 		s.name(s.decoded(body, escaped))
@@ -476,10 +477,6 @@ func hexValue(c byte) (byte, bool) {
 func (s *scanner) pointer() string {
 	var buf [maxName]byte
 	const room = len(buf)
-	// All the names together take little more memory than the body twice, whatever the body is.
-	if s.named > 2*len(s.src)+1<<16 {
-		return "/…"
-	}
 	b := append(buf[:0], s.prefix...)
 	for i := range s.place() {
 		f := &s.frames[i]
@@ -499,7 +496,6 @@ func (s *scanner) pointer() string {
 			break
 		}
 	}
-	s.named += len(b)
 	return printable(string(b))
 }
 
