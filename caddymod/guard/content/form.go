@@ -100,10 +100,9 @@ func Query(dst []Piece, rawQuery string, names []string) []Piece {
 			s.Form = nil
 		}
 	}
-	before := len(dst)
-	dst = s.readPairs(dst, "", repair(bytesOf(rawQuery)))
-	for i := before; i < len(dst); i++ {
-		dst[i].Name = "query:" + dst[i].Name
+	for _, p := range s.readPairs(nil, "", repair(bytesOf(rawQuery))) {
+		p.Name = "query:" + p.Name
+		dst = add(dst, p)
 	}
 	return dst
 }

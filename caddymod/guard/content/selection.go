@@ -79,13 +79,11 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 		body = bytesOf(undoEscapes(view(body)))
 	}
 	if kind == Text && !s.Trusted && (first == '{' || first == '[' || first == '"') {
-		before := len(dst)
-		var clean bool
-		if dst, clean = s.readJSON(dst, body); clean {
-			return dst
+		if found, clean := s.readJSON(nil, body); clean {
+			return append(dst, found...)
 		}
 		// Ordinary text may begin with a bracket.
-		dst, body = dst[:before], bytesOf(undoEscapes(view(body)))
+		body = bytesOf(undoEscapes(view(body)))
 	}
 	switch kind {
 	case JSON:
@@ -170,7 +168,6 @@ func (s *Selection) Part(dst []Piece, name, filename string, header textproto.MI
 // readPart reads the decoded body of a part.
 func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHeader, body []byte) []Piece {
 	t := TypeOf(header["Content-Type"])
-	before := len(dst)
 	if t.Kind == Binary || t.Kind == Multipart || t.Kind == Text || t.Kind == Form {
 		versions := readings(t.Charset, body)
 		for _, reading := range versions.all() {
@@ -179,9 +176,9 @@ func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHead
 		return dst
 	}
 	whole := Selection{Trusted: s.Trusted}
-	dst = whole.Read(dst, t, body)
-	for i := before; i < len(dst); i++ {
-		dst[i].Name = name + dst[i].Name
+	for _, p := range whole.Read(nil, t, body) {
+		p.Name = place(name, p.Name)
+		dst = add(dst, p)
 	}
 	return dst
 }
