@@ -5,6 +5,7 @@ package caddymod_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -37,21 +38,21 @@ type landed struct {
 	http.Header
 }
 
-// newDrop starts an app that answers "app" once all of a body has come.
-func newDrop(t testing.TB) *landing {
-	d := new(landing)
-	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// newLanding starts an app that answers "app" once all of a body has come.
+func newLanding(t testing.TB) *landing {
+	l := new(landing)
+	l.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := &seeker{hash: sha256.New()}
 		size, err := io.Copy(seen, r.Body)
-		d.mu.Lock()
-		d.arrivals = append(d.arrivals, landed{hex.EncodeToString(seen.hash.Sum(nil)), size, seen.found, err, r.Header})
-		d.mu.Unlock()
+		l.mu.Lock()
+		l.arrivals = append(l.arrivals, landed{hex.EncodeToString(seen.hash.Sum(nil)), size, seen.found, err, r.Header})
+		l.mu.Unlock()
 		if err == nil {
 			_, _ = io.WriteString(w, "app")
 		}
 	}))
-	t.Cleanup(d.Close)
-	return d
+	t.Cleanup(l.Close)
+	return l
 }
 
 // A client says of an upload how it is to end.
@@ -65,36 +66,36 @@ const (
 const endHeader = "X-End"
 
 // take returns the whole uploads that have come since the last time.
-func (d *landing) take() (arrived []landed) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	rest := d.arrivals[:0]
-	for _, got := range d.arrivals {
+func (l *landing) take() (arrived []landed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rest := l.arrivals[:0]
+	for _, got := range l.arrivals {
 		if got.Get(endHeader) == endWhole {
 			arrived = append(arrived, got)
 		} else {
 			rest = append(rest, got)
 		}
 	}
-	d.arrivals = rest
+	l.arrivals = rest
 	return arrived
 }
 
 // check stops the app, and looks at the uploads that were not to arrive. The app may see their end after their clients.
-func (d *landing) check(t testing.TB) {
+func (l *landing) check(t testing.TB) {
 	t.Helper()
-	d.Close()
-	for _, got := range d.take() {
+	l.Close()
+	for _, got := range l.take() {
 		t.Errorf("a whole upload of %d bytes was not asked for", got.size)
 	}
-	for _, got := range d.arrivals {
+	for _, got := range l.arrivals {
 		if got.err == nil || got.vile || got.Get(endHeader) != endBroken {
 			t.Errorf("of an upload that was to be %s the app took %d bytes: error %v, vile %v", got.Get(endHeader), got.size, got.err, got.vile)
 		}
 	}
 }
 
-func (d *landing) proxy() string { return "reverse_proxy " + strings.TrimPrefix(d.URL, "http://") }
+func (l *landing) proxy() string { return "reverse_proxy " + strings.TrimPrefix(l.URL, "http://") }
 
 // seeker looks for the vile text in a stream.
 type seeker struct {
@@ -253,7 +254,7 @@ const megabyte = 1 << 20
 
 // TestUploadsStream sends 100 MB: they must arrive byte for byte, and nobody may hold them in memory.
 func TestUploadsStream(t *testing.T) {
-	app := newDrop(t)
+	app := newLanding(t)
 	load(t, uploadConfig(t, "moderate\n"+app.proxy()))
 	uploaders[0].send(t, "/", form{{field: fine}}, endWhole) // what is made once is not counted
 	app.take()
@@ -319,7 +320,7 @@ func watchMemory(t testing.TB, bound uint64) (stop func()) {
 
 // TestUploadsAreRefused sends a vile text in every place: it must never get to the app, and the client must be told.
 func TestUploadsAreRefused(t *testing.T) {
-	app := newDrop(t)
+	app := newLanding(t)
 	load(t, uploadConfig(t, "moderate\n"+app.proxy()))
 	for _, test := range []struct {
 		name  string
@@ -353,7 +354,7 @@ func TestUploadsAreRefused(t *testing.T) {
 
 // TestUploadLimits holds the ways past max_body: it bounds texts, not files.
 func TestUploadLimits(t *testing.T) {
-	app := newDrop(t)
+	app := newLanding(t)
 	site := ""
 	for _, past := range []string{"reject", "pass", "prefix"} {
 		site += "handle /" + past + " {\n moderate {\n max_body 64KiB " + past + "\n }\n " + app.proxy() + "\n }\n"
@@ -420,7 +421,7 @@ func (s slowly) Read(p []byte) (int, error) {
 
 // TestSlowUploads sends slower than the timeout allows for a body that is held: the files of an upload are not.
 func TestSlowUploads(t *testing.T) {
-	app := newDrop(t)
+	app := newLanding(t)
 	load(t, guardConfig(t, "moderate {\n max_body 1KiB\n timeout 500ms\n }\n"+app.proxy()))
 	for _, test := range []struct {
 		name   string
@@ -448,16 +449,44 @@ func TestSlowUploads(t *testing.T) {
 	app.check(t)
 }
 
+// readerFunc is a function that reads.
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 // TestAbortedUploadsLeakNothing has clients leave in the middle: of what is read first, of a file, of a text that is held,
 // and right after a text that is refused.
 func TestAbortedUploadsLeakNothing(t *testing.T) {
-	app := newDrop(t)
-	load(t, guardConfig(t, "moderate {\n max_body 16KiB\n }\n"+app.proxy()))
+	app := newLanding(t)
+	load(t, uploadConfig(t, "moderate {\n max_body 16KiB\n }\n"+app.proxy()))
 	uploads := []form{
 		{{file: 10e3}, {field: fine}},
 		{{field: fine}, {file: 300e3}},
 		{{file: 100e3}, {field: strings.Repeat(fine, 100)}},
 		{{file: 100e3}, {field: vile}, {file: 100e3}},
+	}
+	// left is a client that cancels its request over HTTP/2.
+	left := func(f form) {
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		defer transport.CloseIdleConnections()
+		ctx, cancel := context.WithCancel(t.Context())
+		body := io.MultiReader(io.LimitReader(f.open(), f.size(t)-100), readerFunc(func([]byte) (int, error) {
+			cancel()
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}))
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, base, io.NopCloser(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		request.Header.Set("Content-Type", uploadType)
+		request.Header.Set(endHeader, endBroken)
+		if response, err := transport.RoundTrip(request); err == nil { // it was refused before
+			_ = response.Body.Close()
+		}
+		cancel()
 	}
 	abort := func(f form) {
 		size := f.size(t)
@@ -475,8 +504,12 @@ func TestAbortedUploadsLeakNothing(t *testing.T) {
 		var clients sync.WaitGroup
 		for c := range 4 {
 			clients.Go(func() {
-				for range times / 4 {
-					abort(uploads[c%len(uploads)])
+				for i := range times / 4 {
+					if f := uploads[c%len(uploads)]; i%4 == 0 {
+						left(f)
+					} else {
+						abort(f)
+					}
 				}
 			})
 		}
