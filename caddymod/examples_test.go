@@ -713,8 +713,14 @@ func exampleMatcher(t *testing.T) {
 		response.Body.Close()
 		t.Errorf("%s", response.Status)
 	}
-	got, _ = postForm(t, "/talk", "padding", strings.Repeat("Bread. ", 200_000), "text", nasty)
-	got.wantStatus(t, http.StatusRequestEntityTooLarge, "too large")
+	// Caddy may close the connection before all of a large body was sent, so that there is no answer.
+	response, err = browser.PostForm("http://"+exampleAddr+"/talk", url.Values{"padding": {strings.Repeat("Bread. ", 200_000)}, "text": {nasty}})
+	if err == nil {
+		response.Body.Close()
+		if response.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s", response.Status)
+		}
+	}
 	got = post(t, "/talk", formType, "text="+url.QueryEscape(nasty), "Content-Encoding", "compress")
 	if got.status == http.StatusOK {
 		t.Errorf("%s", got.body)
