@@ -13,6 +13,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -79,6 +80,9 @@ type Metrics struct {
 	guard           *prometheus.CounterVec
 	guardErrors     *prometheus.CounterVec
 	guardDurations  *prometheus.HistogramVec
+	exchanges       *prometheus.CounterVec
+	agreement       *prometheus.CounterVec
+	differences     *prometheus.HistogramVec
 }
 
 // pool keeps the collectors while a configuration uses them; the value is *Metrics.
@@ -137,13 +141,20 @@ func newMetrics() *Metrics {
 			Help:    "Time that a guard needs to read and judge the texts of a message, without waiting for its body.",
 			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1},
 		}, []string{"direction"}),
+		exchanges: counter("compare_exchanges_total", "Texts that another service has scored, by whether the scores could be compared.", "outcome"),
+		agreement: counter("compare_total", "Scores of another service beside our own, by which of the two reach a threshold.", "attribute", "threshold", "above"),
+		differences: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "compare_difference",
+			Help:    "Distance between the scores of another service and our own.",
+			Buckets: []float64{.01, .02, .05, .1, .15, .2, .3, .4, .5, .75, 1},
+		}, []string{"attribute"}),
 	}
 }
 
 func (m *Metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{
 		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.refused, m.storeUp,
-		m.guard, m.guardErrors, m.guardDurations,
+		m.guard, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
 	} {
 		err := registry.Register(collector)
 		if already := (prometheus.AlreadyRegisteredError{}); errors.As(err, &already) && already.ExistingCollector == collector {
@@ -207,6 +218,53 @@ func (m *Metrics) GuardError(direction Direction, reason string) {
 		return
 	}
 	m.guardErrors.WithLabelValues(string(direction), reason).Inc()
+}
+
+// CompareOutcome says whether an answer of another service could be compared: a bounded label.
+type CompareOutcome string
+
+// The outcomes of a comparison.
+const (
+	// Compared is an answer whose scores were compared.
+	Compared CompareOutcome = "compared"
+	// CompareUpstreamFailed is an answer without scores: an error of the other service.
+	CompareUpstreamFailed CompareOutcome = "upstream_failed"
+	// CompareUnread is an answer, or its request, that could not be read.
+	CompareUnread CompareOutcome = "unread"
+)
+
+// Compare counts a text that another service has answered for.
+func (m *Metrics) Compare(outcome CompareOutcome) {
+	if m == nil {
+		return
+	}
+	m.exchanges.WithLabelValues(string(outcome)).Inc()
+}
+
+// CompareScore counts the distance of two scores of an attribute. The attribute is one that the service has a score for, so
+// that there are few.
+func (m *Metrics) CompareScore(attribute string, distance float64) {
+	if m == nil {
+		return
+	}
+	m.differences.WithLabelValues(attribute).Observe(distance)
+}
+
+// CompareThreshold counts which of two scores of an attribute reach a threshold.
+func (m *Metrics) CompareThreshold(attribute string, threshold float64, theirs, ours bool) {
+	if m == nil {
+		return
+	}
+	above := "neither"
+	switch {
+	case theirs && ours:
+		above = "both"
+	case theirs:
+		above = "theirs"
+	case ours:
+		above = "ours"
+	}
+	m.agreement.WithLabelValues(attribute, strconv.FormatFloat(threshold, 'g', -1, 64), above).Inc()
 }
 
 // Request counts a request that ended.

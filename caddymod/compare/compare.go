@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package compare stands between the clients of a scoring service that is to be left and that service: clients get its
+// answers, as before, and the log and the metrics tell how far the judge of this server agrees with them.
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+)
+
+func init() {
+	caddy.RegisterModule(new(Compare))
+}
+
+// Compare is a handler that forwards requests to another service, answers with its answer, and then judges the same text
+// itself: so a site sees on its own traffic what would change, before it changes the address for good. It understands the
+// Perspective API (comments:analyze) and OpenAI's moderation endpoint (/v1/moderations); what else it forwards it does not
+// compare.
+//
+// For each answer there is a line in the log, with both scores of each attribute, and the metrics
+// caddy_moderation_compare_total (by attribute, threshold, and whether both, one or neither of the two are above it) and
+// caddy_moderation_compare_difference. Neither holds any text, nor a key. Judging begins when the client has its answer,
+// and nothing is counted in anybody's usage.
+type Compare struct {
+	// ProxyRaw is the handler that forwards requests, a reverse_proxy. Required.
+	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
+	// Thresholds are those at which agreement is counted, at most 10, each greater than 0 and less than 1. Default 0.5, 0.7,
+	// 0.8 and 0.9.
+	Thresholds []float64 `json:"thresholds,omitempty"`
+
+	app    *app.App
+	logger *zap.Logger
+	proxy  caddyhttp.MiddlewareHandler
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Compare) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.moderation_compare",
+		New: func() caddy.Module { return new(Compare) },
+	}
+}
+
+// maxThresholds bounds the labels of the metrics.
+const maxThresholds = 10
+
+// Provision loads the handler that forwards.
+func (c *Compare) Provision(ctx caddy.Context) (err error) {
+	if c.app, err = app.Get(ctx); err != nil {
+		return err
+	}
+	c.logger = ctx.Logger()
+	if c.ProxyRaw == nil {
+		return fmt.Errorf("the address of the other service is missing")
+	}
+	module, err := ctx.LoadModule(c, "ProxyRaw")
+	if err != nil {
+		return fmt.Errorf("loading the proxy: %w", err)
+	}
+	proxy, ok := module.(caddyhttp.MiddlewareHandler)
+	if !ok {
+		return fmt.Errorf("the module %T cannot forward requests", module)
+	}
+	c.proxy = proxy
+	if len(c.Thresholds) == 0 {
+		c.Thresholds = []float64{0.5, 0.7, 0.8, 0.9}
+	}
+	return checkThresholds(c.Thresholds)
+}
+
+func checkThresholds(thresholds []float64) error {
+	if len(thresholds) > maxThresholds {
+		return fmt.Errorf("%d thresholds are given; at most %d are possible", len(thresholds), maxThresholds)
+	}
+	for i, threshold := range thresholds {
+		if !(threshold > 0 && threshold < 1) {
+			return fmt.Errorf("threshold %v is out of range; it must be greater than 0 and less than 1", threshold)
+		}
+		if slices.Contains(thresholds[:i], threshold) {
+			return fmt.Errorf("threshold %v is given twice", threshold)
+		}
+	}
+	return nil
+}
+
+// ServeHTTP forwards the request, and compares what is answered.
+func (c *Compare) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	shape := shapeOf(r)
+	if shape == nil {
+		return c.proxy.ServeHTTP(w, r, next)
+	}
+	sent := &kept{}
+	r.Body = sent.tee(r.Body)
+	encodings := r.Header["Content-Encoding"]
+	answer := &recorder{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	if err := c.proxy.ServeHTTP(answer, r, next); err != nil {
+		return err
+	}
+	// The client has its answer; what follows is not its concern, nor can it fail for it.
+	_ = http.NewResponseController(w).Flush()
+	c.compare(r, shape, sent.decoded(encodings), answer)
+	return nil
+}
+
+// compare judges the texts of a request and compares the scores with those of the answer.
+func (c *Compare) compare(r *http.Request, s *shape, request []byte, answer *recorder) {
+	if answer.status != http.StatusOK {
+		c.app.Metrics().Compare(metrics.CompareUpstreamFailed)
+		return
+	}
+	exchanged, err := s.read(request, answer.body.decoded(answer.Header()["Content-Encoding"]))
+	if err != nil || len(exchanged) == 0 {
+		c.app.Metrics().Compare(metrics.CompareUnread)
+		c.logger.Warn("an exchange could not be compared", zap.String("path", r.URL.Path), zap.NamedError("reason", err))
+		return
+	}
+	id := access.IDOf(r.Context(), c.app)
+	for _, one := range exchanged {
+		result, err := c.app.Engine().Moderate(r.Context(), engine.Request{Content: one.text})
+		if err != nil {
+			c.app.Metrics().Compare(metrics.CompareUnread)
+			continue
+		}
+		c.app.Metrics().Compare(metrics.Compared)
+		pairs := s.pairs(one, &result)
+		for _, pair := range pairs {
+			c.app.Metrics().CompareScore(pair.name, math.Abs(pair.ours-pair.theirs))
+			for _, threshold := range c.Thresholds {
+				c.app.Metrics().CompareThreshold(pair.name, threshold, pair.theirs >= threshold, pair.ours >= threshold)
+			}
+		}
+		c.logger.Info("compared", zap.String("moderation_id", id), zap.Int("characters", len([]rune(one.text))),
+			zap.Object("theirs", scores{pairs, func(p pair) float64 { return p.theirs }}),
+			zap.Object("ours", scores{pairs, func(p pair) float64 { return p.ours }}))
+	}
+}
+
+// pair is what two services say of one text.
+type pair struct {
+	name         string
+	theirs, ours float64
+}
+
+// scores writes one side of pairs to a log.
+type scores struct {
+	pairs []pair
+	side  func(pair) float64
+}
+
+// MarshalLogObject adds a field for each score.
+func (s scores) MarshalLogObject(log zapcore.ObjectEncoder) error {
+	for _, pair := range s.pairs {
+		log.AddFloat64(pair.name, math.Round(s.side(pair)*1e6)/1e6)
+	}
+	return nil
+}
+
+// decodeLimit is how much of a message is kept for comparing, in bytes; larger ones are forwarded and not compared.
+const decodeLimit = 2 << 20
+
+// decode undoes a Content-Encoding.
+func decode(encodings []string, body []byte) []byte {
+	if len(encodings) == 0 {
+		return body
+	}
+	decoded, err := content.Decode(encodings, body, decodeLimit)
+	if err != nil {
+		return nil
+	}
+	return decoded
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Compare)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Compare)(nil)
+)

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package compare
+
+import (
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// kept is what passed by of a body, up to the limit. A connection may still read a request when its answer is there.
+type kept struct {
+	mu   sync.Mutex
+	data []byte
+	over bool
+}
+
+// add keeps a part.
+func (k *kept) add(p []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.over || len(k.data)+len(p) > decodeLimit {
+		k.over, k.data = true, nil
+		return
+	}
+	k.data = append(k.data, p...)
+}
+
+// decoded is the body without its Content-Encoding; nil when it was too large or is broken.
+func (k *kept) decoded(encodings []string) []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.over {
+		return nil
+	}
+	return decode(encodings, k.data)
+}
+
+// tee keeps what is read of a body.
+func (k *kept) tee(body io.ReadCloser) io.ReadCloser {
+	if body == nil {
+		return nil
+	}
+	return &teeBody{body, k}
+}
+
+type teeBody struct {
+	io.ReadCloser
+	kept *kept
+}
+
+// Read reads, and keeps what was read.
+func (t *teeBody) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	t.kept.add(p[:n])
+	return n, err
+}
+
+// recorder writes an answer, and keeps a copy.
+type recorder struct {
+	caddyhttp.ResponseWriterWrapper
+	status int
+	body   kept
+}
+
+// WriteHeader notes the status.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 && status >= 200 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes and keeps a part.
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(p)
+	r.body.add(p[:n])
+	return n, err
+}
+
+// ReadFrom writes and keeps what a reader gives.
+func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{r}, src)
+}
+
+// Interface guards
+var (
+	_ http.ResponseWriter = (*recorder)(nil)
+	_ io.ReaderFrom       = (*recorder)(nil)
+)
