@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,14 +78,10 @@ func (a *answer) WriteHeader(status int) {
 	}
 	a.status = status
 	a.mode = a.decide(status, a.Header())
-	switch {
-	case a.mode == dropped || a.mode == held && !a.m.Shadow:
-		return
-	case a.mode == flowing && !a.m.Shadow:
-		return
+	if a.mode == through || a.m.Shadow {
+		a.began = true
+		a.ResponseWriter.WriteHeader(status)
 	}
-	a.began = true
-	a.ResponseWriter.WriteHeader(status)
 }
 
 // decide says what is done with an answer, by its status and header, and prepares it.
@@ -109,7 +106,8 @@ func (a *answer) decide(status int, header http.Header) mode {
 	// Text that its app sends bit by bit is not waited for. Whether it does that is known when it flushes.
 	a.mayFlow = media == "text/plain" && header["Content-Length"] == nil && isUnicode(a.declared.Charset)
 	a.x = exchangeOf(a.r, a.m.app)
-	if length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && length > a.m.MaxBody && a.m.PastMaxBody == PastPass {
+	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
+	if length > a.m.MaxBody && a.m.PastMaxBody == PastPass {
 		a.v = &Verdict{Status: Skipped, Reason: "too_large", Action: Passed}
 		a.x.response = a.v
 		a.note()
@@ -117,7 +115,8 @@ func (a *answer) decide(status int, header http.Header) mode {
 	}
 	a.trailers = trailersOf(header)
 	a.kept = buffers.Get().(*[]byte)
-	*a.kept = (*a.kept)[:0]
+	// Announcing a length costs nothing, so that it buys only so much memory.
+	*a.kept = slices.Grow((*a.kept)[:0], int(min(max(length, 512), keepBuffer)))
 	return held
 }
 
