@@ -179,7 +179,7 @@ func paragraphs(text string) iter.Seq[string] {
 
 // classify asks the classifier about texts.
 func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged, error) {
-	results := make([]judged, 0, len(pieces))
+	results := make([]judged, 0, len(pieces)+1) // and one for the short ones together
 	short, size := 0, 0
 	var err error
 	for i := range pieces {
