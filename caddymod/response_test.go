@@ -238,6 +238,80 @@ func TestResponseReactionsThatFail(t *testing.T) {
 	}
 }
 
+// TestReactionsToLongAnswers are run before the rest has come.
+func TestReactionsToLongAnswers(t *testing.T) {
+	const size = 200 << 10
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, r.URL.Query().Get("text")+fineFollow(size))
+	})
+	load(t, guardConfig(t, `
+	moderate_response {
+		max_body 100KiB
+		reject_level harassment 1
+		reject_level violence 1
+		reject_level hate 1
+		block zorkmid
+		on review {
+			header X-Queue yes
+		}
+		on approve {
+			@short query short=yes
+			respond @short "short" 203
+		}
+	}
+	`+app.proxy()))
+	ask := func(text, more string) reply {
+		return call(t, http.MethodGet, base+"/?text="+strings.ReplaceAll(text, " ", "+")+more, "", nil, "Accept-Encoding", "identity")
+	}
+	if got := ask(vile, ""); got.status != 200 || string(got.body) != vile+fineFollow(size) || got.header.Get("X-Queue") != "yes" ||
+		got.header.Get("X-Moderation-Recommendation") != "review" || got.header.Get("Content-Type") != "text/html" {
+		t.Errorf("%d, %d bytes, %v", got.status, len(got.body), got.header)
+	}
+	if got := ask(fine, ""); got.status != 200 || string(got.body) != fine+fineFollow(size) || got.header.Get("X-Queue") != "" {
+		t.Errorf("%d, %d bytes, %v", got.status, len(got.body), got.header)
+	}
+	if got := ask(fine, "&short=yes"); got.status != 203 || string(got.body) != "short" {
+		t.Errorf("%d %.100s %v", got.status, got.body, got.header)
+	}
+	if got := ask("A zorkmid. ", ""); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("%d %.100s", got.status, got.body)
+	}
+}
+
+// TestResponseUsesTheSitesErrorPage for what is rejected.
+func TestResponseUsesTheSitesErrorPage(t *testing.T) {
+	app := answers(t, map[string]string{"Content-Type": "text/html", "Etag": `"x"`}, 200, vile)
+	load(t, guardConfig(t, "moderate_response\n"+app.proxy()+`
+	handle_errors 422 {
+		respond "sorry: {http.moderation.response.categories}" {http.error.status_code}
+	}`))
+	if got := get(t); got.status != http.StatusUnprocessableEntity || !strings.HasPrefix(string(got.body), "sorry: ") || got.header.Get("Etag") != "" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+}
+
+// TestTwoGuards end a stream once.
+func TestTwoGuards(t *testing.T) {
+	app := newStreaming(t, "Content-Type", "text/event-stream")
+	load(t, guardConfig(t, "route {\nmoderate_response {\nblock zorkmid\n}\nmoderate_response\n"+app.proxy()+"\n}"))
+	got := read(t, client)
+	app.parts <- chunkOf(fine)
+	got.expect(chunkOf(fine))
+	app.parts <- chunkOf(vile)
+	got.expect(filteredEvents)
+	got.end()
+	app.gone(t)
+
+	app = newStreaming(t, "Content-Type", "text/event-stream")
+	reload(t, guardConfig(t, "route {\nmoderate_response {\nblock zorkmid\n}\nmoderate_response\n"+app.proxy()+"\n}"))
+	got = read(t, client)
+	app.parts <- chunkOf("A zorkmid.")
+	got.expect(filteredEvents)
+	got.end()
+	app.gone(t)
+}
+
 // TestResponseLimits judges the first part of what is larger, or none of it, or sends none of it.
 func TestResponseLimits(t *testing.T) {
 	const size = 200 << 10
