@@ -14,4 +14,5 @@ import (
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/guard"
+	_ "github.com/caddy-moderation/caddy-moderation/caddymod/openai"
 )

@@ -160,19 +160,19 @@ func (c *Call) Charge(w http.ResponseWriter, r *http.Request, n int64) *problem.
 // limited describes the limit that refuses a request that counts n.
 func limited(d *quota.Decision, n int64) *problem.Problem {
 	code, limit, window, wait := problem.RateLimitExceeded, d.Limits.RequestsPerMinute, "minute", max(1, secondsUntil(d.Now, d.MinuteReset))
-	next := fmt.Sprintf("Try again in %d s.", wait)
+	left, next := max(0, limit-d.Counts.Minute), fmt.Sprintf("Try again in %d s.", wait)
 	if d.Refused == quota.MonthWindow {
 		code, limit, window, wait = problem.MonthlyQuotaExhausted, d.Limits.RequestsPerMonth, "billing period", max(1, secondsUntil(d.Now, d.Period.End))
-		next = "The next one starts at " + d.Period.End.UTC().Format("2006-01-02T15:04:05Z") + "."
+		left, next = max(0, limit-d.Counts.Period), "The next one starts at "+d.Period.End.UTC().Format("2006-01-02T15:04:05Z")+"."
 	}
 	if n > limit {
 		wait, next = 0, "Send fewer texts at once."
 	}
-	counts := ""
+	detail := fmt.Sprintf("The account may make %d requests a %s. %s", limit, window, next)
 	if n > 1 {
-		counts = fmt.Sprintf("The request counts %d. ", n)
+		detail = fmt.Sprintf("The request counts %d. The account may make %d requests a %s, of which %d are left. %s", n, limit, window, left, next)
 	}
-	p := problem.New(code, fmt.Sprintf("%sThe account may make %d requests a %s. %s", counts, limit, window, next))
+	p := problem.New(code, detail)
 	p.Violated = []string{string(d.Refused)}
 	p.Quota = &problem.Quota{Limit: limit, RetryAfter: wait}
 	return p

@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package openai serves POST /v1/moderations as programs know it that are written for OpenAI's moderation endpoint: their
+// requests, answers, errors and header fields.
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+)
+
+func init() {
+	caddy.RegisterModule(new(Moderations))
+	httpcaddyfile.RegisterHandlerDirective("moderation_openai", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		handler := new(Moderations)
+		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
+	})
+	httpcaddyfile.RegisterDirectiveOrder("moderation_openai", httpcaddyfile.Before, "respond")
+}
+
+// Path is the end of the path that [Moderations] answers.
+const Path = "/v1/moderations"
+
+// The defaults of [Moderations].
+const (
+	defaultMaxInputs     = 256
+	defaultMaxCharacters = 100_000
+	defaultMaxBody       = 2 << 20
+	defaultBodyTimeout   = 30 * time.Second
+)
+
+// Moderations is a handler that answers as OpenAI's moderation endpoint does, with the verdicts of this service. It answers
+// requests whose path ends in /v1/moderations, whatever slashes are doubled or follow, and passes every other path on.
+//
+// The key stands in the header Authorization: Bearer. A request counts as many requests as it has inputs, all of them or
+// none. One that cannot be judged counts one in the minute, and nothing in the month.
+type Moderations struct {
+	// MaxInputs is the largest number of inputs in one request, and of parts of one input. Default 256.
+	MaxInputs int64 `json:"max_inputs,omitempty"`
+	// MaxCharacters is the largest number of characters (Unicode code points) of one input. Default 100,000.
+	MaxCharacters int64 `json:"max_characters,omitempty"`
+	// MaxBody is the size of the largest body in bytes. Default 2 MiB.
+	MaxBody int64 `json:"max_body,omitempty"`
+	// BodyTimeout is how long the body of a request may take to arrive, before 408 is answered. Default 30s.
+	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
+	// CORSOrigins are the origins, such as "https://www.example.com", whose pages may call from a browser; "*" stands for all.
+	// Default: none.
+	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
+
+	app   *app.App
+	door  access.Door
+	batch *batch
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Moderations) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.moderation_openai",
+		New: func() caddy.Module { return new(Moderations) },
+	}
+}
+
+// Provision finds the app and fills in the defaults.
+func (m *Moderations) Provision(ctx caddy.Context) error {
+	owner, err := app.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if m.MaxInputs == 0 {
+		m.MaxInputs = defaultMaxInputs
+	}
+	if m.MaxCharacters == 0 {
+		m.MaxCharacters = defaultMaxCharacters
+	}
+	if m.MaxBody == 0 {
+		m.MaxBody = defaultMaxBody
+	}
+	if m.BodyTimeout == 0 {
+		m.BodyTimeout = caddy.Duration(defaultBodyTimeout)
+	}
+	m.app = owner
+	m.door = access.Door{App: owner, Operation: metrics.OpenAI, Deferred: true, Problem: writeProblem}
+	m.batch = newBatch(runtime.GOMAXPROCS(0))
+	return nil
+}
+
+// Validate checks the limits.
+func (m *Moderations) Validate() error {
+	for _, limit := range []struct {
+		name  string
+		value int64
+	}{{"max_inputs", m.MaxInputs}, {"max_characters", m.MaxCharacters}, {"max_body", m.MaxBody}} {
+		if limit.value < 0 {
+			return fmt.Errorf("%s is %d; it must be 1 or more, or 0 for the default", limit.name, limit.value)
+		}
+	}
+	if m.BodyTimeout < 0 {
+		return fmt.Errorf("body_timeout is %s; it must not be negative", time.Duration(m.BodyTimeout))
+	}
+	return m.CORSOrigins.Validate()
+}
+
+// Serves reports whether a path, as the client sent it after decoding, is one that this handler answers.
+func Serves(requested string) bool {
+	return strings.HasSuffix(requested, Path) || strings.HasSuffix(path.Clean(requested), Path)
+}
+
+// ServeHTTP judges the inputs.
+func (m *Moderations) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if !Serves(r.URL.Path) {
+		return next.ServeHTTP(w, r)
+	}
+	if m.CORSOrigins.Serve(w, r) {
+		return nil
+	}
+	began := m.app.Now()
+	return m.door.Serve(w, r, func(w http.ResponseWriter, r *http.Request, call *access.Call) error {
+		return m.handle(w, r, call, began)
+	})
+}
+
+// handle answers an authenticated call.
+func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *access.Call, began time.Time) error {
+	asked, failed := m.read(w, r)
+	if failed != nil {
+		if p := call.Charge(w, r, 1); p != nil {
+			return call.Refuse(w, r, p)
+		}
+		failed.write(w, r)
+		return nil
+	}
+	if p := call.Charge(w, r, int64(len(asked.texts))); p != nil {
+		return call.Refuse(w, r, p)
+	}
+	policy := call.Policy()
+	results, err := m.batch.judge(r.Context(), call.Services.Engine, asked.texts, policy)
+	switch {
+	case err != nil && r.Context().Err() != nil:
+		// The client has left: nobody reads the answer, and the status is for the access log.
+		w.WriteHeader(499)
+		return nil
+	case err != nil:
+		m.app.Logger().Error("judging a batch", zap.String("moderation_id", call.ID), zap.Error(err))
+		w.Header().Set("Retry-After", "1")
+		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The texts could not be judged now. Try again."))
+	}
+	whole := worst(results)
+	call.Services.Engine.Policy().Over(policy).Decide(&whole)
+	call.SetVerdicts(&whole, results)
+
+	buffer := buffers.Get().(*[]byte)
+	defer release(buffer)
+	*buffer = appendAnswer((*buffer)[:0], call.ID, asked.model, results)
+	header := w.Header()
+	setRateLimits(header)
+	header.Set("X-Moderation-Model", call.Services.Engine.Version())
+	header.Set("Openai-Processing-Ms", strconv.FormatInt(max(0, m.app.Now().Sub(began).Milliseconds()), 10))
+	send(w, r, http.StatusOK, *buffer)
+	return nil
+}
+
+// read reads what is asked for.
+func (m *Moderations) read(w http.ResponseWriter, r *http.Request) (request, *failure) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return request{}, failureOf(problem.New(problem.MethodNotAllowed, "The method must be POST."))
+	}
+	// Scripts send no type, and there is only one that can be meant.
+	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) {
+		return request{}, failureOf(body.Problem(w.Header(), err))
+	}
+	buffer, err := body.Read(w, r, m.MaxBody, time.Duration(m.BodyTimeout))
+	if err != nil {
+		return request{}, failureOf(body.Problem(w.Header(), err))
+	}
+	defer buffer.Release()
+	return decode(buffer.Bytes(), limits{inputs: m.MaxInputs, characters: m.MaxCharacters})
+}
+
+// worst holds the highest probability of each category.
+func worst(results []engine.Result) (whole engine.Result) {
+	for i := range results {
+		for c := range results[i].Categories {
+			whole.Categories[c].Probability = max(whole.Categories[c].Probability, results[i].Categories[c].Probability)
+		}
+	}
+	return whole
+}
+
+// setRateLimits says what is left of the minute in the fields that clients of this interface read. The numbers are those of
+// the fields that the door has set; an account without a limit has none.
+func setRateLimits(header http.Header) {
+	for _, name := range []string{"Limit", "Remaining"} {
+		if values := header["X-Ratelimit-"+name]; values != nil {
+			header["X-Ratelimit-"+name+"-Requests"] = values
+		}
+	}
+	if seconds, err := strconv.Atoi(header.Get("X-Ratelimit-Reset")); err == nil {
+		// A duration as Go writes it: 12s, 1m0s.
+		header.Set("X-Ratelimit-Reset-Requests", (time.Duration(seconds) * time.Second).String())
+	}
+}
+
+// send answers with JSON.
+func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		// An error means that the client left. The answer was given and is counted.
+		_, _ = w.Write(body)
+	}
+}
+
+// UnmarshalCaddyfile reads the directive. Syntax:
+//
+//	moderation_openai [<matcher>] {
+//		max_inputs <n>
+//		max_characters <n>
+//		max_body <size>
+//		body_timeout <duration>
+//		cors_origins <origin>...
+//	}
+func (m *Moderations) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the directive's name
+	return options.Block(d, "moderation_openai", map[string]options.Option{
+		"max_inputs":     positive(&m.MaxInputs, "<n>", options.Whole),
+		"max_characters": positive(&m.MaxCharacters, "<n>", options.Whole),
+		"max_body":       positive(&m.MaxBody, "<size>", func(dst **int64, _ string) options.Option { return options.Size(dst) }),
+		"body_timeout":   options.Duration(&m.BodyTimeout),
+		"cors_origins":   cors.Option(&m.CORSOrigins),
+	})
+}
+
+// positive is an option with a number of 1 or more: none of the limits can be switched off.
+func positive(dst *int64, syntax string, option func(dst **int64, syntax string) options.Option) options.Option {
+	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		var value *int64
+		if err := option(&value, syntax).Read(d); err != nil {
+			return err
+		}
+		if *value == 0 {
+			return d.Errf("%s is 0; it must be 1 or more", name)
+		}
+		*dst = *value
+		return nil
+	}}
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Moderations)(nil)
+	_ caddy.Validator             = (*Moderations)(nil)
+	_ caddyfile.Unmarshaler       = (*Moderations)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Moderations)(nil)
+)
