@@ -127,7 +127,7 @@ const file = (name, size) => {
   return { path, name, sha256: sha256(data) };
 };
 const photo = file("harbour.jpg", 400_000);
-const large = file("film.mp4", 20_000_000);
+const large = file("film.mp4", 8_000_000);
 
 /** Throws unless the last upload brought the file and the caption. */
 async function brought(sent, caption) {
