@@ -602,3 +602,76 @@ func TestGuardUnderLoadAndReloads(t *testing.T) {
 	close(stop)
 	wait.Wait()
 }
+
+// TestGuardAloneKeepsNoAccounts guards against a database and a demo account that nobody has asked for.
+func TestGuardAloneKeepsNoAccounts(t *testing.T) {
+	app := newBackend(t)
+	data := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", data)
+	load(t, "{\nadmin "+adminAddr+"\npersist_config off\nlog {\noutput discard\n}\n}\n"+base+" {\nmoderate\n"+app.proxy()+"\n}")
+	if got := send(t, "application/json", `{"comment":"`+vile+`"}`); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if found, _ := filepath.Glob(data + "/*/moderation"); len(found) != 0 {
+		t.Errorf("there is %v", found)
+	}
+	got := call(t, http.MethodGet, "http://"+adminAddr+"/moderation/health/ready", "", nil)
+	if got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	got = call(t, http.MethodGet, "http://"+adminAddr+"/moderation/accounts", "", nil)
+	if got.status != http.StatusServiceUnavailable || !strings.Contains(string(got.body), "keeps no accounts") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestGuardNamesEachFieldOnce guards against refusals that also name what is only found together with a field that is
+// refused by itself.
+func TestGuardNamesEachFieldOnce(t *testing.T) {
+	app, rejected := newBackend(t), newBackend(t)
+	load(t, guardConfig(t, `
+	handle /queue {
+		moderate {
+			on reject {
+				`+rejected.proxy()+`
+			}
+		}
+	}
+	handle {
+		moderate
+		`+app.proxy()+`
+	}`))
+	for body, want := range map[string]string{
+		`{"name":"Ann","comment":"` + vile + `"}`:   "/comment",
+		`{"a":"I","b":"will","c":"kill","d":"you"}`: "/a+/b+/c+/d",
+	} {
+		var problem refusal
+		got := send(t, "application/json", body)
+		got.decodeJSON(t, &problem)
+		if len(problem.Fields) != 1 || problem.Fields[0].Name != want {
+			t.Errorf("%s", got.body)
+		}
+		call(t, http.MethodPost, base+"/queue", "", strings.NewReader(body), "Content-Type", "application/json")
+		arrived := rejected.take()
+		if len(arrived) != 1 || !strings.HasSuffix(arrived[0].Header.Get("X-Moderation-Fields"), want) || string(arrived[0].body) != body {
+			t.Errorf("the queue of rejected posts saw %d: %v", len(arrived), arrived[0].Header)
+		}
+	}
+}
+
+// TestMatcherMatchesWhatItCannotRead guards against a gate that opens for what is too large.
+func TestMatcherMatchesWhatItCannotRead(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, `
+	@unread moderation {
+		status error partial
+	}
+	respond @unread "unread" 413
+	`+app.proxy()))
+	if got := send(t, "text/plain", strings.Repeat("bread ", 200_000)); got.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := send(t, "text/plain", fine); got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}

@@ -159,6 +159,8 @@ func (a *API) failed(err error) error {
 		status = http.StatusConflict
 	case errors.Is(err, app.ErrStarting):
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: app.ErrStarting.Error()}
+	case errors.Is(err, app.ErrNoStore):
+		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: app.ErrNoStore.Error()}
 	case errors.Is(err, storage.ErrUnavailable):
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: "the store cannot answer now; the server's log says why"}
 	default:

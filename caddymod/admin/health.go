@@ -5,10 +5,13 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 )
 
 // readyTimeout bounds the question whether the service is ready: a probe that waits is no probe.
@@ -28,6 +31,10 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 		return notReady(w, "the running configuration does not use the moderation app")
 	}
 	services, err := running.Services(ctx)
+	if errors.Is(err, app.ErrNoStore) {
+		// Guards alone are ready when they are there.
+		return encode(w, http.StatusOK, health{Status: "ready", Model: running.Engine().Version()})
+	}
 	if err != nil {
 		return notReady(w, "the moderation app has not started")
 	}

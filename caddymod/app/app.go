@@ -34,6 +34,10 @@ func init() {
 // ErrStarting says that the app has not finished starting within its start timeout. Handlers answer 503.
 var ErrStarting = errors.New("the moderation app has not started yet")
 
+// ErrNoStore says that the configuration has no store: it names none, declares no account, and has no handler that needs
+// accounts. A guard alone needs none.
+var ErrNoStore = errors.New("this configuration keeps no accounts: it serves nothing that needs them; the option storage of the global option moderation changes that")
+
 // App holds what every moderation handler of the configuration shares: the judge, the accounts with their limits, and
 // the store. All of it has defaults, so that an empty app works.
 type App struct {
@@ -83,6 +87,8 @@ type App struct {
 	declared declared
 	events   emitter
 
+	// stored says that there is a store: a handler needs accounts, or the configuration is about them.
+	stored   bool
 	claim    claim
 	services atomic.Pointer[Services]
 	// started is closed when Start has ended or the configuration is given up.
@@ -114,6 +120,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // provisions configurations that it only validates, beside the server that has the store open.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger = ctx, ctx.Logger()
+	a.stored = a.StorageRaw != nil || len(a.Accounts) > 0
 	a.started = make(chan struct{})
 	a.setDefaults()
 	collectors, err := metrics.Acquire(ctx.GetMetricsRegistry())
@@ -155,6 +162,9 @@ func (a *App) setDefaults() {
 // Start opens the store, or joins the one that the running configuration has open, and lets requests in.
 func (a *App) Start() error {
 	defer a.open()
+	if !a.stored {
+		return nil
+	}
 	store, err := a.openStore()
 	if err != nil {
 		return err
@@ -202,10 +212,13 @@ func (a *App) Cleanup() error {
 }
 
 // Services returns the app's services. While the app starts it waits, until ctx ends or the start timeout is over, and
-// then returns an error that wraps [ErrStarting].
+// then returns an error that wraps [ErrStarting]. Without a store the error is [ErrNoStore].
 func (a *App) Services(ctx context.Context) (*Services, error) {
 	if services := a.services.Load(); services != nil {
 		return services, nil
+	}
+	if !a.stored {
+		return nil, ErrNoStore
 	}
 	timeout := time.NewTimer(time.Duration(a.StartTimeout))
 	defer timeout.Stop()
@@ -237,9 +250,19 @@ func (a *App) Now() time.Time { return a.now() }
 // Random returns the app's source of randomness.
 func (a *App) Random() io.Reader { return a.random }
 
-// Get returns the app of the configuration that ctx belongs to. Where the configuration does not name it, it is made
-// with the defaults.
+// Get returns the app of the configuration that ctx belongs to, for a module that needs accounts: the app has a store then.
+// Where the configuration does not name the app, it is made with the defaults. It must be called while the module is
+// provisioned.
 func Get(ctx caddy.Context) (*App, error) {
+	owner, err := Judge(ctx)
+	if err == nil {
+		owner.stored = true
+	}
+	return owner, err
+}
+
+// Judge is [Get] for a module that needs only the judge.
+func Judge(ctx caddy.Context) (*App, error) {
 	loaded, err := ctx.App("moderation")
 	if err != nil {
 		return nil, err

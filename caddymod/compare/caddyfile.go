@@ -68,7 +68,7 @@ func (c *Compare) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // proxyTo makes the handler that forwards to an upstream, as a reverse_proxy of a Caddyfile would.
 func (c *Compare) proxyTo(upstream *url.URL) error {
-	tokens, err := caddyfile.Tokenize([]byte("reverse_proxy "+upstream.String()+" {\n\theader_up Host " + upstream.Host + "\n}"), "moderation_compare")
+	tokens, err := caddyfile.Tokenize([]byte("reverse_proxy "+upstream.String()+" {\n\theader_up Host "+upstream.Host+"\n}"), "moderation_compare")
 	if err != nil {
 		return err
 	}

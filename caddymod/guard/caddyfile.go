@@ -333,6 +333,7 @@ func (o *reactionOptions) finish(h httpcaddyfile.Helper) error {
 //		flagged
 //		recommendation approve|review|reject...
 //		category <category> [<probability>]
+//		status judged|nothing|partial|skipped|error...
 //		json|form|query|header <name>...
 //		text
 //	}
@@ -363,16 +364,33 @@ func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return recommend(d, args)
 			}},
 			"category": {Repeat: true, Read: m.readCategory},
+			"status":   m.statusOption(),
 		}
 		m.Reading.options(allowed, true)
 		if err := options.Block(d, "moderation", allowed); err != nil {
 			return err
 		}
 	}
-	if !m.Flagged && len(m.Recommendations) == 0 && len(m.Categories) == 0 {
-		return d.Err("moderation: nothing is given that a request could match; there are flagged, recommendation and category")
+	if m.empty() {
+		return d.Errf("moderation: %v", errNoCondition)
 	}
 	return nil
+}
+
+func (m *Matcher) statusOption() options.Option {
+	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+		args := d.RemainingArgs()
+		if len(args) == 0 {
+			return d.Err("'status' needs at least 1 argument: status judged|nothing|partial|skipped|error...")
+		}
+		for _, arg := range args {
+			if !slices.Contains(statuses, Status(arg)) {
+				return d.Errf("there is no status '%s'; there are judged, nothing, partial, skipped and error", arg)
+			}
+			m.Statuses = append(m.Statuses, Status(arg))
+		}
+		return nil
+	}}
 }
 
 func (m *Matcher) readCategory(d *caddyfile.Dispenser) error {

@@ -241,7 +241,7 @@ func (v *Verdict) log(log zapcore.ObjectEncoder, prefix string) {
 		}
 		log.AddString(prefix+"fields", strings.Join(names, ","))
 	}
-	if v.Reason != "" {
+	if v.Reason != "" && v.Status == Failed {
 		log.AddString(prefix+"error", v.Reason)
 	}
 }
@@ -253,7 +253,7 @@ func loggable(name string) string {
 		return "?"
 	}
 	for _, c := range []byte(name) {
-		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || strings.IndexByte("/._-:[]#~", c) >= 0 {
+		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || strings.IndexByte("/._-:[]#~+", c) >= 0 {
 			continue
 		}
 		return "?"

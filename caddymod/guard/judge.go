@@ -88,6 +88,9 @@ func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.
 		if err := quota.ValidateID(p.Account); err != nil {
 			return nil, fmt.Errorf("account: %w", err)
 		}
+		if _, err := app.Get(ctx); err != nil { // counting needs the store
+			return nil, err
+		}
 	}
 	for c := range j.ignored {
 		j.ignored[c] = len(p.Categories) > 0
@@ -140,7 +143,7 @@ type judged struct {
 	result  engine.Result
 	blocked bool
 	// strict says that the text is another view of one that is judged, too: its source text, a paragraph of it, or short
-	// fields read as one. It counts only when it is to be rejected.
+	// fields read as one. It counts only when it is to be rejected and nothing else is.
 	strict bool
 }
 
@@ -286,7 +289,7 @@ func (j *judge) add(v *Verdict, text *judged) {
 	if text.blocked {
 		result.Flagged, result.Recommendation, result.Confidence = true, engine.Reject, 1
 	}
-	if text.strict && result.Recommendation != engine.Reject {
+	if text.strict && (result.Recommendation != engine.Reject || v.Recommendation == engine.Reject) {
 		return
 	}
 	for c := range result.Categories {

@@ -27,7 +27,7 @@ func init() {
 //
 // When moderate has judged the request before, the matcher goes by that verdict, unless it says itself what is to be read.
 // Else it judges the request, of which nothing is taken away: the body can still be read by others. A request is judged
-// once however many matchers and handlers ask. One that cannot be read or judged matches nothing.
+// once however many matchers and handlers ask. One that cannot be read or judged matches only by its status.
 type Matcher struct {
 	Reading
 
@@ -35,6 +35,9 @@ type Matcher struct {
 	Flagged bool `json:"flagged,omitempty"`
 	// Recommendations match requests with one of these recommendations: approve, review, reject.
 	Recommendations []engine.Recommendation `json:"recommendations,omitempty"`
+	// Statuses match requests that were judged so far: judged, nothing, partial, skipped, error. With "error" and "partial" it
+	// matches what the matcher could not read, or not wholly.
+	Statuses []Status `json:"statuses,omitempty"`
 	// Categories match requests in which one of these categories has at least the given probability; 0 means that it is
 	// flagged.
 	Categories map[string]float64 `json:"categories,omitempty"`
@@ -56,11 +59,16 @@ func (*Matcher) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the matcher.
 func (m *Matcher) Provision(ctx caddy.Context) (err error) {
-	if m.app, err = app.Get(ctx); err != nil {
+	if m.app, err = app.Judge(ctx); err != nil {
 		return err
 	}
-	if !m.Flagged && len(m.Recommendations) == 0 && len(m.Categories) == 0 {
-		return errors.New("nothing is given that a request could match; there are flagged, recommendation and category")
+	if m.empty() {
+		return errNoCondition
+	}
+	for _, s := range m.Statuses {
+		if !slices.Contains(statuses, s) {
+			return fmt.Errorf("there is no status %q; there are judged, nothing, partial, skipped and error", string(s))
+		}
 	}
 	for _, r := range m.Recommendations {
 		if !slices.Contains(recommendations, r) {
@@ -94,6 +102,17 @@ func (m *Matcher) Provision(ctx caddy.Context) (err error) {
 	return err
 }
 
+// errNoCondition says that a matcher would match everything.
+var errNoCondition = errors.New("nothing is given that a request could match; there are flagged, recommendation, category and status")
+
+// empty reports whether there is no condition.
+func (m *Matcher) empty() bool {
+	return !m.Flagged && len(m.Recommendations)+len(m.Categories)+len(m.Statuses) == 0
+}
+
+// statuses are all that there are.
+var statuses = []Status{Judged, Nothing, Partial, Skipped, Failed}
+
 // recommendations are all that there are.
 var recommendations = []engine.Recommendation{engine.Approve, engine.Review, engine.Reject}
 
@@ -122,7 +141,7 @@ func (m *Matcher) Match(r *http.Request) bool {
 
 // matches reports whether all conditions hold.
 func (m *Matcher) matches(v *Verdict) bool {
-	if v.Recommendation == "" {
+	if len(m.Statuses) > 0 && !slices.Contains(m.Statuses, v.Status) {
 		return false
 	}
 	if m.Flagged && !v.Flagged {

@@ -119,7 +119,7 @@ func (*Moderate) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the guard.
 func (m *Moderate) Provision(ctx caddy.Context) (err error) {
-	if m.app, err = app.Get(ctx); err != nil {
+	if m.app, err = app.Judge(ctx); err != nil {
 		return err
 	}
 	m.logger = ctx.Logger()
@@ -214,6 +214,7 @@ func (m *Moderate) reject(w http.ResponseWriter, r *http.Request, x *exchange, v
 		v.Action = Handled
 	}
 	m.note(r, x, v)
+	v.setHeaders(r.Header, x.id) // for an upstream of the routes
 	return routes.Compile(refusal).ServeHTTP(w, r)
 }
 
@@ -303,7 +304,7 @@ func (w *watchedWriter) ReadFrom(r io.Reader) (int64, error) {
 // texts of a large upload are not all known then.
 func (m *Moderate) note(r *http.Request, x *exchange, v *Verdict) {
 	m.app.Metrics().Guard(metrics.Inbound, outcome(v), v.took)
-	if v.Status == Failed || v.Status == Skipped {
+	if v.Status == Failed {
 		m.app.Metrics().GuardError(metrics.Inbound, v.Reason)
 	}
 	emit(m.app, x, v)

@@ -109,7 +109,7 @@ func (*ModerateResponse) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the guard.
 func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
-	if m.app, err = app.Get(ctx); err != nil {
+	if m.app, err = app.Judge(ctx); err != nil {
 		return err
 	}
 	m.logger = ctx.Logger()
@@ -229,7 +229,7 @@ func (a *answer) note() {
 		what = metrics.GuardErrorRefused // a stream that could not be judged any further
 	}
 	a.m.app.Metrics().Guard(metrics.Outbound, what, a.v.took)
-	if a.v.Status == Failed || a.v.Status == Skipped {
+	if a.v.Status == Failed {
 		a.m.app.Metrics().GuardError(metrics.Outbound, a.v.Reason)
 	}
 	emit(a.m.app, a.x, a.v)
