@@ -8,6 +8,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/openai"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/docs/openapi"
 )
@@ -29,27 +32,39 @@ func init() {
 //
 //	POST /v1/moderate/text
 //	GET  /v1/usage
+//	POST /v1/moderations                      as OpenAI's
+//	POST /v1alpha1/comments:analyze           as the Perspective API's
 //	POST /v1alpha1/comments:suggestscore
-//	POST /api/<scoring path>/v1alpha1/comments:suggestscore   when a scoring path is configured
-//	GET  /openapi.json                                        without a key
+//	GET  /$discovery/rest?version=v1alpha1    without a key
+//	GET  /openapi.json                        without a key
+//
+// With a scoring path the three of the Perspective API are also served below /api/<scoring path>.
 //
 // Paths are compared exactly, after decoding and without a trailing slash. Requests for other paths go to the next
 // handler; below /v1/ and /v1alpha1/ they are answered 404 when no handler answers.
 type API struct {
 	// BasePath is what all paths begin with, for example "/moderation". Default: nothing.
 	BasePath string `json:"base_path,omitempty"`
-	// ScoringPath is a path segment of letters, digits, '.', '_', '~' and '-': the score-feedback operation is also served
-	// below /api/<scoring path>, for clients that are written for such an address. Default: it is not.
+	// ScoringPath is a path segment of letters, digits, '.', '_', '~' and '-': the operations of the Perspective API are also
+	// served below /api/<scoring path>, for clients that are written for such an address. Default: they are not.
 	ScoringPath string `json:"scoring_path,omitempty"`
 	// BodyTimeout is how long the body of a text moderation request may take to arrive, before 408 is answered. Default 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
+	// CORSOrigins are the origins, such as "https://www.example.com", whose pages may call the service from a browser;
+	// "*" stands for all of them. Default none.
+	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
+	// Analyze says how comments are scored at /v1alpha1/comments:analyze.
+	Analyze commentanalyzer.Analyze `json:"analyze,omitzero"`
+
 	text    Text
 	usage   Usage
 	suggest commentanalyzer.SuggestScore
+	openai  openai.Moderations
 	app     *app.App
 
-	textPath, usagePath, suggestPath, scoringPath, openapiPath string
+	routes                            map[string]caddyhttp.MiddlewareHandler
+	textPath, openaiPath, openapiPath string
 }
 
 // CaddyModule returns the Caddy module information.
@@ -68,22 +83,28 @@ func (a *API) Provision(ctx caddy.Context) error {
 	}
 	a.app = owner
 	a.text.BodyTimeout = a.BodyTimeout
-	if err := a.text.Provision(ctx); err != nil {
-		return err
-	}
-	if err := a.usage.Provision(ctx); err != nil {
-		return err
-	}
-	if err := a.suggest.Provision(ctx); err != nil {
-		return err
+	for _, handler := range []caddy.Provisioner{&a.text, &a.usage, &a.suggest, &a.Analyze, &a.openai} {
+		if err := handler.Provision(ctx); err != nil {
+			return err
+		}
 	}
 	base := strings.TrimSuffix(a.BasePath, "/")
 	a.textPath = base + "/v1/moderate/text"
-	a.usagePath = base + "/v1/usage"
-	a.suggestPath = base + "/v1alpha1/comments:suggestscore"
+	a.openaiPath = base + openai.Path
 	a.openapiPath = base + "/openapi.json"
+	a.routes = map[string]caddyhttp.MiddlewareHandler{
+		a.textPath:         &a.text,
+		base + "/v1/usage": &a.usage,
+		a.openaiPath:       &a.openai,
+	}
+	scoring := []string{base}
 	if a.ScoringPath != "" {
-		a.scoringPath = base + "/api/" + a.ScoringPath + "/v1alpha1/comments:suggestscore"
+		scoring = append(scoring, base+"/api/"+a.ScoringPath)
+	}
+	for _, prefix := range scoring {
+		a.routes[prefix+commentanalyzer.SuggestScorePath] = &a.suggest
+		a.routes[prefix+commentanalyzer.AnalyzePath] = &a.Analyze
+		a.routes[prefix+commentanalyzer.DiscoveryPath] = &a.Analyze
 	}
 	return nil
 }
@@ -96,16 +117,21 @@ func (a *API) Validate() error {
 	if err := checkScoringPath(a.ScoringPath); err != nil {
 		return err
 	}
-	return a.text.Validate()
+	for _, handler := range []caddy.Validator{&a.text, &a.suggest, &a.Analyze, &a.openai, a.CORSOrigins} {
+		if err := handler.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// checkBasePath says whether path can be a base path; empty is none.
-func checkBasePath(path string) error {
-	if path == "" {
+// checkBasePath says whether base can be a base path; empty is none.
+func checkBasePath(base string) error {
+	if base == "" {
 		return nil
 	}
-	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "*{}?#%") || strings.Contains(path, "//") {
-		return fmt.Errorf("the base path is %q; it must begin with a slash and be a plain path such as /moderation", path)
+	if !strings.HasPrefix(base, "/") || strings.ContainsAny(base, "*{}?#%") || strings.Contains(base, "//") {
+		return fmt.Errorf("the base path is %q; it must begin with a slash and be a plain path such as /moderation", base)
 	}
 	return nil
 }
@@ -126,42 +152,50 @@ func (a *API) TextPath() string { return a.textPath }
 
 // ServeHTTP answers the service's paths and leaves all others to the next handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	switch path := r.URL.Path; path {
-	case a.textPath:
-		return a.text.ServeHTTP(w, r, next)
-	case a.usagePath:
-		return a.usage.ServeHTTP(w, r, next)
-	case a.suggestPath:
-		return a.suggest.ServeHTTP(w, r, next)
-	case a.openapiPath:
-		return a.serveOpenAPI(w, r)
-	default:
-		if a.scoringPath != "" && path == a.scoringPath {
-			return a.suggest.ServeHTTP(w, r, next)
-		}
-		if a.looksOurs(path) {
-			return a.orNotFound(w, r, next)
+	requested := r.URL.Path
+	route := a.routes[requested]
+	if route == nil && openai.Serves(requested) && path.Clean(requested) == a.openaiPath {
+		route = &a.openai // clients of OpenAI's are given addresses with a slash too many
+	}
+	switch {
+	case route == nil && requested != a.openapiPath:
+		if write := a.notFound(requested); write != nil {
+			return a.orNotFound(w, r, next, write)
 		}
 		return next.ServeHTTP(w, r)
+	case a.CORSOrigins.Serve(w, r):
+		return nil
+	case route == nil:
+		return a.serveOpenAPI(w, r)
 	}
+	return route.ServeHTTP(w, r, next)
 }
 
-// looksOurs reports whether a path is one that a caller of this service may have mistyped.
-func (a *API) looksOurs(path string) bool {
+// notFound returns who writes the 404 for a path that a caller of this service may have mistyped, in the shape that the
+// caller's client parses; nil for other paths.
+func (a *API) notFound(requested string) access.ProblemWriter {
 	base := a.textPath[:len(a.textPath)-len("/v1/moderate/text")]
-	rest, ok := strings.CutPrefix(path, base)
-	return ok && (strings.HasPrefix(rest, "/v1/") || strings.HasPrefix(rest, "/v1alpha1/") ||
-		a.scoringPath != "" && strings.HasPrefix(rest, "/api/"+a.ScoringPath+"/"))
+	rest, ok := strings.CutPrefix(requested, base)
+	switch {
+	case !ok:
+		return nil
+	case strings.HasPrefix(rest, "/v1alpha1/"), strings.HasPrefix(rest, "/$discovery/"),
+		a.ScoringPath != "" && strings.HasPrefix(rest, "/api/"+a.ScoringPath+"/"):
+		return commentanalyzer.WriteProblem
+	case strings.HasPrefix(rest, "/v1/"):
+		return problem.Write
+	}
+	return nil
 }
 
 // orNotFound lets the next handlers answer, and answers 404 when none does: Caddy would answer an empty 200, which a caller
 // takes for success.
-func (a *API) orNotFound(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+func (a *API) orNotFound(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, write access.ProblemWriter) error {
 	watched := &watched{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
 	if err := next.ServeHTTP(watched, r); err != nil || watched.answered {
 		return err
 	}
-	problem.Write(w, r, access.NewID(a.app), problem.New(problem.NotFound, "There is nothing at this address."))
+	write(w, r, access.NewID(a.app), problem.New(problem.NotFound, "There is nothing at this address."))
 	return nil
 }
 

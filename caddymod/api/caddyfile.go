@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 )
 
@@ -55,6 +56,12 @@ func parseAPI(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //	moderation_api [@<matcher>] [<base path>] {
 //		scoring_path <segment>
 //		body_timeout <duration>
+//		cors_origins <origin>...
+//		analyze {
+//			attribute <name> <score|off>
+//			unscored  omit|error
+//			languages <tag>...
+//		}
 //	}
 func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
@@ -75,6 +82,10 @@ func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return nil
 		}},
 		"body_timeout": options.Duration(&a.BodyTimeout),
+		"cors_origins": cors.Option(&a.CORSOrigins),
+		"analyze": {Read: func(d *caddyfile.Dispenser) error {
+			return options.Block(d, "analyze", a.Analyze.Options())
+		}},
 	})
 }
 

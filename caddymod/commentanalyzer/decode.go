@@ -128,9 +128,9 @@ func (entry *textEntry) comment() (string, *failure) {
 	case "", "TEXT_TYPE_UNSPECIFIED", "PLAIN_TEXT":
 		return *entry.Text, nil
 	case "HTML":
-		return "", invalid(invalidRequest, "Currently, only 'PLAIN_TEXT' comments are supported.", "/comment/type", "must be PLAIN_TEXT or absent")
+		return "", invalid(invalidRequest, "Currently, only 'PLAIN_TEXT' comments are supported", "/comment/type", "must be PLAIN_TEXT or absent")
 	}
-	return "", invalid(invalidRequest, "Unknown text type.", "/comment/type", "must be PLAIN_TEXT or absent")
+	return "", invalid(invalidRequest, "Unknown text type", "/comment/type", "must be PLAIN_TEXT or absent")
 }
 
 // conversationOf checks the context and returns it without insignificant space.
@@ -142,9 +142,8 @@ func conversationOf(raw jsontext.Value) (feedback.RawJSON, *failure) {
 	if err := json.Unmarshal(raw, &parsed); err != nil {
 		return nil, undecodable("/context", err)
 	}
-	if parsed.Entries != nil && parsed.ArticleAndParentComment != nil {
-		return nil, invalid(invalidRequest, "Context can have either entries or article_and_parent_comment, but both fields were populated.",
-			"/context", "must not hold both entries and articleAndParentComment")
+	if len(parsed.Entries) > 0 && parsed.ArticleAndParentComment != nil {
+		return nil, twoContexts()
 	}
 	kept := raw.Clone()
 	if err := kept.Compact(); err != nil {
@@ -265,7 +264,7 @@ func (v *violations) languages(tags []string) []string {
 		return nil
 	}
 	for i, tag := range tags {
-		if len(tag) == 0 || len(tag) > maxLanguage || strings.ContainsFunc(tag, notInTag) {
+		if !isLanguage(tag) {
 			v.add("/languages/"+strconv.Itoa(i), "must be a language tag such as en or pt-BR")
 		}
 	}
@@ -286,6 +285,11 @@ func isName(name string) bool {
 	return len(name) > 0 && len(name) <= maxName && !strings.ContainsFunc(name, func(r rune) bool {
 		return notInTag(r) && r != '.' && r != '/'
 	})
+}
+
+// isLanguage reports whether a text looks like a language tag.
+func isLanguage(tag string) bool {
+	return len(tag) > 0 && len(tag) <= maxLanguage && !strings.ContainsFunc(tag, notInTag)
 }
 
 func notInTag(r rune) bool {

@@ -17,9 +17,11 @@ import (
 
 // The values of errorType that clients of the interface know.
 const (
-	commentEmpty   = "COMMENT_EMPTY"
-	commentTooLong = "COMMENT_TOO_LONG"
-	invalidRequest = "INVALID_REQUEST"
+	commentEmpty          = "COMMENT_EMPTY"
+	commentTooLong        = "COMMENT_TOO_LONG"
+	noRequestedAttributes = "NO_REQUESTED_ATTRIBUTES"
+	languageNotSupported  = "LANGUAGE_NOT_SUPPORTED_BY_ATTRIBUTE"
+	invalidRequest        = "INVALID_REQUEST"
 )
 
 // failure is an error answer in the terms of this interface.
@@ -35,6 +37,8 @@ type failure struct {
 	retryAfter int64
 	// metadata explains a used-up bound.
 	metadata map[string]string
+	// language says more about languages that are not scored.
+	language *languageError
 }
 
 // envelope is the wire form.
@@ -52,6 +56,13 @@ type (
 	analyzerError struct {
 		Type      string `json:"@type"`
 		ErrorType string `json:"errorType"`
+		// LanguageError stands beside the error type LANGUAGE_NOT_SUPPORTED_BY_ATTRIBUTE.
+		LanguageError *languageError `json:"languageNotSupportedByAttributeError,omitempty"`
+	}
+	languageError struct {
+		Attribute          string   `json:"attribute"`
+		RequestedLanguages []string `json:"requestedLanguages"`
+		DetectedLanguages  []string `json:"detectedLanguages"`
 	}
 	badRequest struct {
 		Type            string           `json:"@type"`
@@ -91,6 +102,9 @@ var reasons = map[problem.Code]string{
 	problem.MissingKey:           "CREDENTIALS_MISSING",
 	problem.AccountInactive:      "CONSUMER_SUSPENDED",
 	problem.FeedbackBoundReached: "RATE_LIMIT_EXCEEDED",
+	// Google's interfaces have no reason for a used-up month but this one.
+	problem.RateLimitExceeded:     "RATE_LIMIT_EXCEEDED",
+	problem.MonthlyQuotaExhausted: "RATE_LIMIT_EXCEEDED",
 }
 
 // statusName returns the canonical name (google.rpc.Code) for an HTTP status.
@@ -100,11 +114,13 @@ func statusName(status int) string {
 		return "UNAUTHENTICATED"
 	case http.StatusForbidden:
 		return "PERMISSION_DENIED"
+	case http.StatusNotFound:
+		return "NOT_FOUND"
 	case http.StatusMethodNotAllowed:
 		return "UNIMPLEMENTED"
 	case http.StatusRequestTimeout:
 		return "DEADLINE_EXCEEDED"
-	case http.StatusPaymentRequired, http.StatusTooManyRequests:
+	case http.StatusTooManyRequests:
 		return "RESOURCE_EXHAUSTED"
 	case http.StatusServiceUnavailable:
 		return "UNAVAILABLE"
@@ -115,9 +131,18 @@ func statusName(status int) string {
 	return "INVALID_ARGUMENT"
 }
 
+// statusOf returns the HTTP status of a code in this interface. A used-up month is 402 elsewhere; clients of Google's
+// interfaces do not know that status, and are told RESOURCE_EXHAUSTED, which goes with 429, and when to come back.
+func statusOf(code problem.Code) int {
+	if code == problem.MonthlyQuotaExhausted {
+		return http.StatusTooManyRequests
+	}
+	return code.Status()
+}
+
 // write answers with the error; id is the id of the request.
 func (f *failure) write(w http.ResponseWriter, r *http.Request, id string) {
-	status := f.code.Status()
+	status := statusOf(f.code)
 	problem.SetHeaders(w.Header(), id)
 	var e envelope
 	e.Error.Code, e.Error.Message, e.Error.Status = status, f.message, statusName(status)
@@ -129,7 +154,7 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request, id string) {
 func (f *failure) details(id string) []any {
 	var details []any
 	if f.errorType != "" {
-		details = append(details, analyzerError{Type: analyzerType + "Error", ErrorType: f.errorType})
+		details = append(details, analyzerError{Type: analyzerType + "Error", ErrorType: f.errorType, LanguageError: f.language})
 	}
 	if reason := reasons[f.code]; reason != "" {
 		details = append(details, errorInfo{Type: rpcType + "ErrorInfo", Reason: reason, Domain: reasonDomain, Metadata: f.metadata})
@@ -147,8 +172,9 @@ func (f *failure) details(id string) []any {
 	return append(details, requestInfo{Type: rpcType + "RequestInfo", RequestID: id})
 }
 
-// writeProblem answers with a problem in this interface's envelope.
-func writeProblem(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
+// WriteProblem answers with a problem in the envelope that clients of Google's interfaces parse; id is the id of the request.
+// It is an access.ProblemWriter.
+func WriteProblem(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
 	f := failure{code: p.Code, message: p.Error(), violations: p.Errors}
 	if p.Code == problem.MissingKey {
 		f.message = "Send the API key in the header Authorization: Bearer <API key> or X-Goog-Api-Key, or as the query parameter key."
@@ -160,7 +186,23 @@ func writeProblem(w http.ResponseWriter, r *http.Request, id string, p *problem.
 	if seconds, err := strconv.ParseInt(w.Header().Get("Retry-After"), 10, 64); err == nil {
 		f.retryAfter = seconds
 	}
+	if q := p.Quota; q != nil {
+		f.metadata, f.retryAfter = quotaMetadata(p.Code, q), q.RetryAfter
+		w.Header().Set("Retry-After", strconv.FormatInt(q.RetryAfter, 10))
+	}
 	f.write(w, r, id)
+}
+
+// quotaMetadata names a limit that is used up, in the terms of Google's quotas.
+func quotaMetadata(code problem.Code, q *problem.Quota) map[string]string {
+	limit := "RequestsPerMinutePerAccount"
+	if code == problem.MonthlyQuotaExhausted {
+		limit = "RequestsPerMonthPerAccount"
+	}
+	return map[string]string{
+		"service": "commentanalyzer", "consumer": "accounts/" + q.Account, "quota_metric": "requests",
+		"quota_limit": limit, "quota_limit_value": strconv.FormatInt(q.Limit, 10),
+	}
 }
 
 // fieldPath writes a JSON Pointer as Google's interfaces write the path of a member: comment.text, languages[1].

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
@@ -57,6 +58,10 @@ const (
 //
 // Errors have the envelope that clients of Google's interfaces parse.
 type SuggestScore struct {
+	// CORSOrigins are the origins, such as "https://www.example.com", whose pages may call the service from a browser;
+	// "*" stands for all of them. Default none.
+	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
+
 	app  *app.App
 	door access.Door
 }
@@ -81,16 +86,22 @@ func (s *SuggestScore) Provision(ctx caddy.Context) error {
 		Operation: metrics.Suggestscore,
 		Sources:   access.Sources{Query: true, GoogleHeader: true},
 		Free:      true,
-		Problem:   writeProblem,
+		Problem:   WriteProblem,
 	}
 	return nil
 }
+
+// Validate says what is wrong with the configuration.
+func (s *SuggestScore) Validate() error { return s.CORSOrigins.Validate() }
 
 // ServeHTTP takes the correction.
 func (s *SuggestScore) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	// The path is the decoded one: some clients send the colon as %3A.
 	if !strings.HasSuffix(r.URL.Path, SuggestScorePath) {
 		return next.ServeHTTP(w, r)
+	}
+	if s.CORSOrigins.Serve(w, r) {
+		return nil
 	}
 	return s.door.Serve(w, r, s.handle)
 }
@@ -167,17 +178,22 @@ type suggestScoreResponse struct {
 
 // read reads the correction. err is an error of package body; failed says what is wrong with what the body says.
 func read(w http.ResponseWriter, r *http.Request) (wanted *suggestion, failed *failure, err error) {
-	// Old clients and scripts send no type, and there is only one that can be meant.
-	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) {
-		return nil, nil, err
-	}
-	buffer, err := body.Read(w, r, bodyLimit, bodyTimeout)
+	buffer, err := readBody(w, r, bodyLimit)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer buffer.Release()
 	wanted, failed = decode(buffer.Bytes())
 	return wanted, failed, nil
+}
+
+// readBody reads a body of JSON of at most limit bytes. The error is one of package body.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) (*body.Buffer, error) {
+	// Old clients and scripts send no type, and there is only one that can be meant.
+	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) {
+		return nil, err
+	}
+	return body.Read(w, r, limit, bodyTimeout)
 }
 
 // record makes what is kept: the correction and what the model says at this moment.
@@ -254,15 +270,20 @@ func boundMetadata(bound feedback.Bound) map[string]string {
 
 // UnmarshalCaddyfile reads the directive. Syntax:
 //
-//	moderation_suggestscore [<matcher>]
+//	moderation_suggestscore [<matcher>] {
+//		cors_origins <origin>...
+//	}
 func (s *SuggestScore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
-	return options.Block(d, "moderation_suggestscore", nil)
+	return options.Block(d, "moderation_suggestscore", map[string]options.Option{
+		"cors_origins": cors.Option(&s.CORSOrigins),
+	})
 }
 
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*SuggestScore)(nil)
+	_ caddy.Validator             = (*SuggestScore)(nil)
 	_ caddyfile.Unmarshaler       = (*SuggestScore)(nil)
 	_ caddyhttp.MiddlewareHandler = (*SuggestScore)(nil)
 )

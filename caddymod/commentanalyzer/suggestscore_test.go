@@ -44,6 +44,7 @@ const (
 
 	acmeKey   = "mod_sk_acme456789abcdefghijklmnopqrstuv"
 	otherKey  = "mod_sk_other56789abcdefghijklmnopqrstuv"
+	largeKey  = "mod_sk_large56789abcdefghijklmnopqrstuv" // of an account without limits
 	pausedKey = "mod_sk_paused6789abcdefghijklmnopqrstuv"
 
 	// fine is a body that is kept.
@@ -68,8 +69,13 @@ func load(t *testing.T, moderation string) *app.Services {
 	moderation {
 		demo off
 		tier free 2 1
+		tier large 0 0
 		account acme {
 			key ` + hashOf(acmeKey) + `
+		}
+		account large {
+			tier large
+			key ` + hashOf(largeKey) + `
 		}
 		account other {
 			key ` + hashOf(otherKey) + `
@@ -82,7 +88,12 @@ func load(t *testing.T, moderation string) *app.Services {
 	}
 }
 ` + site + ` {
-	moderation_suggestscore
+	moderation_suggestscore {
+		cors_origins https://www.example.com
+	}
+	moderation_analyze {
+		cors_origins https://www.example.com
+	}
 	respond "the next handler"
 }
 `
@@ -348,7 +359,8 @@ func TestGoldenAnswers(t *testing.T) {
 
 var (
 	requestID = regexp.MustCompile(`mod_[0-9A-Za-z]{24}`)
-	seconds   = regexp.MustCompile(`[0-9]+s"`)
+	seconds   = regexp.MustCompile(`[0-9]+ ?s(["\.])`)
+	periodEnd = regexp.MustCompile(`[0-9-]+T[0-9:]+Z`)
 )
 
 // checkGolden compares an answer with the one that is written down, but for ids and times.
@@ -362,8 +374,8 @@ func checkGolden(t *testing.T, name string, got reply) {
 		}
 	}
 	text.WriteString("\n" + got.body + "\n")
-	written := seconds.ReplaceAllString(requestID.ReplaceAllString(text.String(), "mod_ID"), `SECONDSs"`)
-	for _, secret := range []string{acmeKey, otherKey, pausedKey, "walnut"} {
+	written := seconds.ReplaceAllString(requestID.ReplaceAllString(text.String(), "mod_ID"), `SECONDSs$1`)
+	for _, secret := range []string{acmeKey, otherKey, largeKey, pausedKey, "walnut"} {
 		if strings.Contains(written, secret) {
 			t.Errorf("the answer tells %q", secret)
 		}
@@ -398,7 +410,7 @@ func TestPaths(t *testing.T) {
 		{"/api/perspective/v1alpha1/comments:suggestscore", true},
 		{"/v1alpha1/comments:suggestscore/", false},
 		{"/v1alpha1/comments:suggestScore", false},
-		{"/v1alpha1/comments:analyze", false},
+		{"/v1alpha1/comments:rate", false},
 		{"/v1/comments:suggestscore", false},
 		{"/", false},
 	}
@@ -460,7 +472,7 @@ func TestDirectiveTakesNothing(t *testing.T) {
 		{"an argument", "moderation_suggestscore off",
 			"parsing caddyfile tokens for 'moderation_suggestscore': moderation_suggestscore: unexpected argument 'off', at Caddyfile:2"},
 		{"an option", "moderation_suggestscore {\n\tkeys\n}",
-			"parsing caddyfile tokens for 'moderation_suggestscore': moderation_suggestscore takes no options, but has 'keys', at Caddyfile:3"},
+			"parsing caddyfile tokens for 'moderation_suggestscore': moderation_suggestscore: unknown option 'keys'; the options are cors_origins, at Caddyfile:3"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -491,6 +503,7 @@ func TestAdapt(t *testing.T) {
 func init() {
 	caddy.RegisterModule(new(downStorage))
 	caddy.RegisterModule(new(downClassifier))
+	caddy.RegisterModule(new(fixedClassifier))
 }
 
 // downStorage is a store that cannot keep feedback.
@@ -528,3 +541,19 @@ func (*downClassifier) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	return nil
 }
+
+// fixedClassifier gives the same scores to every text, so that answers can be written down.
+type fixedClassifier struct{ downClassifier }
+
+func (*fixedClassifier) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "moderation.classifiers.fixed", New: func() caddy.Module { return new(fixedClassifier) }}
+}
+
+func (*fixedClassifier) Classify(context.Context, string) (scores engine.Scores, err error) {
+	for i := range scores.Attributes {
+		scores.Attributes[i] = float64(i+1) / 10
+	}
+	return scores, nil
+}
+
+func (*fixedClassifier) Version() string { return "fixed-1" }

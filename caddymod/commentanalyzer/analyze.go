@@ -1,0 +1,352 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commentanalyzer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer/language"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+)
+
+func init() {
+	caddy.RegisterModule(new(Analyze))
+	httpcaddyfile.RegisterHandlerDirective("moderation_analyze", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		handler := new(Analyze)
+		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
+	})
+	httpcaddyfile.RegisterDirectiveOrder("moderation_analyze", httpcaddyfile.Before, "respond")
+}
+
+// AnalyzePath is the end of the path at which [Analyze] scores comments.
+const AnalyzePath = "/v1alpha1/comments:analyze"
+
+// analyzeBodyLimit is the largest body, in bytes. It leaves room for a context: clients of the Perspective API may send up
+// to 1 MB for each text of it.
+const analyzeBodyLimit = 4 << 20
+
+// Values of Analyze.Unscored.
+const (
+	unscoredOmit  = "omit"
+	unscoredError = "error"
+)
+
+// Analyze is a handler that scores comments as the Perspective API does. It answers POST requests whose path ends in
+// /v1alpha1/comments:analyze, serves the discovery document at /$discovery/rest, and passes every other path on.
+//
+// The key may stand in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. A request
+// counts one, like a text moderation; what it flags by the account's thresholds is counted, too. Nothing of the comment is
+// stored, whatever doNotStore says. The discovery document needs no key and counts nowhere.
+//
+// Errors have the envelope that clients of Google's interfaces parse.
+type Analyze struct {
+	// Attributes says by what score a name is answered, in addition to the defaults: one of TOXICITY, SEVERE_TOXICITY,
+	// IDENTITY_ATTACK, INSULT, PROFANITY, THREAT, SEXUALLY_EXPLICIT and SPAM, or "off" for none. Names are those of the
+	// Perspective API or any others.
+	Attributes map[string]string `json:"attributes,omitempty"`
+	// Unscored says what becomes of a request for attributes without a score beside others: "omit" answers the others and
+	// lists these in the member unscoredAttributes, "error" refuses the request. A request for nothing else is always
+	// refused. Default "omit".
+	Unscored string `json:"unscored,omitempty"`
+	// Languages are the languages that the classifier knows, as BCP 47 tags. The answer to a comment in another one says
+	// so in its member languageSupported. Default "en", which is what the embedded model knows.
+	Languages []string `json:"languages,omitempty"`
+	// CORSOrigins are the origins, such as "https://www.example.com", whose pages may call the service from a browser;
+	// "*" stands for all of them. Default none.
+	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
+
+	app   *app.App
+	door  access.Door
+	table attributeTable
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Analyze) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.moderation_analyze",
+		New: func() caddy.Module { return new(Analyze) },
+	}
+}
+
+// Provision finds the app and reads the configuration.
+func (a *Analyze) Provision(ctx caddy.Context) error {
+	owner, err := app.Get(ctx)
+	if err != nil {
+		return err
+	}
+	a.app = owner
+	a.door = access.Door{
+		App:       owner,
+		Operation: metrics.Analyze,
+		Sources:   access.Sources{Query: true, GoogleHeader: true},
+		Problem:   WriteProblem,
+	}
+	if a.Unscored == "" {
+		a.Unscored = unscoredOmit
+	}
+	if len(a.Languages) == 0 {
+		a.Languages = []string{"en"}
+	}
+	for i, tag := range a.Languages {
+		a.Languages[i] = strings.ToLower(tag)
+	}
+	a.table, err = newAttributeTable(a.Attributes)
+	return err
+}
+
+// Validate says what is wrong with the configuration.
+func (a *Analyze) Validate() error {
+	if a.Unscored != unscoredOmit && a.Unscored != unscoredError {
+		return fmt.Errorf("unscored is %q; it must be %s or %s", a.Unscored, unscoredOmit, unscoredError)
+	}
+	for _, tag := range a.Languages {
+		if !isLanguage(tag) {
+			return fmt.Errorf("%q is not a language tag such as en or pt-BR", tag)
+		}
+	}
+	return a.CORSOrigins.Validate()
+}
+
+// ServeHTTP scores the comment, or answers with the discovery document.
+func (a *Analyze) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	// The path is the decoded one: some clients send the colon as %3A.
+	analyze := strings.HasSuffix(r.URL.Path, AnalyzePath)
+	if !analyze && !strings.HasSuffix(r.URL.Path, DiscoveryPath) {
+		return next.ServeHTTP(w, r)
+	}
+	if a.CORSOrigins.Serve(w, r) {
+		return nil
+	}
+	if analyze {
+		return a.door.Serve(w, r, a.handle)
+	}
+	return a.discover(w, r)
+}
+
+// handle answers a call that was let in.
+func (a *Analyze) handle(w http.ResponseWriter, r *http.Request, call *access.Call) error {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return call.Problem(w, r, problem.New(problem.MethodNotAllowed, "The method must be POST."))
+	}
+	data, err := readBody(w, r, analyzeBodyLimit)
+	if err != nil {
+		return call.Problem(w, r, body.Problem(w.Header(), err))
+	}
+	wanted, failed := a.decode(data.Bytes())
+	data.Release()
+	if failed != nil {
+		failed.write(w, r, call.ID)
+		return nil
+	}
+	answer, err := a.analyze(r.Context(), call, wanted)
+	if err != nil && r.Context().Err() != nil {
+		return gone(w)
+	}
+	if err != nil {
+		a.app.Logger().Error("scoring a comment", zap.String("moderation_id", call.ID), zap.Error(err))
+		w.Header().Set("Retry-After", "1")
+		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The classifier cannot answer now. Try again."))
+	}
+	writeJSON(w, r, http.StatusOK, answer)
+	return nil
+}
+
+// analyzeResponse is the answer. Its last three members are not those of the Perspective API, whose clients ignore them.
+type analyzeResponse struct {
+	AttributeScores   map[string]attributeAnswer `json:"attributeScores"`
+	Languages         []string                   `json:"languages"`
+	DetectedLanguages []string                   `json:"detectedLanguages"`
+	ClientToken       string                     `json:"clientToken,omitempty"`
+	// LanguageSupported says that the classifier knows the language of the comment.
+	LanguageSupported bool `json:"languageSupported"`
+	// UnscoredAttributes are names that were asked for and that there is no score for.
+	UnscoredAttributes []string `json:"unscoredAttributes,omitempty"`
+	// ModelVersion names the model that gave the scores.
+	ModelVersion string `json:"modelVersion"`
+}
+
+type (
+	attributeAnswer struct {
+		SpanScores   []spanAnswer `json:"spanScores,omitempty"`
+		SummaryScore *scoreAnswer `json:"summaryScore,omitempty"`
+	}
+	spanAnswer struct {
+		Begin int         `json:"begin"`
+		End   int         `json:"end"`
+		Score scoreAnswer `json:"score"`
+	}
+	scoreAnswer struct {
+		Value float64 `json:"value"`
+		Type  string  `json:"type"`
+	}
+)
+
+// analyze scores the text, and its sentences where spans are asked for.
+func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analysis) (*analyzeResponse, error) {
+	judge := call.Services.Engine
+	result, err := judge.Moderate(ctx, engine.Request{Content: wanted.text, Policy: call.Policy()})
+	if err != nil {
+		return nil, err
+	}
+	call.SetVerdict(&result)
+	// The first span is always the whole text: there are clients that look nowhere else.
+	spans := []sentence{{end: utf16Length(wanted.text)}}
+	scores := [][engine.NumAttributes]float64{result.Attributes}
+	if wanted.spans {
+		parts := sentences(wanted.text)
+		if len(parts) == 1 {
+			parts = nil // it has been judged
+		}
+		for _, part := range parts {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			own, err := judge.Classify(ctx, part.text)
+			if err != nil {
+				return nil, err
+			}
+			spans, scores = append(spans, part), append(scores, own.Attributes)
+		}
+	}
+	detected := a.detect(wanted.text)
+	answer := &analyzeResponse{
+		AttributeScores:    make(map[string]attributeAnswer, len(wanted.attributes)),
+		Languages:          wanted.languages,
+		DetectedLanguages:  detected,
+		ClientToken:        wanted.clientToken,
+		LanguageSupported:  a.supports(wanted.languages, detected),
+		UnscoredAttributes: wanted.unscored,
+		ModelVersion:       judge.Version(),
+	}
+	if len(answer.Languages) == 0 {
+		answer.Languages = detected[:1]
+	}
+	for _, attribute := range wanted.attributes {
+		answer.AttributeScores[attribute.name] = attribute.answer(spans, scores)
+	}
+	return answer, nil
+}
+
+// answer writes the scores of one attribute; those below its threshold are left out.
+func (wanted *wantedAttribute) answer(spans []sentence, scores [][engine.NumAttributes]float64) (given attributeAnswer) {
+	for i, span := range spans {
+		value := math.Round(calibrate(wanted.score, scores[i][wanted.score])*1e6) / 1e6
+		if value < wanted.threshold {
+			continue
+		}
+		score := scoreAnswer{Value: value, Type: probability}
+		if i == 0 {
+			given.SummaryScore = &score
+		}
+		given.SpanScores = append(given.SpanScores, spanAnswer{Begin: span.begin, End: span.end, Score: score})
+	}
+	return given
+}
+
+// detect returns the languages that a text may be written in, the likeliest first.
+func (a *Analyze) detect(text string) []string { return language.Detect(text) }
+
+// supports reports whether the classifier knows the language that a text is said to be in and the one that it looks like.
+func (a *Analyze) supports(wanted, detected []string) bool {
+	if len(wanted) > 0 && !slices.ContainsFunc(wanted, a.knows) {
+		return false
+	}
+	return detected[0] == language.Undetermined || a.knows(detected[0])
+}
+
+// UnmarshalCaddyfile reads the directive. Syntax:
+//
+//	moderation_analyze [<matcher>] {
+//		attribute    <name> <score|off>
+//		unscored     omit|error
+//		languages    <tag>...
+//		cors_origins <origin>...
+//	}
+func (a *Analyze) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the directive's name
+	allowed := a.Options()
+	allowed["cors_origins"] = cors.Option(&a.CORSOrigins)
+	return options.Block(d, "moderation_analyze", allowed)
+}
+
+// Options are the options of the scoring itself, for directives that have them in a block of their own.
+func (a *Analyze) Options() map[string]options.Option {
+	return map[string]options.Option{
+		"attribute": {Read: a.readAttribute, Repeat: true},
+		"unscored": {Read: func(d *caddyfile.Dispenser) error {
+			args, err := options.Args(d, "omit|error")
+			if err != nil {
+				return err
+			}
+			if args[0] != unscoredOmit && args[0] != unscoredError {
+				return d.Errf("unscored is '%s'; it must be %s or %s", args[0], unscoredOmit, unscoredError)
+			}
+			a.Unscored = args[0]
+			return nil
+		}},
+		"languages": {Read: func(d *caddyfile.Dispenser) error {
+			tags := d.RemainingArgs()
+			if len(tags) == 0 {
+				return d.Errf("'languages' needs at least 1 argument: languages <tag>...")
+			}
+			for _, tag := range tags {
+				if !isLanguage(tag) {
+					return d.Errf("'%s' is not a language tag such as en or pt-BR", tag)
+				}
+			}
+			a.Languages = tags
+			if d.NextBlock(d.Nesting()) {
+				return d.Errf("'languages' takes no block")
+			}
+			return nil
+		}},
+	}
+}
+
+// readAttribute reads the option attribute.
+func (a *Analyze) readAttribute(d *caddyfile.Dispenser) error {
+	args, err := options.Args(d, "<name> <score|off>")
+	if err != nil {
+		return err
+	}
+	name := args[0]
+	if _, twice := a.Attributes[name]; twice {
+		return d.Errf("attribute %s is given twice", name)
+	}
+	if _, err := newAttributeTable(map[string]string{name: args[1]}); err != nil {
+		return d.Err(err.Error())
+	}
+	if a.Attributes == nil {
+		a.Attributes = map[string]string{}
+	}
+	a.Attributes[name] = args[1]
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Analyze)(nil)
+	_ caddy.Validator             = (*Analyze)(nil)
+	_ caddyfile.Unmarshaler       = (*Analyze)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Analyze)(nil)
+)

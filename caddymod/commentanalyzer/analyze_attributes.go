@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commentanalyzer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddy-moderation/caddy-moderation/engine"
+)
+
+// off stands for no score in the configuration of an attribute.
+const off = "off"
+
+// scoredAs says which score of the classifier answers a name of the Perspective API, where it is not the score of the
+// same name or of the name without _EXPERIMENTAL.
+//
+// A name stands here only if what it asks is what the score was taught. Names without a score are in [unscoredNames].
+var scoredAs = map[string]engine.Attribute{
+	// An old name of the experimental toxicity.
+	"TOXICITY_FAST": engine.Toxicity,
+	// The head for PROFANITY is taught with the labels "obscene" (Jigsaw) and "Profane/Obscene" (Civil Comments).
+	"OBSCENE": engine.Profanity,
+	// "Intending to provoke or inflame" is a part of what the crowd was asked as toxic: likely to make people leave.
+	"INFLAMMATORY": engine.Toxicity,
+	// Insults whose target is named; the score does not see the target, because the model does not see who wrote what.
+	"ATTACK_ON_AUTHOR":    engine.Insult,
+	"ATTACK_ON_COMMENTER": engine.Insult,
+	// What the moderators of one newspaper would reject: of all scores the one for toxicity is the nearest.
+	"LIKELY_TO_REJECT": engine.Toxicity,
+}
+
+// unscoredNames are the other names that the Perspective API has or had. There is nothing that they could honestly be
+// answered with.
+var unscoredNames = []string{
+	"AFFINITY_EXPERIMENTAL", "ATTACK_ON_PUBLISHER", "COMPASSION_EXPERIMENTAL", "CURIOSITY_EXPERIMENTAL", "FLIRTATION", "INCOHERENT",
+	"NUANCE_EXPERIMENTAL", "OFF_TOPIC", "PERSONAL_STORY_EXPERIMENTAL", "REASONING_EXPERIMENTAL", "RESPECT_EXPERIMENTAL", "UNSUBSTANTIAL",
+}
+
+// attributeTable holds the names that may be asked for: the scored ones with their score, the others with -1.
+type attributeTable map[string]int
+
+// unscored marks a known name without a score.
+const unscored = -1
+
+// newAttributeTable makes the table of the defaults and what the configuration changes.
+func newAttributeTable(configured map[string]string) (attributeTable, error) {
+	table := attributeTable{}
+	for i := range engine.NumAttributes {
+		name := engine.Attribute(i).String()
+		table[name] = i
+		table[name+"_EXPERIMENTAL"] = i
+	}
+	for name, attribute := range scoredAs {
+		table[name] = int(attribute)
+	}
+	for _, name := range unscoredNames {
+		table[name] = unscored
+	}
+	for _, name := range slices.Sorted(maps.Keys(configured)) {
+		if !isName(name) {
+			return nil, fmt.Errorf("attribute %q is not 1 to %d letters, digits and '_', '-', '.' or '/'", name, maxName)
+		}
+		if configured[name] == off {
+			table[name] = unscored
+			continue
+		}
+		attribute, err := engine.ParseAttribute(configured[name])
+		if err != nil {
+			return nil, fmt.Errorf("attribute %s is scored as %q; it must be %s or %s", name, configured[name], attributeNames(), off)
+		}
+		table[name] = int(attribute)
+	}
+	return table, nil
+}
+
+// attributeNames lists the scores that there are.
+func attributeNames() string {
+	names := make([]string, engine.NumAttributes)
+	for i := range names {
+		names[i] = engine.Attribute(i).String()
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commentanalyzer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+)
+
+// MaxTextBytes is the size of the largest text that is analyzed, in bytes of UTF-8. It is that of the Perspective API.
+const MaxTextBytes = 20_480
+
+// analysis is what is to be analyzed, checked.
+type analysis struct {
+	text        string
+	attributes  []wantedAttribute // by name
+	unscored    []string          // names without a score, sorted
+	languages   []string          // as they were asked for
+	clientToken string
+	spans       bool // one span for each sentence
+}
+
+// wantedAttribute is a name with its score.
+type wantedAttribute struct {
+	name      string
+	score     int     // an index of engine.Scores.Attributes
+	threshold float64 // what is below is left out
+}
+
+// The wire form. Members that change nothing here (doNotStore: nothing is stored; sessionId, communityId) are not read.
+type (
+	analyzeRequest struct {
+		Comment             *textEntry                      `json:"comment"`
+		Context             *givenContext                   `json:"context"`
+		RequestedAttributes map[string]*attributeParameters `json:"requestedAttributes"`
+		Languages           []string                        `json:"languages"`
+		SpanAnnotations     bool                            `json:"spanAnnotations"`
+		ClientToken         string                          `json:"clientToken"`
+	}
+	attributeParameters struct {
+		ScoreType      string         `json:"scoreType"`
+		ScoreThreshold jsontext.Value `json:"scoreThreshold"`
+	}
+	// givenContext is read for its shape alone: no score depends on it.
+	givenContext struct {
+		Entries                 []textShape `json:"entries"`
+		ArticleAndParentComment *struct {
+			Article       textShape `json:"article"`
+			ParentComment textShape `json:"parentComment"`
+		} `json:"articleAndParentComment"`
+	}
+	textShape struct {
+		Text jsontext.Value `json:"text"`
+		Type string         `json:"type"`
+	}
+)
+
+// lenient reads what clients really send. Google's servers take the names of members in lowerCamelCase and in snake_case.
+// Programs that cut long comments cut surrogate pairs in halves, which become U+FFFD: a half is one code unit and so is
+// U+FFFD, so that the offsets of spans stay right.
+var lenient = json.JoinOptions(json.MatchCaseInsensitiveNames(true), jsontext.AllowInvalidUTF8(true))
+
+// decodeAnalyze reads and checks a request. The analysis shares no memory with data.
+func (a *Analyze) decode(data []byte) (*analysis, *failure) {
+	if jsontext.Value(data).Kind() != '{' {
+		return nil, malformed("The body must be a JSON object.")
+	}
+	var request analyzeRequest
+	if err := json.Unmarshal(data, &request, lenient); err != nil {
+		return nil, undecodable("", err)
+	}
+	text, failed := request.Comment.comment()
+	if failed != nil {
+		return nil, failed
+	}
+	if len(text) > MaxTextBytes {
+		return nil, invalid(commentTooLong, "Comment text too long.", "/comment/text", fmt.Sprintf("may have at most %d bytes in UTF-8", MaxTextBytes))
+	}
+	if c := request.Context; c != nil && len(c.Entries) > 0 && c.ArticleAndParentComment != nil {
+		return nil, twoContexts()
+	}
+	wanted := &analysis{text: text, languages: request.Languages, clientToken: request.ClientToken, spans: request.SpanAnnotations}
+	if failed := a.attributes(wanted, request.RequestedAttributes); failed != nil {
+		return nil, failed
+	}
+	var found violations
+	found.languages(request.Languages)
+	found.bounded("clientToken", request.ClientToken)
+	if failed := found.failure(); failed != nil {
+		return nil, failed
+	}
+	if failed := a.checkLanguages(wanted); failed != nil {
+		return nil, failed
+	}
+	return wanted, nil
+}
+
+// attributes sorts out what is asked for.
+func (a *Analyze) attributes(wanted *analysis, requested map[string]*attributeParameters) *failure {
+	const pointer = jsontext.Pointer("/requestedAttributes")
+	if len(requested) == 0 {
+		return invalid(noRequestedAttributes, "Missing requested_attributes", string(pointer), "is required and must not be empty")
+	}
+	if len(requested) > maxAttributes {
+		found := violations{{Pointer: string(pointer), Detail: fmt.Sprintf("may have at most %d attributes", maxAttributes)}}
+		return found.failure()
+	}
+	for _, name := range slices.Sorted(maps.Keys(requested)) {
+		score, known := a.table[name]
+		if !known {
+			return unknownAttribute(name)
+		}
+		if score == unscored {
+			wanted.unscored = append(wanted.unscored, name)
+			continue
+		}
+		attribute := wantedAttribute{name: name, score: score}
+		if parameters := requested[name]; parameters != nil {
+			at := string(pointer.AppendToken(name))
+			switch parameters.ScoreType {
+			case "", "SCORE_TYPE_UNSPECIFIED", probability:
+			case "STD_DEV_SCORE", "PERCENTILE", "RAW":
+				return invalid(invalidRequest, "Requested score type "+parameters.ScoreType+" is not supported by attribute "+name,
+					at+"/scoreType", "must be "+probability+" or absent")
+			default:
+				return invalid(invalidRequest, "Unknown score type", at+"/scoreType", "must be "+probability+" or absent")
+			}
+			var ok bool
+			if attribute.threshold, ok = threshold(parameters.ScoreThreshold); !ok {
+				return invalid(invalidRequest, "Invalid score_threshold of attribute "+name, at+"/scoreThreshold", "must be a number")
+			}
+		}
+		wanted.attributes = append(wanted.attributes, attribute)
+	}
+	if len(wanted.unscored) > 0 && (a.Unscored == unscoredError || len(wanted.attributes) == 0) {
+		return unknownAttribute(wanted.unscored[0])
+	}
+	return nil
+}
+
+// threshold reads a number as Google's servers do: also from a string.
+func threshold(value jsontext.Value) (float64, bool) {
+	switch value.Kind() {
+	case '0':
+		number, err := strconv.ParseFloat(string(value), 64)
+		return number, err == nil
+	case '"':
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			return 0, false
+		}
+		number, err := strconv.ParseFloat(text, 64)
+		return number, err == nil && number == number
+	case 'n':
+		return 0, true
+	}
+	return 0, len(value) == 0
+}
+
+// unknownAttribute answers a request for what there is no score for. The name of the attribute is told only where it
+// can be one.
+func unknownAttribute(name string) *failure {
+	const pointer = jsontext.Pointer("/requestedAttributes")
+	const detail = "is not an attribute that this service scores"
+	if !isName(name) {
+		return invalid(invalidRequest, "Unknown requested attribute", string(pointer), "holds a name that "+detail)
+	}
+	return invalid(invalidRequest, "Unknown requested attribute: "+name, string(pointer.AppendToken(name)), detail)
+}
+
+func twoContexts() *failure {
+	return invalid(invalidRequest, "Context can have either entries or article_and_parent_comment, but both fields were populated.",
+		"/context", "must not hold both entries and articleAndParentComment")
+}
+
+// perspectiveLanguages are the languages that the Perspective API scores. A request for one of them is answered, whether
+// the classifier knows it or not; the answer says which.
+var perspectiveLanguages = []string{
+	"ar", "cs", "de", "en", "es", "fr", "hi", "hi-latn", "id", "it", "ja", "ko", "nl", "pl", "pt", "ru", "sv", "zh",
+}
+
+// checkLanguages refuses a request for nothing but languages that neither the Perspective API nor the classifier knows.
+func (a *Analyze) checkLanguages(wanted *analysis) *failure {
+	if len(wanted.languages) == 0 || slices.ContainsFunc(wanted.languages, func(tag string) bool {
+		return a.knows(tag) || isIn(perspectiveLanguages, tag)
+	}) {
+		return nil
+	}
+	attribute := wanted.attributes[0].name
+	return &failure{
+		code:      problem.InvalidRequest,
+		message:   "Attribute " + attribute + " does not support request languages: " + strings.Join(wanted.languages, ", "),
+		errorType: languageNotSupported,
+		language:  &languageError{Attribute: attribute, RequestedLanguages: wanted.languages, DetectedLanguages: a.detect(wanted.text)},
+	}
+}
+
+// knows reports whether the classifier knows a language.
+func (a *Analyze) knows(tag string) bool { return isIn(a.Languages, tag) }
+
+// isIn reports whether a list of lower-case tags has a tag or the language of the tag: pt-BR is in a list with pt.
+func isIn(list []string, tag string) bool {
+	tag = strings.ToLower(strings.ReplaceAll(tag, "_", "-"))
+	language, _, _ := strings.Cut(tag, "-")
+	return slices.Contains(list, tag) || slices.Contains(list, language)
+}
