@@ -18,12 +18,15 @@ module=github.com/caddy-moderation/caddy-moderation
 modules="
 	admin.api.moderation
 	http.authentication.providers.moderation_key
+	http.handlers.moderate
+	http.handlers.moderate_response
 	http.handlers.moderation_api
 	http.handlers.moderation_key_auth
 	http.handlers.moderation_rate_limit
 	http.handlers.moderation_suggestscore
 	http.handlers.moderation_text
 	http.handlers.moderation_usage
+	http.matchers.moderation
 	moderation
 	moderation.storage.badger
 "
