@@ -115,3 +115,17 @@ func BenchmarkHostile(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDecodeHostile decodes what is full of text that no decoder shows, before a megabyte that it might be in.
+func BenchmarkDecodeHostile(b *testing.B) {
+	const size = 900_000
+	skipped := strings.Repeat(strings.Repeat("a", 30)+"\x00", size/31)
+	body := append([]byte("\x50\x2a\x4d\x18"), byte(len(skipped)), byte(len(skipped)>>8), byte(len(skipped)>>16), 0)
+	body = append(append(body, skipped...), encode(b, "zstd", []byte(strings.Repeat(strings.Repeat("a", 20)+" ", size/21)))...)
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if _, err := content.Decode([]string{"zstd"}, body, 1<<20); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

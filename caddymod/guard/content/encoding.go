@@ -113,10 +113,13 @@ func decodeAll(names []string, body []byte, limit int64) (decoded []byte, err er
 // as many.
 const plainRun = 24
 
+// maxRuns is how many stretches of text are looked for in what a body is decoded to.
+const maxRuns = 16
+
 // appendPlain appends the text that can be read in an encoded body, with a line feed before each stretch of it, but for
 // what it is decoded to anyway.
 func appendPlain(decoded, body []byte) []byte {
-	clear, from, count := len(decoded), 0, 0
+	clear, from, count, runs := len(decoded), 0, 0, 0
 	for i := 0; i <= len(body); {
 		size := textSize(body[i:])
 		if size > 0 {
@@ -124,8 +127,11 @@ func appendPlain(decoded, body []byte) []byte {
 			i += size
 			continue
 		}
-		if run := body[from:i]; count >= plainRun && Letters(view(run)) && !bytes.Contains(decoded[:clear], run) {
-			decoded = append(append(decoded, '\n'), run...)
+		if run := body[from:i]; count >= plainRun && Letters(view(run)) {
+			// Searching costs as much as the body is long, and is bounded for bodies that are made of such runs.
+			if runs++; runs > maxRuns || !bytes.Contains(decoded[:clear], run) {
+				decoded = append(append(decoded, '\n'), run...)
+			}
 		}
 		i++
 		from, count = i, 0
