@@ -28,7 +28,8 @@ type Piece struct {
 	// Name is the place: a JSON Pointer ("/comment", "/a/0/b"), the name of a form's field, "query:q", "header:Subject",
 	// or "" for a whole body. "/a b#name" is the member's name "a b" itself. Names are cut after a few hundred bytes.
 	Name string
-	// Text is what is there, decoded. It may share memory with the body that it was read from.
+	// Text is what is there, decoded. It may share memory with the body that it was read from. Of a body with thousands of
+	// tiny texts it may be several of them.
 	Text string
 }
 
@@ -104,4 +105,9 @@ func mayRead(s string) bool {
 // view returns the bytes as a string that shares their memory.
 func view(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// bytesOf returns the bytes of a string, which must not be changed.
+func bytesOf(s string) []byte {
+	return unsafe.Slice(unsafe.StringData(s), len(s))
 }

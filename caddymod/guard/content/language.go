@@ -8,13 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"unicode/utf8"
-	"unsafe"
 )
-
-// bytesOf returns the bytes of a string, which must not be changed.
-func bytesOf(s string) []byte {
-	return unsafe.Slice(unsafe.StringData(s), len(s))
-}
 
 // longName is the length in bytes at which the name of a member or a field is text, whatever it is made of.
 const longName = 48
