@@ -64,19 +64,11 @@ type (
 	}
 )
 
-// lenient reads what clients really send. Google's servers take the names of members in lowerCamelCase and in snake_case.
-// Programs that cut long comments cut surrogate pairs in halves, which become U+FFFD: a half is one code unit and so is
-// U+FFFD, so that the offsets of spans stay right.
-var lenient = json.JoinOptions(json.MatchCaseInsensitiveNames(true), jsontext.AllowInvalidUTF8(true))
-
-// decodeAnalyze reads and checks a request. The analysis shares no memory with data.
+// decode reads and checks a request. The analysis shares no memory with data.
 func (a *Analyze) decode(data []byte) (*analysis, *failure) {
-	if jsontext.Value(data).Kind() != '{' {
-		return nil, malformed("The body must be a JSON object.")
-	}
 	var request analyzeRequest
-	if err := json.Unmarshal(data, &request, lenient); err != nil {
-		return nil, undecodable("", err)
+	if failed := unmarshal(data, &request); failed != nil {
+		return nil, failed
 	}
 	text, failed := request.Comment.comment()
 	if failed != nil {

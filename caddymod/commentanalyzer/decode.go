@@ -85,15 +85,37 @@ type (
 
 // decode reads and checks a request. The suggestion shares no memory with data.
 func decode(data []byte) (*suggestion, *failure) {
-	if jsontext.Value(data).Kind() != '{' {
-		return nil, malformed("The body must be a JSON object.")
-	}
 	var request suggestScoreRequest
-	if err := json.Unmarshal(data, &request); err != nil {
-		return nil, undecodable("", err)
+	if failed := unmarshal(data, &request); failed != nil {
+		return nil, failed
 	}
 	return request.check()
 }
+
+// anyCase takes the names of members in lowerCamelCase and in snake_case, as Google's servers do.
+var anyCase = json.MatchCaseInsensitiveNames(true)
+
+// lenient takes what clients really send: also the halves of surrogate pairs that programs leave which cut long comments.
+// They become U+FFFD. A half is one code unit and so is U+FFFD, so that the offsets of spans stay right.
+var lenient = json.JoinOptions(anyCase, jsontext.AllowInvalidUTF8(true))
+
+// unmarshal reads a body.
+func unmarshal(data []byte, request any) *failure {
+	if jsontext.Value(data).Kind() != '{' {
+		return malformed("The body must be a JSON object.")
+	}
+	// Bytes in another encoding are an error, since they would be scored as something that nobody wrote.
+	if !utf8.Valid(data) {
+		return malformed(notOneObject)
+	}
+	if err := json.Unmarshal(data, request, lenient); err != nil {
+		return undecodable("", err)
+	}
+	return nil
+}
+
+// notOneObject is the message for a body that is no JSON.
+const notOneObject = "The body must be one well-formed JSON object in UTF-8."
 
 // check checks what the request says. Errors name members, and never what was in them.
 func (request *suggestScoreRequest) check() (*suggestion, *failure) {
@@ -139,7 +161,7 @@ func conversationOf(raw jsontext.Value) (feedback.RawJSON, *failure) {
 		return nil, nil
 	}
 	var parsed conversation
-	if err := json.Unmarshal(raw, &parsed); err != nil {
+	if err := json.Unmarshal(raw, &parsed, anyCase); err != nil {
 		return nil, undecodable("/context", err)
 	}
 	if len(parsed.Entries) > 0 && parsed.ArticleAndParentComment != nil {
@@ -315,7 +337,7 @@ func undecodable(pointer string, err error) *failure {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return malformed("The body must not name a member twice.")
 	}
-	return malformed("The body must be one well-formed JSON object in UTF-8.")
+	return malformed(notOneObject)
 }
 
 // tame cuts a pointer before the first name that could be something else than a name.

@@ -133,7 +133,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"cut off", `{"comment":`, invalidRequest, "The body must be one well-formed JSON object in UTF-8.", ""},
 		{"something behind", request(fine) + `{}`, invalidRequest, "The body must be one well-formed JSON object in UTF-8.", ""},
 		{"broken UTF-8", "{\"comment\":{\"text\":\"\xff\"}}", invalidRequest, "The body must be one well-formed JSON object in UTF-8.", ""},
-		{"half a surrogate pair", `{"comment":{"text":"\ud83d"}}`, invalidRequest, "The body must be one well-formed JSON object in UTF-8.", ""},
+		{"half a surrogate pair in what is kept as it is", with(`"context":{"entries":[{"text":"\ud83d"}]}`), invalidRequest, "The body must be one well-formed JSON object in UTF-8.", ""},
 		{"NaN", request(`{"A":{"summaryScore":{"value":NaN}}}`), invalidRequest, "The body must be one well-formed JSON object in UTF-8.", ""},
 		{"a member twice", `{"comment":{"text":"a","text":"b"}}`, invalidRequest, "The body must not name a member twice.", ""},
 		{"an unknown member twice", with(`"x":1,"x":1`), invalidRequest, "The body must not name a member twice.", ""},
@@ -260,4 +260,35 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDecodeCoral decodes what Coral sends when a moderator approves a comment.
+func TestDecodeCoral(t *testing.T) {
+	t.Parallel()
+	got, failed := decode([]byte(`{"comment":{"text":"You are a walnut"},"context":{"entries":[{"text":"{\"storyID\":\"1\",\"author\":{\"id\":\"2\"}}"}]},
+		"attributeScores":{"TOXICITY":{"summaryScore":{"value":0}}},"languages":["EN"],"communityId":"Coral:https://example.com","clientToken":"comment:7f"}`))
+	if failed != nil {
+		t.Fatalf("refused: %s", failed.message)
+	}
+	want := &suggestion{
+		text: "You are a walnut", scores: map[string]feedback.AttributeScore{"TOXICITY": whole(0)}, languages: []string{"EN"},
+		community: "Coral:https://example.com", clientToken: "comment:7f",
+		context: feedback.RawJSON(`{"entries":[{"text":"{\"storyID\":\"1\",\"author\":{\"id\":\"2\"}}"}]}`),
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestDecodeOddities: what is unusual and clear is taken.
+func TestDecodeOddities(t *testing.T) {
+	t.Parallel()
+	got, failed := decode([]byte(`{"comment":{"text":"cut \ud83d"},"attribute_scores":{"TOXICITY":{"summary_score":{"value":1},"span_scores":[{"end":5,"score":{}}]}},
+		"client_token":"t","session_id":"s","context":{"entries":[],"article_and_parent_comment":{"article":{"text":"a"}}}}`))
+	if failed != nil {
+		t.Fatalf("refused: %s", failed.message)
+	}
+	if score := got.scores["TOXICITY"]; got.text != "cut \ufffd" || got.clientToken != "t" || got.session != "s" || score.Summary.Value != 1 || score.Spans[0].End != 5 {
+		t.Errorf("got %+v", got)
+	}
 }
