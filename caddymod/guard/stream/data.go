@@ -26,6 +26,7 @@ const (
 	isSequence           // the number of an event of responses
 	isResponse           // of responses: what the answer is so far
 	isIdentifier         // one of meta's
+	isFamiliar           // only the streams have it whose other places are known
 )
 
 // place is a JSON Pointer in parts and what stands there.
@@ -36,7 +37,10 @@ type place struct {
 
 // known are the places whose meaning is the same in every stream.
 var known = []place{
+	{[]string{"choices"}, isFamiliar},
+	{[]string{"candidates"}, isFamiliar},
 	{[]string{"choices", "*", "finish_reason"}, isFinish},
+	{[]string{"candidates", "*", "finishReason"}, isFinish},
 	{[]string{"delta", "stop_reason"}, isFinish},
 	{[]string{"error"}, isFinish},
 	{[]string{"type"}, isType},
@@ -67,6 +71,8 @@ var usual = []place{
 	{[]string{"delta", "text"}, isText},
 	{[]string{"delta", "thinking"}, isText},
 	{[]string{"completion"}, isText},
+	// Gemini's own interface.
+	{[]string{"candidates", "*", "content", "parts", "*", "text"}, isText},
 }
 
 // places returns where to look for what.
@@ -98,6 +104,7 @@ type meta struct {
 	id, object, created, model string
 	response                   string // of responses: the value that the last events showed
 	messages                   bool   // a stream of Anthropic's messages
+	contents                   bool   // a stream of Gemini's contents
 }
 
 // reading is what was read in an event.
@@ -108,6 +115,7 @@ type reading struct {
 	index    int
 	sequence int
 	finish   bool
+	familiar bool   // the event is of a kind whose places are known
 	seen     uint64 // choices, by their index
 	finished uint64 // those of them that have a finish_reason
 }
@@ -147,8 +155,7 @@ func (r *reader) read(data []byte, before *meta) {
 		r.finish = true
 		return
 	}
-	r.source.Reset(trimmed)
-	r.decoder.Reset(&r.source, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	r.begin(trimmed)
 	var live uint64 = 1<<len(r.places) - 1
 	err := r.value(live, 0, 0)
 	if err == nil && int(r.decoder.InputOffset()) < len(trimmed) {
@@ -161,8 +168,39 @@ func (r *reader) read(data []byte, before *meta) {
 		r.texts = append(r.texts[:0], found{where: noPlace, text: string(data)})
 	case trimmed[0] == '"':
 		r.texts = append(r.texts[:0], newFound(noPlace, trimmed))
+	case len(r.texts) == 0 && !r.familiar && !r.finish && !isFamiliarType(r.typ):
+		r.readAll(trimmed)
 	}
 	r.sort()
+}
+
+// begin makes the decoder read data.
+func (r *reader) begin(data []byte) {
+	r.source.Reset(data)
+	r.decoder.Reset(&r.source, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// readAll takes all strings of an event for text whose kind is not known, but for the names of members. Each of them, and each
+// event, is a paragraph of its own.
+func (r *reader) readAll(data []byte) {
+	r.begin(data)
+	var text []byte
+	for {
+		value, isName := r.decoder.PeekKind(), false
+		if kind, n := r.decoder.StackIndex(r.decoder.StackDepth()); kind == '{' {
+			isName = n%2 == 0
+		}
+		token, err := r.decoder.ReadToken()
+		if err != nil {
+			break
+		}
+		if value == '"' && !isName {
+			text = append(append(text, token.String()...), '\n')
+		}
+	}
+	if len(text) > 0 {
+		r.texts = append(r.texts, found{where: noPlace, text: string(text)})
+	}
 }
 
 // sort drops text that is none by the type of its event, and notes what the type says.
@@ -174,6 +212,9 @@ func (r *reader) sort() {
 		if f.where == noPlace || r.places[f.where].meaning != isOutput || carriesText(r.typ) {
 			kept = append(kept, f)
 		}
+		if r.usual && f.where != noPlace && r.places[f.where].parts[0] == "candidates" {
+			r.meta.contents = true
+		}
 	}
 	r.texts = kept
 }
@@ -184,6 +225,15 @@ func carriesText(typ string) bool {
 		return true
 	}
 	return strings.Contains(typ, "text") || strings.Contains(typ, "refusal") || strings.Contains(typ, "transcript")
+}
+
+// isFamiliarType reports whether the type of an event is one of responses or messages, whose texts stand at known places.
+func isFamiliarType(typ string) bool {
+	switch typ {
+	case "message_start", "message_delta", "message_stop", "ping", "error":
+		return true
+	}
+	return strings.HasPrefix(typ, "response.") || strings.HasPrefix(typ, "content_block_")
 }
 
 // endsText reports whether the type of an event says that a text has ended.
@@ -207,6 +257,7 @@ func (r *reader) value(live uint64, depth, element int) error {
 		r.finish = true
 		r.ended = r.ended || element > 0
 	}
+	r.familiar = r.familiar || r.is(isFamiliar, live, depth)
 	switch {
 	case kind == '{' && r.is(isResponse, live, depth):
 		value, err := r.decoder.ReadValue()

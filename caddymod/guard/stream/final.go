@@ -25,6 +25,11 @@ func (e *Events) final(next *event) []byte {
 		e.finalMessages(&out)
 	case m.response != "":
 		e.finalResponse(&out, m)
+	case m.contents:
+		for open := e.state.open | next.changes.seen&^e.state.finished; open != 0; open &= open - 1 {
+			writeEvent(&out, "", fmt.Appendf(nil,
+				`{"candidates":[{"content":{"role":"model","parts":[]},"finishReason":"SAFETY","index":%d}]}`, bits.TrailingZeros64(open)))
+		}
 	default:
 		e.finalChoices(&out, m, e.state.open|next.changes.seen&^e.state.finished)
 	}

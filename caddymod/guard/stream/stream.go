@@ -52,7 +52,8 @@ type Options struct {
 	Flush func() error
 	// Delta says where in the JSON data of an event the text stands: JSON Pointers (RFC 6901) in parts, in which "*" is any
 	// member or element. A pointer to an array or an object means all strings in it. At most [MaxDelta]. Empty means the
-	// places of OpenAI's chat completions, completions and responses and of Anthropic's messages, and data that is not JSON.
+	// places of OpenAI's chat completions, completions and responses, of Anthropic's messages and of Gemini's contents; of
+	// events of other kinds every string, and data that is not JSON.
 	Delta [][]string
 	// Hold is the number of characters at which text goes on before its sentence ends. 0 means [DefaultHold].
 	Hold int

@@ -271,6 +271,12 @@ func TestJudgesInContext(t *testing.T) {
 			`data: {"type":"content_block_stop","index":0}` + "\n\n",
 			`data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{."}}` + "\n\n",
 			`data: {"type":"content_block_delta","index":2,"delta":{"type":"text_delta","text":"Ho."}}` + "\n\n"}, []string{"Hi", "Hi\nHo."}},
+		{"contents", newEvents, stream.Options{}, []string{
+			`data: {"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"}}],"modelVersion":"g"}` + "\n\n",
+			`data: {"candidates":[{"content":{"parts":[{"text":" there"},{"text":"."}]},"finishReason":"STOP"}]}` + "\n\n"}, []string{"Hi there."}},
+		{"an unknown kind", newEvents, stream.Options{}, []string{`data: {"from":"Ann","say":["Hi","there"],"n":{"x":1,"y":"z"}}` + "\n\n", `data: {"type":"chat","say":"Ho"}` + "\n\n"},
+			[]string{"Ann\nHi\nthere\nz\n", "Ann\nHi\nthere\nz\nchat\nHo\n"}},
+		{"known kinds without text", newEvents, stream.Options{}, []string{`data: {"choices":[],"id":"x","object":"","prompt_filter_results":[{"a":"b."}]}` + "\n\n" + `data: {"type":"ping"}` + "\n\n" + `data: {"type":"response.created","response":{"id":"x."}}` + "\n\n" + `data: {"error":{"message":"x."}}` + "\n\n"}, nil},
 		{"a container", newEvents, stream.Options{Delta: [][]string{{"out"}}}, []string{`data: {"out":{"a":["x","y."],"b":{"c":1}},"in":"z."}` + "\n\n"},
 			[]string{"xy."}},
 		{"the whole data", newEvents, stream.Options{Delta: [][]string{{}}}, []string{`data: ["x","y."]` + "\n\n"}, []string{"xy."}},
