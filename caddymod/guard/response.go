@@ -35,7 +35,7 @@ func init() {
 // completions, completions, responses and messages) becomes one without text and with the finish_reason "content_filter". What a
 // person should look at goes on with the header field X-Moderation-Recommendation: review.
 //
-// Server-sent events and plain text of unknown length are judged as they flow: text is held back only to the end of its
+// Server-sent events, and plain text of unknown length that the app flushes, are judged as they flow: text is held back only to the end of its
 // sentence, and judged together with what went before. When text is rejected in the middle, the stream ends with an event that
 // tells so (finish_reason "content_filter"), and the request to the app is cancelled.
 //
@@ -80,8 +80,8 @@ type ModerateResponse struct {
 // Stream says how answers are judged that flow.
 type Stream struct {
 	// Delta are JSON Pointers to the text in the JSON data of a server-sent event, with * for any member or element; at most
-	// 32. Names match in their own case only. Default: the places of OpenAI's chat completions, completions and responses and
-	// of Anthropic's messages, and data that is not JSON as a whole.
+	// 32. Names match in their own case only. Default: the places of OpenAI's chat completions, completions and responses, of
+	// Anthropic's messages and of Gemini's contents; of events of other kinds every string, and data that is not JSON as a whole.
 	Delta []string `json:"delta,omitempty"`
 	// Hold is the number of characters after which text goes on before its sentence ends, from 1 to 10,000. Default 200.
 	Hold int `json:"hold,omitempty"`
