@@ -40,6 +40,13 @@ func (body) Close() error { return nil }
 // started returns a handler of a started app with the Badger store, and a key of an account without limits.
 func started(b testing.TB, dir string) (*api.API, string) {
 	b.Helper()
+	handler := new(api.API)
+	return handler, start(b, dir, handler)
+}
+
+// start provisions a handler of a started app, and returns a key.
+func start(b testing.TB, dir string, handler *api.API) (key string) {
+	b.Helper()
 	raw := fmt.Sprintf(`{"storage":{"module":"badger","dir":%q},"tiers":{"large":{"requests_per_month":1000000000,"requests_per_minute":100000000}},"demo":false}`, dir)
 	ctx, err := caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{"moderation": json.RawMessage(raw)}})
 	if err != nil {
@@ -64,15 +71,17 @@ func started(b testing.TB, dir string) (*api.API, string) {
 	if _, err := services.Gate.CreateAccount(b.Context(), quota.Account{ID: "bench", Tier: "large"}); err != nil {
 		b.Fatal(err)
 	}
-	key, _, err := services.Gate.CreateKey(b.Context(), quota.NewKey{Account: "bench"})
+	key, _, err = services.Gate.CreateKey(b.Context(), quota.NewKey{Account: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}
-	handler := new(api.API)
 	if err := handler.Provision(ctx); err != nil {
 		b.Fatal(err)
 	}
-	return handler, key
+	if err := handler.Validate(); err != nil {
+		b.Fatal(err)
+	}
+	return key
 }
 
 // BenchmarkModerate is a whole request through the handler: authentication, limits, decoding, judging, durable counting and
@@ -86,28 +95,45 @@ func BenchmarkModerate(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(fmt.Sprint(length), func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetParallelism(16)
-			b.RunParallel(func(pb *testing.PB) {
-				reader := bytes.NewReader(encoded)
-				request := httptest.NewRequest(http.MethodPost, "/v1/moderate/text", nil)
-				request.Header.Set("Authorization", "Bearer "+key)
-				request.Header.Set("Content-Type", "application/json")
-				request.ContentLength = int64(len(encoded))
-				next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
-				for pb.Next() {
-					_, _ = reader.Seek(0, io.SeekStart)
-					request.Body = body{reader}
-					// What Caddy's server makes for each request is not measured, but for the maps that the handler writes to.
-					ctx := context.WithValue(context.Background(), caddyhttp.VarsCtxKey, map[string]any{})
-					w := &discarding{header: http.Header{}}
-					if err := handler.ServeHTTP(w, request.WithContext(ctx), next); err != nil || w.status != http.StatusOK {
-						b.Errorf("%d %v", w.status, err)
-						return
-					}
-				}
-			})
+		b.Run(fmt.Sprint(length), func(b *testing.B) { send(b, handler, "/v1/moderate/text", key, encoded) })
+	}
+}
+
+// BenchmarkAnalyze is the same with a comment of 500 characters for clients of the Perspective API: one attribute, all that
+// are scored, and these for every sentence.
+func BenchmarkAnalyze(b *testing.B) {
+	handler, key := started(b, b.TempDir())
+	text := strings.Repeat("The committee met on Tuesday to talk about the new playground, and nobody could agree on the colour. ", 5)[:500]
+	const all = `"TOXICITY":{},"SEVERE_TOXICITY":{},"IDENTITY_ATTACK":{},"INSULT":{},"PROFANITY":{},"THREAT":{},"SEXUALLY_EXPLICIT":{},"SPAM":{}`
+	for name, rest := range map[string]string{"one": `"TOXICITY":{}}`, "all": all + "}", "spans": all + `},"spanAnnotations":true`} {
+		b.Run(name, func(b *testing.B) {
+			send(b, handler, "/v1alpha1/comments:analyze", key, []byte(`{"comment":{"text":"`+text+`"},"languages":["en"],"doNotStore":true,"requestedAttributes":{`+rest+`}`))
 		})
 	}
+}
+
+// send sends a body over and over.
+func send(b *testing.B, handler *api.API, path, key string, encoded []byte) {
+	b.Helper()
+	b.ReportAllocs()
+	b.SetParallelism(16)
+	b.RunParallel(func(pb *testing.PB) {
+		reader := bytes.NewReader(encoded)
+		request := httptest.NewRequest(http.MethodPost, path, nil)
+		request.Header.Set("Authorization", "Bearer "+key)
+		request.Header.Set("Content-Type", "application/json")
+		request.ContentLength = int64(len(encoded))
+		next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
+		for pb.Next() {
+			_, _ = reader.Seek(0, io.SeekStart)
+			request.Body = body{reader}
+			// What Caddy's server makes for each request is not measured, but for the maps that the handler writes to.
+			ctx := context.WithValue(context.Background(), caddyhttp.VarsCtxKey, map[string]any{})
+			w := &discarding{header: http.Header{}}
+			if err := handler.ServeHTTP(w, request.WithContext(ctx), next); err != nil || w.status != http.StatusOK {
+				b.Errorf("%d %v", w.status, err)
+				return
+			}
+		}
+	})
 }
