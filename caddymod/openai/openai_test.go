@@ -88,12 +88,12 @@ type service struct {
 	key  string // of the account "acme"
 }
 
-// serve starts a service whose account may make so many requests a month and a minute, 0 for no limit. config is that of
-// the handler.
-func serve(t testing.TB, month, minute int64, config string) *service {
+// start starts an app with a classifier and an account "acme" that may make so many requests a month and a minute, 0 for no
+// limit. config is that of the handler.
+func start(t testing.TB, classifier string, month, minute int64, config string) (s *service, handler *openai.Moderations, limiter *access.RateLimit) {
 	t.Helper()
-	raw := fmt.Sprintf(`{"storage":{"module":"badger","dir":%q},"classifier":{"module":"spoken"},"tiers":{"free":{"requests_per_month":%d,"requests_per_minute":%d}},"demo":false}`,
-		t.TempDir(), month, minute)
+	raw := fmt.Sprintf(`{"storage":{"module":"badger","dir":%q},"classifier":{"module":%q},"tiers":{"free":{"requests_per_month":%d,"requests_per_minute":%d}},"demo":false}`,
+		t.TempDir(), classifier, month, minute)
 	ctx, err := caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{"moderation": json.RawMessage(raw)}})
 	if err != nil {
 		t.Fatal(err)
@@ -121,17 +121,22 @@ func serve(t testing.TB, month, minute int64, config string) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := new(openai.Moderations)
+	handler, limiter = new(openai.Moderations), new(access.RateLimit)
 	if err := json.Unmarshal([]byte("{"+config+"}"), handler); err != nil {
 		t.Fatal(err)
 	}
-	limiter := new(access.RateLimit)
 	for _, module := range []caddy.Provisioner{handler, limiter} {
 		if err := module.Provision(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := &service{gate: services.Gate, key: key}
+	return &service{gate: services.Gate, key: key}, handler, limiter
+}
+
+// serve is [start] with the classifier of this test, behind a server.
+func serve(t testing.TB, month, minute int64, config string) *service {
+	t.Helper()
+	s, handler, limiter := start(t, "spoken", month, minute, config)
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 		_, err := io.WriteString(w, "next")
 		return err
