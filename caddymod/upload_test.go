@@ -467,9 +467,14 @@ func TestAbortedUploadsLeakNothing(t *testing.T) {
 	}
 	// left is a client that cancels its request over HTTP/2.
 	left := func(f form) {
-		transport := &http.Transport{Protocols: new(http.Protocols)}
+		connection, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close()
+		transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) { return connection, nil }}
 		transport.Protocols.SetUnencryptedHTTP2(true)
-		defer transport.CloseIdleConnections()
 		ctx, cancel := context.WithCancel(t.Context())
 		body := io.MultiReader(io.LimitReader(f.open(), f.size(t)-100), readerFunc(func([]byte) (int, error) {
 			cancel()
