@@ -949,21 +949,18 @@ func TestNothingLeaks(t *testing.T) {
 		}
 	}
 	run(50)
-	settled := func() int {
+	settled := func() (n int) {
 		client.CloseIdleConnections()
-		n := runtime.NumGoroutine()
-		for range 200 {
+		for steady := 0; steady < 30; steady++ {
 			time.Sleep(10 * time.Millisecond)
-			now := runtime.NumGoroutine()
-			if now >= n && now < n+1 {
-				continue
+			if now := runtime.NumGoroutine(); now != n {
+				n, steady = now, 0
 			}
-			n = now
 		}
 		return n
 	}
 	before := settled()
-	run(500)
+	run(300)
 	if after := settled(); after > before+20 {
 		t.Errorf("%d goroutines, then %d", before, after)
 	}

@@ -35,9 +35,9 @@ func init() {
 // completions, completions, responses and messages) becomes one without text and with the finish_reason "content_filter". What a
 // person should look at goes on with the header field X-Moderation-Recommendation: review.
 //
-// Server-sent events, and plain text of unknown length that the app flushes, are judged as they flow: text is held back only to the end of its
-// sentence, and judged together with what went before. When text is rejected in the middle, the stream ends with an event that
-// tells so (finish_reason "content_filter"), and the request to the app is cancelled.
+// Server-sent events, and plain text of unknown length that the app flushes, are judged as they flow: text is held back only to
+// the end of its sentence, and judged together with what went before. When text is rejected in the middle, the stream ends with
+// an event that tells so (finish_reason "content_filter"), and the request to the app is cancelled.
 //
 // The app is asked for an answer without Content-Encoding, so that "encode", which stands outside, compresses instead. If the
 // app compresses nevertheless, gzip, br, zstd and deflate are understood.
