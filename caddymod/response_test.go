@@ -951,7 +951,7 @@ func TestNothingLeaks(t *testing.T) {
 	run(50)
 	settled := func() (n int) {
 		client.CloseIdleConnections()
-		for steady := 0; steady < 30; steady++ {
+		for steady, ticks := 0, 0; steady < 30 && ticks < 500; steady, ticks = steady+1, ticks+1 {
 			time.Sleep(10 * time.Millisecond)
 			if now := runtime.NumGoroutine(); now != n {
 				n, steady = now, 0
