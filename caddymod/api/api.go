@@ -56,11 +56,12 @@ type API struct {
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 	// Analyze says how comments are scored at /v1alpha1/comments:analyze.
 	Analyze commentanalyzer.Analyze `json:"analyze,omitzero"`
+	// OpenAI says how much is taken at /v1/moderations.
+	OpenAI openai.Moderations `json:"openai,omitzero"`
 
 	text    Text
 	usage   Usage
 	suggest commentanalyzer.SuggestScore
-	openai  openai.Moderations
 	app     *app.App
 
 	routes                            map[string]caddyhttp.MiddlewareHandler
@@ -83,7 +84,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 	}
 	a.app = owner
 	a.text.BodyTimeout = a.BodyTimeout
-	for _, handler := range []caddy.Provisioner{&a.text, &a.usage, &a.suggest, &a.Analyze, &a.openai} {
+	for _, handler := range []caddy.Provisioner{&a.text, &a.usage, &a.suggest, &a.Analyze, &a.OpenAI} {
 		if err := handler.Provision(ctx); err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 	a.routes = map[string]caddyhttp.MiddlewareHandler{
 		a.textPath:         &a.text,
 		base + "/v1/usage": &a.usage,
-		a.openaiPath:       &a.openai,
+		a.openaiPath:       &a.OpenAI,
 	}
 	scoring := []string{base}
 	if a.ScoringPath != "" {
@@ -117,7 +118,7 @@ func (a *API) Validate() error {
 	if err := checkScoringPath(a.ScoringPath); err != nil {
 		return err
 	}
-	for _, handler := range []caddy.Validator{&a.text, &a.suggest, &a.Analyze, &a.openai, a.CORSOrigins} {
+	for _, handler := range []caddy.Validator{&a.text, &a.suggest, &a.Analyze, &a.OpenAI, a.CORSOrigins} {
 		if err := handler.Validate(); err != nil {
 			return err
 		}
@@ -155,7 +156,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	requested := r.URL.Path
 	route := a.routes[requested]
 	if route == nil && openai.Serves(requested) && path.Clean(requested) == a.openaiPath {
-		route = &a.openai // clients of OpenAI's are given addresses with a slash too many
+		route = &a.OpenAI // clients of OpenAI's are given addresses with a slash too many
 	}
 	switch {
 	case route == nil && requested != a.openapiPath:

@@ -62,6 +62,12 @@ func parseAPI(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			unscored  omit|error
 //			languages <tag>...
 //		}
+//		openai {
+//			max_inputs     <n>
+//			max_characters <n>
+//			max_body       <size>
+//			body_timeout   <duration>
+//		}
 //	}
 func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
@@ -85,6 +91,9 @@ func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"cors_origins": cors.Option(&a.CORSOrigins),
 		"analyze": {Read: func(d *caddyfile.Dispenser) error {
 			return options.Block(d, "analyze", a.Analyze.Options())
+		}},
+		"openai": {Read: func(d *caddyfile.Dispenser) error {
+			return options.Block(d, "openai", a.OpenAI.Options())
 		}},
 	})
 }

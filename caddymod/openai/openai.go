@@ -8,6 +8,7 @@ package openai
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"path"
 	"runtime"
@@ -19,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/dustin/go-humanize"
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
@@ -238,35 +240,45 @@ func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 // UnmarshalCaddyfile reads the directive. Syntax:
 //
 //	moderation_openai [<matcher>] {
-//		max_inputs <n>
+//		max_inputs     <n>
 //		max_characters <n>
-//		max_body <size>
-//		body_timeout <duration>
-//		cors_origins <origin>...
+//		max_body       <size>
+//		body_timeout   <duration>
+//		cors_origins   <origin>...
 //	}
 func (m *Moderations) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
-	return options.Block(d, "moderation_openai", map[string]options.Option{
-		"max_inputs":     positive(&m.MaxInputs, "<n>", options.Whole),
-		"max_characters": positive(&m.MaxCharacters, "<n>", options.Whole),
-		"max_body":       positive(&m.MaxBody, "<size>", func(dst **int64, _ string) options.Option { return options.Size(dst) }),
-		"body_timeout":   options.Duration(&m.BodyTimeout),
-		"cors_origins":   cors.Option(&m.CORSOrigins),
-	})
+	allowed := m.Options()
+	allowed["cors_origins"] = cors.Option(&m.CORSOrigins)
+	return options.Block(d, "moderation_openai", allowed)
 }
 
-// positive is an option with a number of 1 or more: none of the limits can be switched off.
-func positive(dst *int64, syntax string, option func(dst **int64, syntax string) options.Option) options.Option {
+// Options are the options of the operation itself, for directives that have them in a block of their own.
+func (m *Moderations) Options() map[string]options.Option {
+	const number = "a whole number of 1 or more"
+	whole := func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) }
+	return map[string]options.Option{
+		"max_inputs":     positive(&m.MaxInputs, "<n>", number, whole),
+		"max_characters": positive(&m.MaxCharacters, "<n>", number, whole),
+		"max_body":       positive(&m.MaxBody, "<size>", "a size such as 2MiB", humanize.ParseBytes),
+		"body_timeout":   options.Duration(&m.BodyTimeout),
+	}
+}
+
+// positive is an option with a number of 1 or more, which is read by parse: none of the limits can be switched off. what
+// describes the number in errors.
+func positive(dst *int64, syntax, what string, parse func(text string) (uint64, error)) options.Option {
 	return options.Option{Read: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
-		var value *int64
-		if err := option(&value, syntax).Read(d); err != nil {
+		args, err := options.Args(d, syntax)
+		if err != nil {
 			return err
 		}
-		if *value == 0 {
-			return d.Errf("%s is 0; it must be 1 or more", name)
+		value, err := parse(args[0])
+		if err != nil || value < 1 || value > math.MaxInt64 {
+			return d.Errf("%s is '%s'; it must be %s", name, args[0], what)
 		}
-		*dst = *value
+		*dst = int64(value)
 		return nil
 	}}
 }
