@@ -411,6 +411,38 @@ func TestUploadLimits(t *testing.T) {
 	app.check(t)
 }
 
+// TestFieldsOfUploadsCannotHide has the guard read one field only, and the vile text in a part that some servers take for
+// this field.
+func TestFieldsOfUploadsCannotHide(t *testing.T) {
+	app := newLanding(t)
+	load(t, guardConfig(t, "moderate {\n form comment\n }\n"+app.proxy()))
+	for _, test := range []struct {
+		name, header string
+		end          string
+	}{
+		{"the field", `Content-Disposition: form-data; name="comment"`, endUnseen},
+		{"another field", `Content-Disposition: form-data; name="title"`, endWhole},
+		{"two names", `Content-Disposition: form-data; name="title"; name="comment"`, endUnseen},
+		{"an extended name", `Content-Disposition: form-data; name="title"; name*=utf-8''comment`, endUnseen},
+		{"a name in pieces", `Content-Disposition: form-data; name*0=com; name*1=ment`, endUnseen},
+		{"a name in percent", `Content-Disposition: form-data; name="%63omment"`, endUnseen},
+		{"an escaped quote", `Content-Disposition: form-data; name="title\"; name="comment"`, endUnseen},
+		{"two dispositions", "Content-Disposition: form-data; name=title\r\nContent-Disposition: form-data; name=comment", endUnseen},
+		{"a folded name", "Content-Disposition: form-data;\r\n name=comment; x=\"; name=title\"", endUnseen},
+		{"another disposition", "Content-Disposition: inline; name=comment", endUnseen},
+		{"no disposition", "Content-Type: text/plain", endUnseen},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			body := "--b\r\n" + test.header + "\r\n\r\n" + vile + "\r\n--b--\r\n"
+			got := call(t, http.MethodPost, base, "", strings.NewReader(body), "Content-Type", "multipart/form-data; boundary=b", endHeader, test.end)
+			if arrived := app.take(); (got.status == 200) != (test.end == endWhole) || len(arrived) != boolInt(test.end == endWhole) {
+				t.Errorf("%d %s, and the app saw %d", got.status, got.body, len(arrived))
+			}
+		})
+	}
+	app.check(t)
+}
+
 // slowly gives its bytes in small pieces with pauses.
 type slowly struct{ io.Reader }
 

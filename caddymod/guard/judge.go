@@ -147,11 +147,12 @@ type judged struct {
 	strict bool
 }
 
-// Fields that are shorter than this are also judged as one text, so that nothing is said in pieces. All of them together
-// have at most maxJoined bytes.
+// Fields that are shorter than shortField, in bytes, are also judged as one text, so that nothing is said in pieces: as many
+// together as have maxJoined bytes. Texts of overlap bytes belong to two such groups.
 const (
 	shortField = 200
-	maxJoined  = 2000
+	maxJoined  = 600
+	overlap    = 100
 )
 
 // Fields that are longer than this, in bytes, are also judged by paragraphs, because a sentence in a long text moves its
@@ -183,7 +184,7 @@ func paragraphs(text string) iter.Seq[string] {
 // classify asks the classifier about texts.
 func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged, error) {
 	results := make([]judged, 0, len(pieces)+1) // and one for the short ones together
-	short, size := 0, 0
+	short := 0
 	var err error
 	for i := range pieces {
 		piece := &pieces[i]
@@ -203,48 +204,78 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged,
 				}
 			}
 		}
-		if len(text) < shortField && size+len(text) < maxJoined {
-			short, size = short+1, size+len(text)+1
+		if len(text) < shortField {
+			short++
 		}
 	}
 	if short < 2 {
 		return results, nil
 	}
-	joined := make([]byte, 0, size)
-	for text := range shortTexts(pieces) {
+	return j.together(ctx, results, pieces)
+}
+
+// together asks the classifier about short texts as if they were one, as many at a time as make up maxJoined bytes. The last
+// ones of each group begin the next.
+func (j *judge) together(ctx context.Context, results []judged, pieces []content.Piece) ([]judged, error) {
+	var joined []byte
+	var members []int // of the group, in pieces
+	fresh := false    // the group has a text that was in none before
+	ask := func() (err error) {
+		before := len(results)
+		if len(members) < 2 || !fresh {
+			return nil
+		}
+		if results, err = j.one(ctx, results, "", string(joined), true); err != nil || len(results) == before {
+			return err
+		}
+		if view := j.decide(results[before:]); view.Recommendation == engine.Reject {
+			var names []string
+			for _, i := range members {
+				names = append(names, pieces[i].Name)
+			}
+			results[before].name = strings.Join(slices.Compact(names), "+")
+		}
+		return nil
+	}
+	add := func(i int, text string) {
 		if len(joined) > 0 {
 			joined = append(joined, ' ')
 		}
 		joined = append(joined, text...)
+		members = append(members, i)
 	}
-	before := len(results)
-	if results, err = j.one(ctx, results, "", string(joined), true); err != nil || len(results) == before {
-		return results, err
-	}
-	if view := j.decide(results[before:]); view.Recommendation == engine.Reject {
-		var names []string
-		for _, name := range shortTexts(pieces) {
-			names = append(names, name)
+	for i := range pieces {
+		text, _ := content.Visible(pieces[i].Text)
+		if len(text) >= shortField || text == "" {
+			continue
 		}
-		results[before].name = strings.Join(slices.Compact(names), "+")
+		if len(joined)+len(text) > maxJoined {
+			if err := ask(); err != nil {
+				return nil, err
+			}
+			tail := lastMembers(pieces, members)
+			joined, members, fresh = joined[:0], members[:0], false
+			for _, i := range tail {
+				text, _ := content.Visible(pieces[i].Text)
+				add(i, text)
+			}
+		}
+		add(i, text)
+		fresh = true
 	}
-	return results, nil
+	return results, ask()
 }
 
-// shortTexts yields the short texts, and their names, that are judged as one.
-func shortTexts(pieces []content.Piece) iter.Seq2[string, string] {
-	return func(yield func(text, name string) bool) {
-		size := 0
-		for i := range pieces {
-			text, _ := content.Visible(pieces[i].Text)
-			if len(text) >= shortField || size+len(text) >= maxJoined {
-				continue
-			}
-			if size += len(text) + 1; !yield(text, pieces[i].Name) {
-				return
-			}
+// lastMembers are the last texts of a group that begin the next one.
+func lastMembers(pieces []content.Piece, members []int) []int {
+	begin, size := len(members), 0
+	for begin > 0 {
+		if size += len(pieces[members[begin-1]].Text); size > overlap {
+			break
 		}
+		begin--
 	}
+	return slices.Clone(members[begin:])
 }
 
 // one asks the classifier about one text.

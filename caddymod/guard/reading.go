@@ -4,6 +4,7 @@
 package guard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -200,8 +201,8 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 		return
 	}
 	past := rd.limits.PastMaxBody
-	if sniffed {
-		// A large file that happens to be text is still a file.
+	if sniffed && (kind == content.Text || kind == content.Markup) && len(bytes.TrimSpace(x.body.bytes())) > 0 {
+		// A large file that happens to be text is still a file. Nobody uploads a file that begins with a page of spaces.
 		past = PastPrefix
 	}
 	if r.ContentLength > limit && past == PastReject {
@@ -243,7 +244,14 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 		return
 	}
 	f.pieces = rd.selection.Read(f.pieces, declared, body)
+	if declared.Unknown && f.failed == nil {
+		// The bytes are judged as if they were text in a charset that is known; an app may read them in another.
+		f.failed, f.reason = errCharset, "unknown_charset"
+	}
 }
+
+// errCharset says that the charset of a body is not known.
+var errCharset = errors.New("the charset of the body is not known")
 
 // sniffLength is how much of a body of unknown type is looked at, in bytes.
 const sniffLength = 4096
@@ -278,7 +286,11 @@ func (rd *reader) parts(pieces []content.Piece, parts []multipart.Part) []conten
 		if part.Binary {
 			continue
 		}
-		pieces = rd.selection.Part(pieces, part.Name, part.Filename, part.Header, part.Body)
+		selection := rd.selection
+		if part.Ambiguous {
+			selection.Form = nil // some servers may take it for any field
+		}
+		pieces = selection.Part(pieces, part.Name, part.Filename, part.Header, part.Body)
 	}
 	return pieces
 }

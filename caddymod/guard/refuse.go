@@ -77,6 +77,8 @@ func (m *Moderate) refuseUnjudged(w http.ResponseWriter, r *http.Request, x *exc
 	switch v.Reason {
 	case "unknown_encoding":
 		return refuse(w, r, x.id, problem.New(problem.UnsupportedEncoding, "The Content-Encoding cannot be undone here; use gzip, br, zstd, deflate or none."))
+	case "unknown_charset":
+		return refuse(w, r, x.id, problem.New(problem.UnsupportedMediaType, "The charset of the body is not known here; use UTF-8."))
 	case "broken_encoding":
 		return refuse(w, r, x.id, problem.New(problem.IncompleteBody, "The body is not in the Content-Encoding that it says."))
 	}
