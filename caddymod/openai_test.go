@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caddymod_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestOpenAIThroughCaddy sends one request for each status through a real server. [call] holds the answers against the
+// OpenAPI document.
+func TestOpenAIThroughCaddy(t *testing.T) {
+	load(t, siteConfig(t.TempDir(), "", "moderation_api /base {\n\t\topenai {\n\t\t\tmax_inputs 4\n\t\t\tmax_body 4KiB\n\t\t}\n\t}"))
+	post := func(key, path, body string, headers ...string) reply {
+		return call(t, http.MethodPost, base+"/base"+path, key, strings.NewReader(body), append([]string{"Content-Type", "application/json"}, headers...)...)
+	}
+	for _, test := range []struct {
+		name   string
+		got    reply
+		status int
+		has    string
+	}{
+		{"one", post(acmeKey, "/v1/moderations", `{"input":"I will find you and kill you, you worthless piece of shit."}`), 200, `{"flagged":true,`},
+		{"several", post(acmeKey, "/v1/moderations", `{"input":["Good morning!","I will find you and kill you."]}`), 200, `"results":[{"flagged":false,`},
+		{"a trailing slash", post(acmeKey, "/v1/moderations/", `{"input":"Good morning!"}`), 200, `"flagged":false`},
+		{"doubled slashes", post(acmeKey, "/v1//moderations", `{"input":"Good morning!"}`), 200, `"flagged":false`},
+		{"too many", post(acmeKey, "/v1/moderations", `{"input":["1","2","3","4","5"]}`), 400, `"array_above_max_length"`},
+		{"no key", post("", "/v1/moderations", `{"input":"Good morning!"}`), 401, `"invalid_api_key"`},
+		{"another method", call(t, http.MethodGet, base+"/base/v1/moderations", acmeKey, nil), 405, `"method_not_allowed"`},
+		{"too large", post(acmeKey, "/v1/moderations", `{"input":"`+strings.Repeat("a", 4096)+`"}`), 413, `"body_too_large"`},
+		{"another type", post(acmeKey, "/v1/moderations", `{}`, "Content-Type", "text/plain"), 415, `"unsupported_media_type"`},
+		{"more than a minute has room for", post(smallKey, "/v1/moderations", `{"input":["1","2","3","4"]}`), 429, `"rate_limit_exceeded"`},
+		{"another address", post(acmeKey, "/v1/moderation", `{"input":"Good morning!"}`), 404, `"not_found"`},
+	} {
+		if test.got.status != test.status || !bytes.Contains(test.got.body, []byte(test.has)) {
+			t.Errorf("%s: %d %s", test.name, test.got.status, test.got.body)
+		}
+	}
+	got := post(smallKey, "/v1/moderations", `{"input":["1","2"]}`)
+	if got.header.Get("X-Ratelimit-Limit-Requests") != "3" || got.header.Get("X-Ratelimit-Remaining-Requests") != "1" || !strings.HasPrefix(got.header.Get("X-Moderation-Model"), "cascade-") {
+		t.Errorf("%v", got.header)
+	}
+}
+
+// TestOpenAIAnswersAreAsDescribed holds the golden exchanges, which come from another classifier, against the document.
+func TestOpenAIAnswersAreAsDescribed(t *testing.T) {
+	files, err := os.ReadDir("../testdata/openai")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		golden, err := os.ReadFile("../testdata/openai/" + file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, answer, _ := strings.Cut(string(golden), "\n----------\n")
+		head, body, _ := strings.Cut(answer, "\n\n")
+		status, fields, _ := strings.Cut(head, "\n")
+		schema := "OpenAIError"
+		if status == "200" {
+			schema = "OpenAIModeration"
+			body = strings.ReplaceAll(body, `"modr-..."`, `"modr-000000000000000000000000"`)
+		}
+		if err := theContract().validate("/components/schemas/"+schema, []byte(body)); err != nil {
+			t.Errorf("%s: %v", file.Name(), err)
+		}
+		if described, _ := theContract().at("paths", "/v1/moderations", "post", "responses", status); described == nil || !strings.Contains(fields, "Content-Type: application/json") {
+			t.Errorf("%s: %s %s is not described", file.Name(), status, fields)
+		}
+	}
+}
+
+// TestOpenAIDocument compares the table of categories in the documentation with what is served.
+func TestOpenAIDocument(t *testing.T) {
+	load(t, siteConfig(t.TempDir(), "", "moderation_openai\n\trespond app"))
+	got := call(t, http.MethodPost, base+"/v1/moderations", acmeKey, strings.NewReader(`{"input":"Good morning!"}`))
+	var answer struct {
+		Results []struct {
+			Applied map[string][]string `json:"category_applied_input_types"`
+		}
+	}
+	got.decodeJSON(t, &answer)
+	document, err := os.ReadFile("../docs/openai.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(document), "\n| category |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := regexp.MustCompile("(?m)^\\| `([a-z/-]+)` \\| (.*?) \\|").FindAllStringSubmatch(table, -1)
+	if len(rows) != 13 || len(answer.Results) != 1 {
+		t.Fatalf("%d rows, %s", len(rows), got.body)
+	}
+	for _, row := range rows {
+		applied, ok := answer.Results[0].Applied[row[1]]
+		if judged := row[2] != "–"; !ok || judged != (len(applied) > 0) {
+			t.Errorf("%s: the document has %q, served is %v", row[1], row[2], applied)
+		}
+	}
+	if passed := call(t, http.MethodPost, base+"/comments", "", io.NopCloser(strings.NewReader("x"))); string(passed.body) != "app" {
+		t.Errorf("%d %s", passed.status, passed.body)
+	}
+}
