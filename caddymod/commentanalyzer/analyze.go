@@ -241,16 +241,17 @@ func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analys
 	if len(answer.Languages) == 0 {
 		answer.Languages = detected[:1]
 	}
+	scale := scaleOf(answer.ModelVersion)
 	for _, attribute := range wanted.attributes {
-		answer.AttributeScores[attribute.name] = attribute.answer(spans, scores)
+		answer.AttributeScores[attribute.name] = attribute.answer(scale, spans, scores)
 	}
 	return answer, nil
 }
 
 // answer writes the scores of one attribute; those below its threshold are left out.
-func (wanted *wantedAttribute) answer(spans []sentence, scores [][engine.NumAttributes]float64) (given attributeAnswer) {
+func (wanted *wantedAttribute) answer(scale *scale, spans []sentence, scores [][engine.NumAttributes]float64) (given attributeAnswer) {
 	for i, span := range spans {
-		value := math.Round(calibrate(wanted.score, scores[i][wanted.score])*1e6) / 1e6
+		value := math.Round(scale.score(wanted.score, scores[i][wanted.score])*1e6) / 1e6
 		if value < wanted.threshold {
 			continue
 		}

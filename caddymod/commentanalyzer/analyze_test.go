@@ -69,7 +69,7 @@ func TestAnalyze(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	toxicity := math.Round(calibrate(int(engine.Toxicity), want.Attributes[engine.Toxicity])*1e6) / 1e6
+	toxicity := math.Round(perspectiveScale.score(int(engine.Toxicity), want.Attributes[engine.Toxicity])*1e6) / 1e6
 	rows := []struct{ name, body string }{
 		{"a person", asked},
 		{"the generated Go client", `{"comment":{"text":"You are a stupid walnut."},"requestedAttributes":{"TOXICITY":{}},"languages":["en"]}`},
@@ -137,7 +137,7 @@ func TestAnalyzeAttributes(t *testing.T) {
 		t.Errorf("%d attributes are answered, want %d", len(got.AttributeScores), len(as))
 	}
 	for name, attribute := range as {
-		want := math.Round(calibrate(int(attribute), scores.Attributes[attribute])*1e6) / 1e6
+		want := math.Round(perspectiveScale.score(int(attribute), scores.Attributes[attribute])*1e6) / 1e6
 		if summary := got.AttributeScores[name].SummaryScore; summary == nil || *summary.Value != want {
 			t.Errorf("%s is %+v, want %v", name, summary, want)
 		}
@@ -157,7 +157,7 @@ func TestAnalyzeSpans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := math.Round(calibrate(0, scores.Attributes[0])*1e6) / 1e6; span.Score.Value != want {
+			if want := math.Round(perspectiveScale.score(0, scores.Attributes[0])*1e6) / 1e6; span.Score.Value != want {
 				t.Errorf("%q is scored %v, want %v", part[i], span.Score.Value, want)
 			}
 		}
@@ -510,22 +510,31 @@ func FuzzDecodeAnalyze(f *testing.F) {
 	})
 }
 
-// TestCalibration: more of the model's probability is never less of a score, and nothing leaves 0 to 1.
-func TestCalibration(t *testing.T) {
+// TestScale: more of the model's probability is always more of a score, and nothing leaves 0 to 1.
+func TestScale(t *testing.T) {
 	t.Parallel()
 	for attribute := range engine.NumAttributes {
 		name := engine.Attribute(attribute)
-		if calibrate(attribute, 0) != 0 || calibrate(attribute, 1) != 1 {
-			t.Errorf("%s: the ends are %v and %v", name, calibrate(attribute, 0), calibrate(attribute, 1))
+		if got := perspectiveScale.score(attribute, 1); got != 1 || perspectiveScale.score(attribute, 0) != 0 {
+			t.Errorf("%s: the ends are %v and %v", name, perspectiveScale.score(attribute, 0), got)
 		}
 		before := 0.0
-		for i := range 10_001 {
-			score := calibrate(attribute, float64(i)/10_000)
-			if score < before || score > 1 {
+		for i := range 10_000 {
+			score := perspectiveScale.score(attribute, float64(i+1)/10_000)
+			if !(score > before) || score > 1 {
 				t.Fatalf("%s: %v after %v", name, score, before)
 			}
 			before = score
 		}
+		for _, k := range perspectiveScale[attribute] {
+			if got := perspectiveScale.score(attribute, k.probability); math.Abs(got-k.score) > 1e-12 {
+				t.Errorf("%s: the score at the knot %v is %v", name, k, got)
+			}
+		}
+	}
+	// Other classifiers are taken at their word.
+	if got := scaleOf("mine-2").score(int(engine.Toxicity), 0.3); got != 0.3 {
+		t.Errorf("another classifier's 0.3 is answered as %v", got)
 	}
 }
 
