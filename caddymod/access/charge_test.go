@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// charging is a handler that charges so many requests, one after another, and then does what end does.
+func charging(end func(w http.ResponseWriter) error, wanted ...int64) access.Handler {
+	return func(w http.ResponseWriter, r *http.Request, call *access.Call) error {
+		for _, n := range wanted {
+			if p := call.Charge(w, r, n); p != nil {
+				return call.Refuse(w, r, p)
+			}
+		}
+		return end(w)
+	}
+}
+
+// sent sends a request with a key through doors, the outermost first, to a handler behind the last one.
+func sent(ctx context.Context, key string, handle access.Handler, doors ...*access.Door) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+key)
+	w := httptest.NewRecorder()
+	var enter func(w http.ResponseWriter, r *http.Request, doors []*access.Door) error
+	enter = func(w http.ResponseWriter, r *http.Request, doors []*access.Door) error {
+		if len(doors) == 1 {
+			return doors[0].Serve(w, r, handle)
+		}
+		return doors[0].Serve(w, r, func(w http.ResponseWriter, r *http.Request, _ *access.Call) error { return enter(w, r, doors[1:]) })
+	}
+	func() {
+		defer func() { _ = recover() }() // as the server does
+		_ = enter(w, r.WithContext(context.WithValue(ctx, caddyhttp.VarsCtxKey, map[string]any{})), doors)
+	}()
+	return w
+}
+
+// TestDeferredCharges looks at what is counted when the handler says how much, alone and behind a door that has charged one.
+func TestDeferredCharges(t *testing.T) {
+	t.Parallel()
+	owner, key := started(t) // 1,000 requests a month
+	services, err := owner.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok := func(w http.ResponseWriter) error {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	bad := func(w http.ResponseWriter) error {
+		w.WriteHeader(http.StatusBadRequest)
+		return nil
+	}
+	deferred, plain := &access.Door{App: owner, Deferred: true}, &access.Door{App: owner}
+	for _, test := range []struct {
+		name   string
+		handle access.Handler
+		doors  []*access.Door
+		status int
+		month  int64
+	}{
+		{"nothing", charging(ok), []*access.Door{deferred}, 200, 0},
+		{"one", charging(ok, 1), []*access.Door{deferred}, 200, 1},
+		{"several", charging(ok, 7), []*access.Door{deferred}, 200, 7},
+		{"more and more", charging(ok, 2, 2, 1, 5, 9), []*access.Door{deferred}, 200, 9},
+		{"several that fail", charging(bad, 7), []*access.Door{deferred}, 400, 0},
+		{"more and more that fail", charging(bad, 2, 5, 9), []*access.Door{deferred}, 400, 0},
+		{"several and an error", charging(func(http.ResponseWriter) error { return errors.New("away") }, 7), []*access.Door{deferred}, 200, 0},
+		{"several and a panic", charging(func(http.ResponseWriter) error { panic("bug") }, 7), []*access.Door{deferred}, 200, 0},
+		{"several and no answer", charging(func(http.ResponseWriter) error { return nil }, 7), []*access.Door{deferred}, 200, 7},
+		{"more than there is", charging(ok, 1001), []*access.Door{deferred}, 402, 0},
+		{"some and then more than there is", charging(ok, 5, 1001), []*access.Door{deferred}, 402, 0},
+		{"behind another door, nothing", charging(ok), []*access.Door{plain, deferred}, 200, 1},
+		{"behind another door, one", charging(ok, 1), []*access.Door{plain, deferred}, 200, 1},
+		{"behind another door, several", charging(ok, 7), []*access.Door{plain, deferred}, 200, 7},
+		{"behind another door, several that fail", charging(bad, 7), []*access.Door{plain, deferred}, 400, 0},
+		{"behind another door, more than there is", charging(ok, 1001), []*access.Door{plain, deferred}, 402, 0},
+		{"before another door", charging(ok, 7), []*access.Door{deferred, plain}, 200, 7},
+	} {
+		before, err := services.Gate.Usage(t.Context(), "acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := sent(t.Context(), key, test.handle, test.doors...)
+		after, err := services.Gate.Usage(t.Context(), "acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if month := after.Counts.Period - before.Counts.Period; got.Code != test.status || month != test.month || after.Counts.Day != after.Counts.Period {
+			t.Errorf("%s: %d, counted %d", test.name, got.Code, month)
+		}
+	}
+}
+
+// TestChargesHoldTheLimit charges different numbers at once: no more than the limit is let in, and what is refused counts nowhere.
+func TestChargesHoldTheLimit(t *testing.T) {
+	t.Parallel()
+	owner, key := started(t) // 1,000 requests a month
+	services, err := owner.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var admitted, refused atomic.Int64
+	var waiting sync.WaitGroup
+	for i := range 100 {
+		n := int64(i%29 + 1)
+		doors := []*access.Door{{App: owner, Deferred: true}}
+		if i%3 == 0 {
+			doors = append([]*access.Door{{App: owner}}, doors...)
+		}
+		waiting.Go(func() {
+			switch sent(t.Context(), key, charging(func(http.ResponseWriter) error { return nil }, n), doors...).Code {
+			case http.StatusOK:
+				admitted.Add(n)
+			case http.StatusPaymentRequired:
+				refused.Add(1)
+			}
+		})
+	}
+	waiting.Wait()
+	usage, err := services.Gate.Usage(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if admitted.Load() != usage.Counts.Period || usage.Counts.Period > 1000 || usage.Counts.Period < 1000-29 || refused.Load() == 0 {
+		t.Errorf("admitted %d, refused %d, counted %+v", admitted.Load(), refused.Load(), usage.Counts)
+	}
+}
+
+// TestRefusalsOfSeveral say what does not fit, and when it will.
+func TestRefusalsOfSeveral(t *testing.T) {
+	t.Parallel()
+	owner, key := started(t)
+	services, err := owner.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	five := int64(5)
+	own := quota.Overrides{RequestsPerMinute: &five}
+	if _, err := services.Gate.UpdateAccount(t.Context(), "acme", quota.AccountChange{Overrides: &own}); err != nil {
+		t.Fatal(err)
+	}
+	var last *problem.Problem
+	door := &access.Door{App: owner, Deferred: true, Problem: func(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
+		last = p
+		problem.Write(w, r, id, p)
+	}}
+	ok := func(http.ResponseWriter) error { return nil }
+	got := sent(t.Context(), key, charging(ok, 6), door)
+	const never = "The request counts 6. The account may make 5 requests a minute, of which 5 are left. Send fewer texts at once."
+	if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") != "" || last.Detail != never || last.Quota.RetryAfter != 0 {
+		t.Errorf("%d %v %q", got.Code, got.Header(), last.Detail)
+	}
+	for got.Code != http.StatusTooManyRequests || last.Detail == never { // the minute may turn meanwhile
+		got = sent(t.Context(), key, charging(ok, 4), door)
+	}
+	if got.Header().Get("Retry-After") == "" || last.Quota.RetryAfter < 1 || last.Quota.Limit != 5 || last.Quota.Account != "acme" {
+		t.Errorf("%v %+v", got.Header(), last)
+	}
+}
+
+// TestEachTextIsCounted gives a verdict on several texts.
+func TestEachTextIsCounted(t *testing.T) {
+	t.Parallel()
+	owner, key := started(t)
+	services, err := owner.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := make([]engine.Result, 3)
+	for _, i := range []int{0, 2} {
+		texts[i].Flagged = true
+		texts[i].Categories[engine.Hate].Flagged = true
+	}
+	texts[2].Categories[engine.Violence].Flagged = true
+	for _, fails := range []bool{false, true} {
+		sent(t.Context(), key, func(w http.ResponseWriter, r *http.Request, call *access.Call) error {
+			if p := call.Charge(w, r, 3); p != nil {
+				return call.Refuse(w, r, p)
+			}
+			call.SetVerdicts(&texts[2], texts)
+			if fails {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			return nil
+		}, &access.Door{App: owner, Deferred: true})
+		usage, err := services.Gate.Usage(t.Context(), "acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if usage.Counts.Period != 3 || usage.Flagged["hate"] != 2 || usage.Flagged["violence"] != 1 || len(usage.Flagged) != 2 {
+			t.Errorf("counted %+v, flagged %v", usage.Counts, usage.Flagged)
+		}
+	}
+}
