@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -23,11 +24,16 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
+// provisioning lets one test at a time make an app: Caddy notes in a variable of its own that it did.
+var provisioning sync.Mutex
+
 // started returns a started app and a key of the account "acme", which may make 1,000 requests a month.
 func started(t *testing.T) (*app.App, string) {
 	t.Helper()
 	raw := fmt.Sprintf(`{"storage":{"module":"badger","dir":%q},"tiers":{"free":{"requests_per_month":1000,"requests_per_minute":0}},"demo":false}`, t.TempDir())
+	provisioning.Lock()
 	ctx, err := caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{"moderation": json.RawMessage(raw)}})
+	provisioning.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}

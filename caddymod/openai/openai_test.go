@@ -88,13 +88,18 @@ type service struct {
 	key  string // of the account "acme"
 }
 
+// provisioning lets one test at a time make an app: Caddy notes in a variable of its own that it did.
+var provisioning sync.Mutex
+
 // start starts an app with a classifier and an account "acme" that may make so many requests a month and a minute, 0 for no
 // limit. config is that of the handler.
 func start(t testing.TB, classifier string, month, minute int64, config string) (s *service, handler *openai.Moderations, limiter *access.RateLimit) {
 	t.Helper()
 	raw := fmt.Sprintf(`{"storage":{"module":"badger","dir":%q},"classifier":{"module":%q},"tiers":{"free":{"requests_per_month":%d,"requests_per_minute":%d}},"demo":false}`,
 		t.TempDir(), classifier, month, minute)
+	provisioning.Lock()
 	ctx, err := caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{"moderation": json.RawMessage(raw)}})
+	provisioning.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
