@@ -6,7 +6,6 @@ package commentanalyzer
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -251,7 +250,7 @@ func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analys
 // answer writes the scores of one attribute; those below its threshold are left out.
 func (wanted *wantedAttribute) answer(scale *scale, spans []sentence, scores [][engine.NumAttributes]float64) (given attributeAnswer) {
 	for i, span := range spans {
-		value := math.Round(scale.score(wanted.score, scores[i][wanted.score])*1e6) / 1e6
+		value := scale.answer(wanted.score, scores[i][wanted.score])
 		if value < wanted.threshold {
 			continue
 		}

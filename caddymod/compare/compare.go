@@ -6,6 +6,7 @@
 package compare
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -31,7 +32,7 @@ func init() {
 // Compare is a handler that forwards requests to another service, answers with its answer, and then judges the same text
 // itself: so a site sees on its own traffic what would change, before it changes the address for good. It understands the
 // Perspective API (comments:analyze) and OpenAI's moderation endpoint (/v1/moderations); what else it forwards it does not
-// compare.
+// compare. The scores that it compares with are those that moderation_analyze and moderation_openai answer by default.
 //
 // For each answer there is a line in the log, with both scores of each attribute, and the metrics
 // caddy_moderation_compare_total (by attribute, threshold, and whether both, one or neither of the two are above it) and
@@ -130,15 +131,18 @@ func (c *Compare) compare(r *http.Request, s *shape, request []byte, answer *rec
 		c.logger.Warn("an exchange could not be compared", zap.String("path", r.URL.Path), zap.NamedError("reason", err))
 		return
 	}
-	id := access.IDOf(r.Context(), c.app)
+	// Clients that have their answer may leave, which cancels the request.
+	ctx := context.WithoutCancel(r.Context())
+	id := access.IDOf(ctx, c.app)
+	score := s.scorer(c.app.Engine().Version())
 	for _, one := range exchanged {
-		result, err := c.app.Engine().Moderate(r.Context(), engine.Request{Content: one.text})
+		result, err := c.app.Engine().Moderate(ctx, engine.Request{Content: one.text})
 		if err != nil {
 			c.app.Metrics().Compare(metrics.CompareUnread)
 			continue
 		}
 		c.app.Metrics().Compare(metrics.Compared)
-		pairs := s.pairs(one, &result)
+		pairs := one.pairs(score, &result)
 		for _, pair := range pairs {
 			c.app.Metrics().CompareScore(pair.name, math.Abs(pair.ours-pair.theirs))
 			for _, threshold := range c.Thresholds {

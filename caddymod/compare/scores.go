@@ -3,22 +3,39 @@
 
 package compare
 
-import "github.com/caddy-moderation/caddy-moderation/engine"
+import (
+	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/openai"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+)
 
-// scoreAttribute is this server's score for an attribute of the Perspective API.
-func scoreAttribute(name string, result *engine.Result) (float64, bool) {
-	attribute, err := engine.ParseAttribute(name)
-	if err != nil {
-		return 0, false
+// flagged is the name under which the verdicts of OpenAI's moderation endpoint as a whole are compared, as 0 or 1.
+const flagged = "flagged"
+
+// scorer returns this server's score for a name of another interface; false for names that it has none for.
+type scorer func(name string, result *engine.Result) (float64, bool)
+
+// analyzeScores are what moderation_analyze answers for attributes of the Perspective API.
+func analyzeScores(version string) scorer {
+	scores := commentanalyzer.NewScores(version)
+	return func(name string, result *engine.Result) (float64, bool) {
+		return scores.Score(name, &result.Attributes)
 	}
-	return result.Attributes[attribute], true
 }
 
-// scoreCategory is this server's score for a category of OpenAI's moderation endpoint.
-func scoreCategory(name string, result *engine.Result) (float64, bool) {
-	category, err := engine.ParseCategory(name)
-	if err != nil {
-		return 0, false
+// moderationScores are what moderation_openai answers for categories of OpenAI's moderation endpoint.
+func moderationScores(string) scorer {
+	return func(name string, result *engine.Result) (float64, bool) {
+		if name == flagged {
+			return zeroOrOne(result.Flagged), true
+		}
+		return openai.Score(name, result)
 	}
-	return result.Categories[category].Probability, true
+}
+
+func zeroOrOne(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

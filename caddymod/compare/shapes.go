@@ -20,8 +20,8 @@ type shape struct {
 	suffix string
 	// read finds the texts of a request and the scores of its answer.
 	read func(request, answer []byte) ([]exchanged, error)
-	// score is this server's score for a name of that interface; false for names that it has none for.
-	score func(name string, result *engine.Result) (float64, bool)
+	// scorer makes what scores the same names here, with a classifier of this version.
+	scorer func(version string) scorer
 }
 
 // exchanged is a text and what the other service says of it.
@@ -32,8 +32,8 @@ type exchanged struct {
 
 // shapes are all that there are.
 var shapes = []shape{
-	{"/v1alpha1/comments:analyze", readAnalyze, scoreAttribute},
-	{"/v1/moderations", readModerations, scoreCategory},
+	{"/v1alpha1/comments:analyze", readAnalyze, analyzeScores},
+	{"/v1/moderations", readModerations, moderationScores},
 }
 
 // shapeOf returns the shape of a request; nil when it is only forwarded.
@@ -50,10 +50,10 @@ func shapeOf(r *http.Request) *shape {
 }
 
 // pairs puts the scores of both services side by side, in the order of their names.
-func (s *shape) pairs(one exchanged, result *engine.Result) []pair {
+func (one *exchanged) pairs(score scorer, result *engine.Result) []pair {
 	var pairs []pair
 	for _, name := range slices.Sorted(maps.Keys(one.scores)) {
-		if ours, ok := s.score(name, result); ok {
+		if ours, ok := score(name, result); ok {
 			pairs = append(pairs, pair{name, one.scores[name], ours})
 		}
 	}
@@ -96,7 +96,8 @@ func readModerations(request, answer []byte) ([]exchanged, error) {
 	}
 	var told struct {
 		Results []struct {
-			Scores map[string]float64 `json:"category_scores"`
+			Flagged bool               `json:"flagged"`
+			Scores  map[string]float64 `json:"category_scores"`
 		} `json:"results"`
 	}
 	if json.Unmarshal(request, &asked) != nil || json.Unmarshal(answer, &told) != nil {
@@ -108,7 +109,8 @@ func readModerations(request, answer []byte) ([]exchanged, error) {
 	}
 	all := make([]exchanged, len(texts))
 	for i := range texts {
-		all[i] = exchanged{texts[i], told.Results[i].Scores}
+		all[i] = exchanged{texts[i], map[string]float64{flagged: zeroOrOne(told.Results[i].Flagged)}}
+		maps.Copy(all[i].scores, told.Results[i].Scores)
 	}
 	return all, nil
 }
