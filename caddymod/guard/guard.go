@@ -63,12 +63,6 @@ func exchangeOf(r *http.Request, a *app.App) *exchange {
 	return x
 }
 
-// knownExchange returns the request's exchange, or nil when nothing has judged it.
-func knownExchange(ctx context.Context) *exchange {
-	known, _ := caddyhttp.GetVar(ctx, exchangeVar).(*exchange)
-	return known
-}
-
 // placeholder yields {http.moderation.*} of the verdict on the request and {http.moderation.response.*} of the one on the
 // answer. They are unknown until there is a verdict.
 func (x *exchange) placeholder(key string) (any, bool) {

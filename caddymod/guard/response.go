@@ -190,6 +190,9 @@ func (m *ModerateResponse) ServeHTTP(w http.ResponseWriter, r *http.Request, nex
 	if r.Method == http.MethodHead {
 		return next.ServeHTTP(w, inner)
 	}
+	// The variables of a request may not change once it has gone on: reverse_proxy reads them while it connects, which it may
+	// still do when the answer has come by another connection, and Go ends a program that reads and writes a map at once.
+	exchangeOf(r, m.app)
 	a := &answer{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, m: m, r: r, cancel: cancel}
 	broken, err := a.receive(next, inner)
 	if err = a.finish(broken, err); (broken || a.broken) && !a.ended && err == nil {
