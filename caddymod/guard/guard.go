@@ -9,7 +9,6 @@
 package guard
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strconv"
