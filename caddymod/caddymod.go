@@ -13,6 +13,7 @@ import (
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/api"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
+	_ "github.com/caddy-moderation/caddy-moderation/caddymod/compare"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/guard"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/openai"
 )

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	_ "github.com/caddy-moderation/caddy-moderation/caddymod/compare"
 )
 
 // TestCompare forwards to a stand-in for the service that is to be left.
