@@ -36,8 +36,13 @@ var scoredAs = map[string]engine.Attribute{
 // unscoredNames are the other names that the Perspective API has or had. There is nothing that they could honestly be
 // answered with.
 var unscoredNames = []string{
-	"AFFINITY_EXPERIMENTAL", "ATTACK_ON_PUBLISHER", "COMPASSION_EXPERIMENTAL", "CURIOSITY_EXPERIMENTAL", "FLIRTATION", "INCOHERENT",
-	"NUANCE_EXPERIMENTAL", "OFF_TOPIC", "PERSONAL_STORY_EXPERIMENTAL", "REASONING_EXPERIMENTAL", "RESPECT_EXPERIMENTAL", "UNSUBSTANTIAL",
+	"ATTACK_ON_PUBLISHER", "FLIRTATION", "INCOHERENT", "OFF_TOPIC", "UNSUBSTANTIAL",
+	// Bridging, and what was called constructive before.
+	"AFFINITY_EXPERIMENTAL", "COMPASSION_EXPERIMENTAL", "CONSTRUCTIVE_EXPERIMENTAL", "CURIOSITY_EXPERIMENTAL", "NUANCE_EXPERIMENTAL",
+	"PERSONAL_STORY_EXPERIMENTAL", "REASONING_EXPERIMENTAL", "RESPECT_EXPERIMENTAL",
+	// Persuasion. Rankers of feeds ask for them beside toxicity.
+	"ALIENATION_EXPERIMENTAL", "FEARMONGERING_EXPERIMENTAL", "GENERALIZATION_EXPERIMENTAL", "MORAL_OUTRAGE_EXPERIMENTAL",
+	"POWER_APPEAL_EXPERIMENTAL", "SCAPEGOATING_EXPERIMENTAL",
 }
 
 // attributeTable holds the names that may be asked for: the scored ones with their score, the others with -1.
