@@ -159,8 +159,8 @@ func (s *scoresOf) report(out io.Writer, name string, thresholds []float64) erro
 		distances[i] = math.Abs(s.ours[i] - s.theirs[i])
 	}
 	slices.Sort(distances)
-	fmt.Fprintf(out, "\n%s  texts %d  Spearman %.3f  median distance %.3f  nine of ten below %.3f\n",
-		name, len(distances), evaluate.Spearman(s.theirs, s.ours), distances[len(distances)/2], distances[len(distances)*9/10])
+	fmt.Fprintf(out, "\n%s  texts %d  Spearman %s  median distance %.3f  nine of ten below %.3f\n",
+		name, len(distances), figure("%.3f", evaluate.Spearman(s.theirs, s.ours)), distances[len(distances)/2], distances[len(distances)*9/10])
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "AT\tTHEIRS\tOURS\tAGREE\tFOUND\tSHARED\tKAPPA\t")
 	for _, threshold := range thresholds {
@@ -179,15 +179,18 @@ func (s *scoresOf) report(out io.Writer, name string, thresholds []float64) erro
 		theirs, ours = theirs+both, ours+both
 		agree := (n - theirs - ours + 2*both) / n
 		chance := (theirs*ours + (n-theirs)*(n-ours)) / (n * n)
-		fmt.Fprintf(table, "%v\t%s\t%s\t%s\t%s\t%s\t%.2f\t\n", threshold, percent(theirs, n), percent(ours, n), percent(agree, 1),
-			percent(both, theirs), percent(both, ours), (agree-chance)/(1-chance))
+		fmt.Fprintf(table, "%v\t%s\t%s\t%s\t%s\t%s\t%s\t\n", threshold, percent(theirs, n), percent(ours, n), percent(agree*n, n),
+			percent(both, theirs), percent(both, ours), figure("%.2f", (agree-chance)/(1-chance)))
 	}
 	return table.Flush()
 }
 
-func percent(part, whole float64) string {
-	if whole == 0 {
+func percent(part, whole float64) string { return figure("%.1f%%", 100*part/whole) }
+
+// figure writes a number; "n/a" where it has no meaning.
+func figure(format string, value float64) string {
+	if math.IsNaN(value) {
 		return "n/a"
 	}
-	return fmt.Sprintf("%.1f%%", 100*part/whole)
+	return fmt.Sprintf(format, value)
 }
