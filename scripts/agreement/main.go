@@ -16,7 +16,8 @@
 // For each attribute it prints the number of texts, the rank correlation (Spearman), the median distance and that which nine
 // of ten texts are below; then, for each threshold, which share of the texts reaches it by their and by our score, which
 // share of the texts is on the same side of it (AGREE), which share of theirs is also ours (FOUND), which share of ours is
-// also theirs (SHARED), and Cohen's kappa, which is AGREE beyond what chance would give.
+// also theirs (SHARED), Cohen's kappa, which is AGREE beyond what chance would give, and how often a text that reaches it by
+// their score has a higher score of ours than one that does not (AUC).
 //
 // Nothing of the texts is printed or kept. No server is needed: the scores are those that analyze answers by default.
 package main
@@ -162,11 +163,13 @@ func (s *scoresOf) report(out io.Writer, name string, thresholds []float64) erro
 	fmt.Fprintf(out, "\n%s  texts %d  Spearman %s  median distance %.3f  nine of ten below %.3f\n",
 		name, len(distances), figure("%.3f", evaluate.Spearman(s.theirs, s.ours)), distances[len(distances)/2], distances[len(distances)*9/10])
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "AT\tTHEIRS\tOURS\tAGREE\tFOUND\tSHARED\tKAPPA\t")
+	fmt.Fprintln(table, "AT\tTHEIRS\tOURS\tAGREE\tFOUND\tSHARED\tKAPPA\tAUC\t")
 	for _, threshold := range thresholds {
 		var both, theirs, ours, n float64
+		scored := make([]evaluate.Scored, len(s.ours))
 		for i := range s.ours {
 			n++
+			scored[i] = evaluate.Scored{P: s.ours[i], Yes: s.theirs[i] >= threshold}
 			switch {
 			case s.theirs[i] >= threshold && s.ours[i] >= threshold:
 				both++
@@ -179,8 +182,8 @@ func (s *scoresOf) report(out io.Writer, name string, thresholds []float64) erro
 		theirs, ours = theirs+both, ours+both
 		agree := (n - theirs - ours + 2*both) / n
 		chance := (theirs*ours + (n-theirs)*(n-ours)) / (n * n)
-		fmt.Fprintf(table, "%v\t%s\t%s\t%s\t%s\t%s\t%s\t\n", threshold, percent(theirs, n), percent(ours, n), percent(agree*n, n),
-			percent(both, theirs), percent(both, ours), figure("%.2f", (agree-chance)/(1-chance)))
+		fmt.Fprintf(table, "%v\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", threshold, percent(theirs, n), percent(ours, n), percent(agree*n, n),
+			percent(both, theirs), percent(both, ours), figure("%.2f", (agree-chance)/(1-chance)), figure("%.3f", evaluate.AUC(scored)))
 	}
 	return table.Flush()
 }

@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 			"CSV", "scores.csv",
 			"id,comment,api\n1," + `"` + insult + `"` + ",0.9\n2," + `"` + insult + `"` + ",0.1\n3," + kind + ",0.03\n4, ,0.9\n5,No score,nan\n",
 			[]string{"--text", "comment", "--as", "api=TOXICITY"},
-			[]string{"TOXICITY  texts 2  Spearman 1.000", "0.8   50.0%  50.0%  100.0%  100.0%  100.0%   1.00"},
+			[]string{"TOXICITY  texts 2  Spearman 1.000", "0.8   50.0%  50.0%  100.0%  100.0%  100.0%   1.00  1.000"},
 		},
 		{
 			"JSON Lines", "scores.jsonl",
@@ -35,7 +35,7 @@ func TestRun(t *testing.T) {
 			"the log of moderation_compare", "caddy.log",
 			`{"msg":"server running"}` + "\n" + `{"msg":"compared","theirs":{"TOXICITY":0.9},"ours":{"TOXICITY":0.6}}` + "\n" + `{"msg":"compared","theirs":{"TOXICITY":0.2},"ours":{"TOXICITY":0.1}}` + "\n",
 			[]string{"--at", "0.5,0.7"},
-			[]string{"TOXICITY  texts 2  Spearman 1.000", "0.5   50.0%  50.0%  100.0%  100.0%  100.0%   1.00", "0.7   50.0%   0.0%   50.0%    0.0%     n/a   0.00"},
+			[]string{"TOXICITY  texts 2  Spearman 1.000", "0.5   50.0%  50.0%  100.0%  100.0%  100.0%   1.00  1.000", "0.7   50.0%   0.0%   50.0%    0.0%     n/a   0.00  1.000"},
 		},
 	}
 	for _, row := range rows {
