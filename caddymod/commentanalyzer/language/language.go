@@ -9,6 +9,7 @@
 package language
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -111,83 +112,111 @@ func byLetter(script scriptID, text string) string {
 
 // byWords guesses the language of a text in Latin script.
 func byWords(text string) []string {
-	var evidence [len(latinTags)]float64
-	words := 0
-	for rest := text; rest != ""; {
-		word, marks, after := nextWord(rest)
-		rest = after
-		if word == "" {
-			continue
-		}
-		words++
-		// Letters stand alone for anything.
-		if len(word) == 1 {
-			continue
-		}
-		found := wordLanguages[word]
-		for _, tag := range found {
-			evidence[tag] += 1 / float64(len(found))
-		}
-		if len(found) > 0 {
-			continue
-		}
-		for _, mark := range marks {
-			of := markLanguages[mark]
-			for _, tag := range of {
-				evidence[tag] += 0.75 / float64(len(of))
+	var found evidence
+	var current word
+	for i, r := range text {
+		if r < utf8.RuneSelf {
+			if lower := byte(r) | 0x20; lower >= 'a' && lower <= 'z' {
+				current.addLetter(lower)
+				continue
 			}
+			// An apostrophe is left out: "don't" is "dont".
+			if text[i] == '\'' && current.letters > 0 {
+				continue
+			}
+		} else if unicode.IsLetter(r) || unicode.Is(unicode.Mn, r) && current.letters > 0 {
+			current.addMarked(unicode.ToLower(r))
+			continue
+		} else if r == '’' && current.letters > 0 {
+			continue
+		}
+		if current.letters > 0 {
+			found.add(&current)
+			current = word{}
 		}
 	}
+	if current.letters > 0 {
+		found.add(&current)
+	}
+	return found.guesses()
+}
+
+// word is a word while it is read: its letters in lower case, without apostrophes.
+type word struct {
+	text    [24]byte
+	length  int // of the text in bytes; more than fits when the word is longer than any that is known
+	letters int
+	marked  [8]rune // the first letters that are not plain Latin ones
+	marks   int
+}
+
+func (w *word) addLetter(lower byte) {
+	if w.length < len(w.text) {
+		w.text[w.length] = lower
+	}
+	w.length++
+	w.letters++
+}
+
+func (w *word) addMarked(r rune) {
+	if size := utf8.RuneLen(r); w.length+size <= len(w.text) {
+		utf8.EncodeRune(w.text[w.length:], r)
+	}
+	w.length += utf8.RuneLen(r)
+	w.letters++
+	if w.marks < len(w.marked) {
+		w.marked[w.marks] = r
+		w.marks++
+	}
+}
+
+// evidence sums up what the words of a text say, in words for each language.
+type evidence struct {
+	sums  [len(latinTags)]float64
+	words int
+}
+
+func (e *evidence) add(w *word) {
+	e.words++
+	// A plain letter alone stands for anything.
+	if w.letters == 1 && w.marks == 0 {
+		return
+	}
+	if w.length <= len(w.text) {
+		if in := wordLanguages[string(w.text[:w.length])]; len(in) > 0 {
+			for _, tag := range in {
+				e.sums[tag] += 1 / float64(len(in))
+			}
+			return
+		}
+	}
+	for _, mark := range w.marked[:w.marks] {
+		in := markLanguages[mark]
+		for _, tag := range in {
+			e.sums[tag] += 0.75 / float64(len(in))
+		}
+	}
+}
+
+// guesses names the languages that there is enough evidence for, and English where there is not.
+func (e *evidence) guesses() []string {
 	need := float64(enough)
-	if words <= fewWords {
+	if e.words <= fewWords {
 		need = enoughOfFew
 	}
-	guesses := make([]int, 0, len(evidence))
-	for tag, sum := range evidence {
+	found := make([]int, 0, len(e.sums))
+	for tag, sum := range e.sums {
 		if tag == english || sum >= need {
-			guesses = append(guesses, tag)
+			found = append(found, tag)
 		}
 	}
-	slices.SortStableFunc(guesses, func(a, b int) int {
-		switch {
-		case evidence[a] > evidence[b]:
-			return -1
-		case evidence[a] < evidence[b]:
-			return 1
-		}
-		return 0 // English stands first
-	})
+	// English stands first where nothing is likelier.
+	slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(e.sums[b], e.sums[a]) })
 	tags := make([]string, 0, maxGuesses)
-	for _, guess := range guesses[:min(maxGuesses, len(guesses))] {
-		if guess != english || evidence[english] > 0 || len(guesses) == 1 {
-			tags = append(tags, latinTags[guess])
+	for _, tag := range found[:min(maxGuesses, len(found))] {
+		if tag != english || e.sums[english] > 0 || len(found) == 1 {
+			tags = append(tags, latinTags[tag])
 		}
 	}
 	return tags
-}
-
-// nextWord cuts the next word off a text: its letters in lower case, without apostrophes, and those of them that are not
-// plain Latin ones.
-func nextWord(text string) (word string, marks []rune, rest string) {
-	begin := strings.IndexFunc(text, unicode.IsLetter)
-	if begin < 0 {
-		return "", nil, ""
-	}
-	text = text[begin:]
-	end := strings.IndexFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.Is(unicode.Mn, r) && r != '\'' && r != '’'
-	})
-	if end < 0 {
-		end = len(text)
-	}
-	word = strings.ToLower(text[:end])
-	if strings.ContainsAny(word, "'’") {
-		word = strings.NewReplacer("'", "", "’", "").Replace(word)
-	}
-	for _, r := range word {
-		if r >= utf8.RuneSelf {
-			marks = append(marks, r)
-		}
-	}
-	return word, marks, text[end:]
 }
