@@ -1,18 +1,22 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command clients proves the guard with real programs. It starts the built server in front of a small app of its own, lets
-// curl, Node, an OpenAI client, a browser, slow clients and clients that go away talk to the app through the guard, and
-// checks both ends: what the client read, and which bytes the app received. It is run in the root of the repository:
+// Command clients proves the guard and the service with real programs. It starts the built server in front of a small app of
+// its own, lets curl, Node, an OpenAI client, a browser, slow clients and clients that go away talk to the app through the
+// guard, and checks both ends: what the client read, and which bytes the app received. Clients of the Perspective API and of
+// OpenAI's moderation endpoint call the service itself, with nothing but the address changed; what goes over the wire is
+// compared with scripts/clients/testdata. It is run in the root of the repository:
 //
 //	go run ./scripts/clients                      all clients
 //	go run ./scripts/clients curl browser         these only
 //	go run ./scripts/clients -unguarded           the same checks against a plain reverse_proxy; those that want a refusal fail
+//	go run ./scripts/clients -update coral        write what goes over the wire to scripts/clients/testdata/coral.http
 //
 // It prints a line for each check and ends with status 1 when one failed. The server is built when ./caddy is missing.
 // Clients that the machine lacks are skipped with a line that says so. For Node's clients the packages of
-// scripts/clients/node/package-lock.json are downloaded from the npm registry (about 100 MB, most of it the browser); a Chromium
-// that CHROME_PATH names is used in place of the downloaded one. Nothing listens outside 127.0.0.1.
+// scripts/clients/node/package-lock.json are downloaded from the npm registry (about 150 MB, most of it the browser and googleapis);
+// a Chromium that CHROME_PATH names is used in place of the downloaded one. The Go libraries are a module of their own,
+// scripts/clients/gocompat. Nothing listens outside 127.0.0.1.
 package main
 
 import (
@@ -28,7 +32,7 @@ import (
 	"time"
 )
 
-// client is one program that talks to the app through the guard. To add one, write its checks in a file of its own and
+// client is one program that talks to the app through the guard, or to the service. To add one, write its checks in a file of its own and
 // name it here.
 type client struct {
 	name string
@@ -47,6 +51,15 @@ func clients(o options) []client {
 		{"ws", script("ws.mjs")},
 		{"openai", script("openai.mjs")},
 		{"browser", script("browser.mjs")},
+		forService("googleapis", o.update, use(nodeProgram("googleapis.mjs"))),
+		forService("perspective-api-client", o.update, use(nodeProgram("perspective-api-client.mjs"))),
+		forService("openai-npm", o.update, use(nodeProgram("moderations.mjs"))),
+		forService("commentanalyzer-go", o.update, use(goProgram("commentanalyzer"))),
+		forService("openai-go", o.update, use(goProgram("openai"))),
+		forService("go-openai", o.update, use(goProgram("goopenai"))),
+		forService("coral", o.update, coral),
+		forService("discourse", o.update, discourse),
+		retries(o.update),
 	}
 }
 
@@ -54,6 +67,7 @@ type options struct {
 	caddy     string
 	unguarded bool
 	strict    bool
+	update    bool
 	aborts    int
 }
 
@@ -62,6 +76,7 @@ func main() {
 	flag.StringVar(&o.caddy, "caddy", "./caddy", "the server to check; ./caddy is built when it is missing")
 	flag.BoolVar(&o.unguarded, "unguarded", false, "leave the guard's directives out, to see what the clients do without it")
 	flag.BoolVar(&o.strict, "strict", false, "count a skipped client as a failed one")
+	flag.BoolVar(&o.update, "update", false, "write what goes over the wire between the service and its clients to "+goldenFolder)
 	flag.IntVar(&o.aborts, "aborts", 400, "how many requests the client gone gives up")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

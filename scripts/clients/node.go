@@ -4,10 +4,7 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,52 +25,10 @@ func script(name string) func(context.Context, *report, *site) error {
 		if err != nil {
 			return err
 		}
-		if why != "" {
-			r.skip("all", why)
-			return nil
-		}
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, node, name)
-		cmd.Dir = nodeFolder
-		cmd.Env = append(os.Environ(), "SITE="+s.URL, "SITE_TLS="+s.TLS, "SITE_PIN="+s.Pin, "APP="+s.app.URL, "FINE="+fine, "VILE="+vile,
+		p := &program{command: []string{node, name}, dir: nodeFolder, lacks: why}
+		p.env = append(os.Environ(), "SITE="+s.URL, "SITE_TLS="+s.TLS, "SITE_PIN="+s.Pin, "APP="+s.app.URL, "FINE="+fine, "VILE="+vile,
 			"FINE_STORY="+fineStory, "FOLDER="+s.folder)
-		// What hangs on to its output, a browser say, must not hold this program up.
-		cmd.WaitDelay = time.Second
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			return err
-		}
-		var errs bytes.Buffer
-		cmd.Stderr = &errs
-		if err := cmd.Start(); err != nil {
-			return err
-		}
-		before := r.failed
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			r.relay(lines.Text())
-		}
-		if err := cmd.Wait(); err != nil && r.failed == before {
-			return fmt.Errorf("%s: %w: %s", name, err, errs.String())
-		}
-		return nil
-	}
-}
-
-// relay prints and counts a line of a script.
-func (r *report) relay(line string) {
-	kind, what, _ := strings.Cut(line, ": ")
-	switch kind {
-	case "ok":
-		r.ok(what)
-	case "FAIL":
-		what, why, _ := strings.Cut(what, ": ")
-		r.fail(what, errors.New(why))
-	case "skip":
-		what, why, _ := strings.Cut(what, ": ")
-		r.skip(what, why)
-	default:
-		r.fail("printed something else", errors.New(line))
+		return p.report(ctx, r)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"text/template"
 	"time"
 
@@ -38,12 +39,17 @@ const (
 // site is an app and a server in front of it that judges what goes through.
 type site struct {
 	URL, TLS string // of the server, http://127.0.0.1:<port> and https://127.0.0.1:<port>
+	Service  string // host and port at which the same server offers the service itself
 	Admin    string // of the server's admin endpoint
 	Pin      string // base64 of the SHA-256 of the TLS key's SubjectPublicKeyInfo, as browsers take it
 
 	app     *app
 	folder  string
 	process *server.Process
+
+	accounts map[string]account // of the service, by id
+	usedUp   sync.Once
+	useUpErr error
 }
 
 // config is the server's Caddyfile.
@@ -58,6 +64,15 @@ var config = template.Must(template.New("Caddyfile").Parse(`{
 	moderation {
 		storage badger {{.Folder}}/data
 		demo off
+		tier open 0 0
+		tier once 1 0
+		tier slow 0 1
+		{{range .Accounts}}
+		account {{.ID}} {
+			tier {{.Tier}}
+			key {env.{{.Variable}}}
+		}
+		{{end}}
 	}
 }
 
@@ -77,6 +92,13 @@ var config = template.Must(template.New("Caddyfile").Parse(`{
 
 http://{{.HTTP}} {
 	import site
+}
+
+http://{{.Service}} {
+	encode gzip
+	moderation_api {
+		scoring_path perspective
+	}
 }
 
 https://{{.HTTPS}} {
@@ -106,17 +128,18 @@ func (s *site) start(ctx context.Context, binary string, unguarded bool) (err er
 	if s.app, err = startApp(); err != nil {
 		return err
 	}
-	addresses, err := server.FreePorts(3)
+	addresses, err := server.FreePorts(4)
 	if err != nil {
 		return err
 	}
 	s.URL, s.TLS, s.Admin = "http://"+addresses[0], "https://"+addresses[1], "http://"+addresses[2]
+	s.Service, s.accounts = addresses[3], newAccounts()
 	if s.Pin, err = certificate(s.folder); err != nil {
 		return err
 	}
 	var text bytes.Buffer
 	err = config.Execute(&text, map[string]any{
-		"HTTP": addresses[0], "HTTPS": addresses[1], "Admin": addresses[2],
+		"HTTP": addresses[0], "HTTPS": addresses[1], "Admin": addresses[2], "Service": s.Service, "Accounts": s.accounts,
 		"App": strings.TrimPrefix(s.app.URL, "http://"), "Folder": s.folder, "Guarded": !unguarded,
 	})
 	if err != nil {
@@ -129,7 +152,7 @@ func (s *site) start(ctx context.Context, binary string, unguarded bool) (err er
 	s.process, err = server.Start(ctx, server.Options{
 		Command: []string{binary, "run", "--config", caddyfile, "--adapter", "caddyfile"},
 		Dir:     s.folder,
-		Env:     []string{"XDG_DATA_HOME=" + s.folder, "XDG_CONFIG_HOME=" + s.folder},
+		Env:     append(s.environment(), "XDG_DATA_HOME="+s.folder, "XDG_CONFIG_HOME="+s.folder),
 		Listen:  addresses[0],
 	})
 	return err

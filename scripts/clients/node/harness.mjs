@@ -1,15 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the scripts share: the site they talk to, what the app behind it received, and checks that print a line each.
+// What the scripts share that talk to the guard: the site and what the app behind it received.
 
 import { createHash } from "node:crypto";
+import { environment } from "./check.mjs";
 
-const environment = (name) => {
-  const value = process.env[name];
-  if (value === undefined) throw new Error(`${name} is not set; run this by "go run ./scripts/clients"`);
-  return value;
-};
+export { check, skip } from "./check.mjs";
 
 /** The site's addresses, and the app's own, past the guard. */
 export const site = environment("SITE");
@@ -24,31 +21,6 @@ export const fineStory = environment("FINE_STORY");
 
 /** A temporary folder. */
 export const folder = environment("FOLDER");
-
-const oneLine = (text) => String(text).replace(/\s+/g, " ").trim();
-
-/** Makes one check: do throws when it fails, or takes longer than 30 s. */
-export async function check(what, run) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error("took longer than 30 s")), 30_000);
-  });
-  try {
-    await Promise.race([run(), late]);
-    console.log(`ok: ${what}`);
-  } catch (err) {
-    const cause = err?.cause ? ` (${err.cause})` : "";
-    console.log(`FAIL: ${what}: ${oneLine(err?.message ?? err)}${oneLine(cause)}`);
-    process.exitCode = 1;
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** Says that something cannot be checked here. */
-export function skip(what, why) {
-  console.log(`skip: ${what}: ${oneLine(why)}`);
-}
 
 /** What the app received at a path, oldest first; with ended, once it is done with the last request. */
 export async function received(path, { ended = false } = {}) {
