@@ -38,8 +38,13 @@ func main() {
 	}
 }
 
-// pair is what both say of one text.
-type pair struct{ ours, theirs float64 }
+// pair is what both say of one text, and how many texts of real traffic it stands for.
+type pair struct{ ours, theirs, weight float64 }
+
+// natural is how large a part of real comments has a published TOXICITY in each quarter of the scale. RealToxicityPrompts
+// was sampled evenly over it; comments are mostly harmless. The shares are an assumption, in the order of what crowds say of
+// comments below newspapers (Borkan et al. 2019: some 8 % above one half).
+var natural = [4]float64{0.80, 0.12, 0.05, 0.03}
 
 // knot is a point of a table: a probability of ours and the score that it stands for.
 type knot struct{ probability, score float64 }
@@ -53,7 +58,7 @@ var thresholds = []float64{0.7, 0.8, 0.9}
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("perspective", flag.ContinueOnError)
 	scores := flags.String("scores", "", "file with published scores")
-	method := flags.String("method", "equate", "equate: scores are as frequent as the published ones; regress: scores are the mean of the published ones")
+	method := flags.String("method", "equate", "equate: scores are as frequent as the published ones; regress: scores are the mean of the published ones; both among comments as they are posted")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -69,6 +74,10 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	var fitted, held [engine.NumAttributes][]pair
+	quarters, err := count(*scores)
+	if err != nil {
+		return err
+	}
 	err = read(*scores, func(text string, theirs map[string]any) error {
 		ours, err := judge.Classify(context.Background(), text)
 		if err != nil {
@@ -80,7 +89,7 @@ func run(args []string, out io.Writer) error {
 		}
 		for a, p := range ours.Attributes {
 			if score, ok := theirs[strings.ToLower(engine.Attribute(a).String())].(float64); ok && score >= 0 && score <= 1 {
-				into[a] = append(into[a], pair{p, score})
+				into[a] = append(into[a], pair{p, score, weight(theirs, quarters)})
 			}
 		}
 		return nil
@@ -98,6 +107,32 @@ func run(args []string, out io.Writer) error {
 }
 
 func first(_ int, err error) bool { return err == nil }
+
+// count counts the texts in each quarter of toxicity.
+func count(name string) (quarters [4]float64, err error) {
+	err = read(name, func(_ string, theirs map[string]any) error {
+		if q, ok := quarter(theirs); ok {
+			quarters[q]++
+		}
+		return nil
+	})
+	return quarters, err
+}
+
+func quarter(theirs map[string]any) (int, bool) {
+	toxicity, ok := theirs["toxicity"].(float64)
+	return max(0, min(3, int(toxicity*4))), ok
+}
+
+// weight is how many texts of real traffic one stands for: 1 on average.
+func weight(theirs map[string]any, quarters [4]float64) float64 {
+	q, ok := quarter(theirs)
+	if !ok {
+		return 1
+	}
+	all := quarters[0] + quarters[1] + quarters[2] + quarters[3]
+	return natural[q] * all / quarters[q]
+}
 
 // read calls use for each distinct text of the file.
 func read(name string, use func(text string, scores map[string]any) error) error {
@@ -136,17 +171,28 @@ func read(name string, use func(text string, scores map[string]any) error) error
 	return lines.Err()
 }
 
-// equate makes a table after which a score is exceeded as often as by the Perspective API (equipercentile equating).
+// equate makes a table after which a score is exceeded as often as by the Perspective API, among comments as they are posted
+// (equipercentile equating).
 func equate(pairs []pair) []knot {
-	ours, theirs := columns(pairs)
-	slices.Sort(ours)
-	slices.Sort(theirs)
+	theirs := slices.Clone(pairs)
+	slices.SortFunc(theirs, func(a, b pair) int { return cmp.Compare(b.theirs, a.theirs) })
+	ours := slices.Clone(pairs)
+	slices.SortFunc(ours, func(a, b pair) int { return cmp.Compare(b.ours, a.ours) })
 	return table(func(level float64) (float64, bool) {
-		below, _ := slices.BinarySearch(theirs, level)
-		if len(theirs)-below < 20 || below == 0 {
+		above, share := 0, 0.0
+		for above < len(theirs) && theirs[above].theirs >= level {
+			share += theirs[above].weight
+			above++
+		}
+		if above < 20 || above == len(theirs) {
 			return 0, false // too few to tell
 		}
-		return ours[below], true
+		for _, p := range ours {
+			if share -= p.weight; share <= 0 {
+				return p.ours, true
+			}
+		}
+		return 0, false
 	})
 }
 
@@ -157,7 +203,7 @@ func regress(pairs []pair) []knot {
 	type block struct{ from, sum, n float64 }
 	var blocks []block
 	for _, p := range sorted {
-		blocks = append(blocks, block{p.ours, p.theirs, 1})
+		blocks = append(blocks, block{p.ours, p.theirs * p.weight, p.weight})
 		for last := len(blocks) - 1; last > 0 && blocks[last-1].sum*blocks[last].n >= blocks[last].sum*blocks[last-1].n; last-- {
 			blocks[last-1].sum += blocks[last].sum
 			blocks[last-1].n += blocks[last].n
@@ -204,7 +250,7 @@ func apply(knots []knot, p float64) float64 {
 func report(out io.Writer, name string, knots []knot, fitted int, held []pair) {
 	after := make([]pair, len(held))
 	for i, p := range held {
-		after[i] = pair{apply(knots, p.ours), p.theirs}
+		after[i] = pair{apply(knots, p.ours), p.theirs, p.weight}
 	}
 	fmt.Fprintf(out, "\n%s: fitted on %d texts, measured on %d; Spearman %.3f, mean error %.3f before and %.3f after\n",
 		name, fitted, len(held), spearman(held), meanError(held), meanError(after))
@@ -214,19 +260,21 @@ func report(out io.Writer, name string, knots []knot, fitted int, held []pair) {
 	fmt.Fprintln(out)
 	for _, threshold := range thresholds {
 		before, then := agreement(held, threshold), agreement(after, threshold)
-		fmt.Fprintf(out, "  at %v: theirs above %d; before: ours %d, agree %.3f, kappa %.2f; after: ours %d, agree %.3f, kappa %.2f\n",
-			threshold, before.theirs, before.ours, before.share, before.kappa, then.ours, then.share, then.kappa)
+		fmt.Fprintf(out, "  at %v: theirs above %d; before: ours %d, agree %.3f, kappa %.2f; after: ours %d, agree %.3f, kappa %.2f; among comments as posted %.3f\n",
+			threshold, before.theirs, before.ours, before.share, before.kappa, then.ours, then.share, then.kappa, then.posted)
 	}
 }
 
 type agreed struct {
 	ours, theirs int
 	share, kappa float64
+	// posted is the share among comments as they are posted.
+	posted float64
 }
 
 // agreement compares who is above a threshold. Kappa is Cohen's: 0 is chance, 1 is always.
 func agreement(pairs []pair, threshold float64) (a agreed) {
-	same := 0
+	same, posted, weights := 0, 0.0, 0.0
 	for _, p := range pairs {
 		ours, theirs := p.ours >= threshold, p.theirs >= threshold
 		if ours {
@@ -235,10 +283,13 @@ func agreement(pairs []pair, threshold float64) (a agreed) {
 		if theirs {
 			a.theirs++
 		}
+		weights += p.weight
 		if ours == theirs {
 			same++
+			posted += p.weight
 		}
 	}
+	a.posted = posted / weights
 	n := float64(len(pairs))
 	a.share = float64(same) / n
 	chance := (float64(a.ours)*float64(a.theirs) + (n-float64(a.ours))*(n-float64(a.theirs))) / (n * n)

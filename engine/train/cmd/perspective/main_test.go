@@ -18,7 +18,7 @@ func related() []pair {
 	pairs := make([]pair, 4000)
 	for i := range pairs {
 		p := random.Float64()
-		pairs[i] = pair{p, min(max(math.Sqrt(p)+0.05*random.NormFloat64(), 0), 1)}
+		pairs[i] = pair{p, min(max(math.Sqrt(p)+0.05*random.NormFloat64(), 0), 1), 1}
 	}
 	return pairs
 }
@@ -50,15 +50,15 @@ func TestTablesFindTheRelation(t *testing.T) {
 
 func TestMeasures(t *testing.T) {
 	t.Parallel()
-	pairs := []pair{{0.1, 0.2}, {0.2, 0.3}, {0.3, 0.9}, {0.9, 0.95}}
+	pairs := []pair{{0.1, 0.2, 1}, {0.2, 0.3, 1}, {0.3, 0.9, 1}, {0.9, 0.95, 5}}
 	if got := spearman(pairs); math.Abs(got-1) > 1e-12 {
 		t.Errorf("Spearman is %v", got)
 	}
-	if got := spearman([]pair{{1, 3}, {2, 2}, {3, 1}}); math.Abs(got+1) > 1e-12 {
+	if got := spearman([]pair{{1, 3, 1}, {2, 2, 1}, {3, 1, 1}}); math.Abs(got+1) > 1e-12 {
 		t.Errorf("Spearman is %v, want -1", got)
 	}
 	got := agreement(pairs, 0.8)
-	if got.ours != 1 || got.theirs != 2 || got.share != 0.75 || math.Abs(got.kappa-0.5) > 1e-12 {
+	if got.ours != 1 || got.theirs != 2 || got.share != 0.75 || math.Abs(got.kappa-0.5) > 1e-12 || got.posted != 0.875 {
 		t.Errorf("agreement is %+v", got)
 	}
 }
