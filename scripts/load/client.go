@@ -26,6 +26,7 @@ type job struct {
 	Requests    [][]byte // complete requests, sent in turn; each connection begins at another one
 	Connections int
 	Duration    time.Duration
+	Pause       time.Duration // of each connection, between an answer and the next request
 }
 
 // tally is what a load came to.
@@ -112,6 +113,10 @@ func (j job) share(ctx context.Context, conn net.Conn, offset int, deadline time
 			t.Sample = status
 		}
 		last = now
+		if j.Pause > 0 {
+			time.Sleep(j.Pause)
+			last = time.Now()
+		}
 	}
 }
 

@@ -4,11 +4,15 @@
 // Command load measures the service and checks what it promises under load. All traffic stays on 127.0.0.1, and every
 // run ends by itself.
 //
+//	go run ./scripts/load analyze [-rounds 5] [-time 2s] [-clients 50] [-characters 500] [-pause 10ms] [-profile DIR]
 //	go run ./scripts/load compare [-rounds 5] [-time 2s] [-connections 32] [-profile DIR]
 //	go run ./scripts/load guard   [-only proxy,upload,idle,stream,abort] [-rounds 9] [-time 1s] [-json FILE] [-profile DIR]
 //	go run ./scripts/load kill    [-rounds 10] [-connections 32] [-caddy ./caddy]
 //	go run ./scripts/load reload  [-rounds 20] [-connections 8] [-caddy ./caddy]
 //	go run ./scripts/load start   [-rounds 10] [-caddy ./caddy]
+//
+// analyze measures how long comments:analyze takes, with clients that send the next comment at once, as many as the server
+// takes, and with clients that pause.
 //
 // compare runs one Caddy process that serves two handlers: moderation_text with everything on (key, limits, durable
 // counts, judging), and a baseline that only decodes and encodes the same JSON with encoding/json. Rounds alternate
@@ -47,7 +51,7 @@ import (
 )
 
 func main() {
-	modes := map[string]func(context.Context, []string) error{"compare": compare, "guard": guard, "kill": kill, "reload": reload, "start": start}
+	modes := map[string]func(context.Context, []string) error{"analyze": analyze, "compare": compare, "guard": guard, "kill": kill, "reload": reload, "start": start}
 	name := ""
 	if len(os.Args) > 1 {
 		name = os.Args[1]
@@ -59,7 +63,7 @@ func main() {
 	}
 	mode, ok := modes[name]
 	if !ok {
-		fmt.Fprintln(os.Stderr, "use: load compare|guard|kill|reload|start [flags]; -h after the mode lists its flags")
+		fmt.Fprintln(os.Stderr, "use: load analyze|compare|guard|kill|reload|start [flags]; -h after the mode lists its flags")
 		os.Exit(2)
 	}
 	runtime.GOMAXPROCS(1)
