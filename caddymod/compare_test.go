@@ -33,7 +33,8 @@ func TestCompare(t *testing.T) {
 			_, _ = io.WriteString(w, `{"error":{"code":400}}`)
 		case strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"):
 			w.Header().Set("Content-Encoding", "gzip")
-			z := gzip.NewWriter(w)
+			// Some servers do not bother to compress what is short: the text stands in the stream as it is.
+			z, _ := gzip.NewWriterLevel(w, gzip.NoCompression)
 			_, _ = io.WriteString(z, answer)
 			_ = z.Close()
 		default:

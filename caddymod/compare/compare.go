@@ -6,9 +6,11 @@
 package compare
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -178,13 +180,15 @@ func (s scores) MarshalLogObject(log zapcore.ObjectEncoder) error {
 // decodeLimit is how much of a message is kept for comparing, in bytes; larger ones are forwarded and not compared.
 const decodeLimit = 2 << 20
 
-// decode undoes a Content-Encoding.
+// decode undoes a Content-Encoding; nil when that cannot be done within the limit.
 func decode(encodings []string, body []byte) []byte {
-	if len(encodings) == 0 {
-		return body
-	}
-	decoded, err := content.Decode(encodings, body, decodeLimit)
+	reader, err := content.DecodeReader(encodings, bytes.NewReader(body))
 	if err != nil {
+		return nil
+	}
+	defer func() { _ = reader.Close() }()
+	decoded, err := io.ReadAll(io.LimitReader(reader, decodeLimit+1))
+	if err != nil || len(decoded) > decodeLimit {
 		return nil
 	}
 	return decoded
