@@ -181,7 +181,9 @@ func (a *API) notFound(requested string) access.ProblemWriter {
 	case !ok:
 		return nil
 	case strings.HasPrefix(rest, "/v1alpha1/"), strings.HasPrefix(rest, "/$discovery/"),
-		a.ScoringPath != "" && strings.HasPrefix(rest, "/api/"+a.ScoringPath+"/"):
+		a.ScoringPath != "" && strings.HasPrefix(rest, "/api/"+a.ScoringPath+"/"),
+		// Where Google's Go client calls when the slash after the scoring path is forgotten.
+		a.ScoringPath != "" && strings.HasPrefix(rest, "/api/v1alpha1/"):
 		return commentanalyzer.WriteProblem
 	case strings.HasPrefix(rest, "/v1/"):
 		return problem.Write

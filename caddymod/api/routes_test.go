@@ -73,6 +73,7 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/m/v1alpha1/comments:analyse", analyze, 404, google},
 		{"GET", "/m/$discovery/apis", ``, 404, google},
 		{"POST", "/m/api/perspective/comments:analyze", analyze, 404, google},
+		{"POST", "/m/api/v1alpha1/comments:analyze", analyze, 404, google},
 		{"POST", "/m/v1/moderate", ``, 404, ours},
 		{"POST", "/m/x/v1/moderations", `{"input":"hello"}`, 200, ``},
 		{"POST", "/v1alpha1/comments:analyze", analyze, 200, ``},
