@@ -155,7 +155,28 @@ func (s *site) start(ctx context.Context, binary string, unguarded bool) (err er
 		Env:     append(s.environment(), "XDG_DATA_HOME="+s.folder, "XDG_CONFIG_HOME="+s.folder),
 		Listen:  addresses[0],
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	// The addresses are opened one after the other.
+	return errors.Join(listening(ctx, addresses[1]), listening(ctx, addresses[3]))
+}
+
+// listening waits until an address accepts connections.
+func listening(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("nothing listens on %s: %w", address, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 func (s *site) close() {

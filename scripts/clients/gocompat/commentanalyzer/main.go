@@ -124,10 +124,8 @@ func main() {
 		return scored(answer, err, vileLength, true)
 	})
 	harness.Check("without the slash this client calls another address, and learns it", func(ctx context.Context) error {
-		if answer, err := analyze(ctx, withPath, harness.KeyOpen, toxicity(harness.Vile)); err == nil {
-			return fmt.Errorf("got the answer %+v", answer)
-		}
-		return nil
+		_, err := analyze(ctx, withPath, harness.KeyOpen, toxicity(harness.Vile))
+		return refused(err, 404, "nothing at this address", "")
 	})
 	for _, refusal := range []struct {
 		what, key       string
