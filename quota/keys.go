@@ -19,8 +19,9 @@ const (
 	// secretLength characters of base62 are 190 bits, idLength are 95.
 	secretLength = 32
 	idLength     = 16
-	// A key that is declared in the configuration may look otherwise than those that are made here.
-	minKey, maxKey = 16, 128
+	// A key that is declared in the configuration may look otherwise than those that are made here: it may be one of a
+	// service that was left, so that its clients change nothing but the address. OpenAI's have some 170 characters.
+	minKey, maxKey = 16, 256
 )
 
 // NewKey is what is asked for when a key is made.

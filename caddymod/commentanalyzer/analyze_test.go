@@ -337,7 +337,7 @@ func TestAnalyzeGolden(t *testing.T) {
 		{name: "cut", body: asked[:20]},
 		{name: "body_too_large", body: strings.Repeat(" ", analyzeBodyLimit+1)},
 		{name: "method", method: http.MethodGet},
-		{name: "media_type", body: asked, headers: []string{"Content-Type", "text/plain"}},
+		{name: "media_type", body: asked, headers: []string{"Content-Type", "text/html"}},
 		{name: "two_keys", body: asked, headers: []string{"Authorization", "Bearer " + otherKey}},
 	}
 	for _, row := range rows {
@@ -545,5 +545,19 @@ func BenchmarkSentences(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		sentences(text)
+	}
+}
+
+// TestAnalyzeTakesWhatFetchSends guards against pages whose fetch has a string for a body and no header: browsers call that
+// plain text.
+func TestAnalyzeTakesWhatFetchSends(t *testing.T) {
+	load(t, "storage badger DIR")
+	for contentType, want := range map[string]int{
+		"text/plain": 200, "text/plain;charset=UTF-8": 200, "application/json": 200, "text/plain;charset=utf-16": 415, "text/html": 415,
+	} {
+		got := send(t, http.MethodPost, analyzeTarget+"?key="+largeKey, asked, "Content-Type", contentType)
+		if got.status != want {
+			t.Errorf("%q: %d %s, want %d", contentType, got.status, got.body, want)
+		}
 	}
 }

@@ -189,11 +189,21 @@ func read(w http.ResponseWriter, r *http.Request) (wanted *suggestion, failed *f
 
 // readBody reads a body of JSON of at most limit bytes. The error is one of package body.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) (*body.Buffer, error) {
-	// Old clients and scripts send no type, and there is only one that can be meant.
-	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) {
+	// Old clients and scripts send no type, pages that call fetch with a string send text/plain, and there is only one that
+	// can be meant.
+	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) && !isPlainText(r) {
 		return nil, err
 	}
 	return body.Read(w, r, limit, bodyTimeout)
+}
+
+// isPlainText reports whether a body is said to be plain text in UTF-8.
+func isPlainText(r *http.Request) bool {
+	switch strings.ToLower(strings.ReplaceAll(r.Header.Get("Content-Type"), " ", "")) {
+	case "text/plain", "text/plain;charset=utf-8":
+		return len(r.Header["Content-Type"]) == 1
+	}
+	return false
 }
 
 // record makes what is kept: the correction and what the model says at this moment.

@@ -339,7 +339,7 @@ func TestGoldenAnswers(t *testing.T) {
 		{name: "comment_too_long", body: `{"comment":{"text":"` + long + `"},"attributeScores":{"A":{"summaryScore":{}}}}`},
 		{name: "body_too_large", body: strings.Repeat(" ", bodyLimit+1)},
 		{name: "method", method: http.MethodGet},
-		{name: "media_type", body: fine, headers: []string{"Content-Type", "text/plain"}},
+		{name: "media_type", body: fine, headers: []string{"Content-Type", "text/html"}},
 		{name: "encoding", body: fine, headers: []string{"Content-Encoding", "br"}},
 		{name: "two_keys", body: fine, headers: []string{"Authorization", "Bearer " + otherKey}},
 	}
