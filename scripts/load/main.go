@@ -12,7 +12,7 @@
 //	go run ./scripts/load start   [-rounds 10] [-caddy ./caddy]
 //
 // analyze measures how long comments:analyze takes, with clients that send the next comment at once, as many as the server
-// takes, and with clients that pause.
+// takes, and with clients that pause. On a machine that does other things as well, the best round tells more than the median.
 //
 // compare runs one Caddy process that serves two handlers: moderation_text with everything on (key, limits, durable
 // counts, judging), and a baseline that only decodes and encodes the same JSON with encoding/json. Rounds alternate
