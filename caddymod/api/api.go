@@ -41,7 +41,8 @@ func init() {
 // With a scoring path the three of the Perspective API are also served below /api/<scoring path>.
 //
 // Paths are compared exactly, after decoding and without a trailing slash. Requests for other paths go to the next
-// handler; below /v1/ and /v1alpha1/ they are answered 404 when no handler answers.
+// handler; below /v1/ and /v1alpha1/, and where an operation is asked for below a wrong path, they are answered 404 when no
+// handler answers.
 type API struct {
 	// BasePath is what all paths begin with, for example "/moderation". Default: nothing.
 	BasePath string `json:"base_path,omitempty"`
@@ -178,6 +179,11 @@ func (a *API) notFound(requested string) access.ProblemWriter {
 	base := a.textPath[:len(a.textPath)-len("/v1/moderate/text")]
 	rest, ok := strings.CutPrefix(requested, base)
 	switch {
+	case strings.HasSuffix(requested, "/comments:analyze"), strings.HasSuffix(requested, "/comments:suggestscore"):
+		// Below a wrong path. Some clients take an empty 200 for a score of 0.
+		return commentanalyzer.WriteProblem
+	case strings.HasSuffix(requested, "/moderations"):
+		return problem.Write
 	case !ok:
 		return nil
 	case strings.HasPrefix(rest, "/v1alpha1/"), strings.HasPrefix(rest, "/$discovery/"),

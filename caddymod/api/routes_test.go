@@ -74,10 +74,13 @@ func TestRoutes(t *testing.T) { // not in parallel: making a context of Caddy wr
 		{"POST", "/m/api/perspective/comments:analyze", analyze, 404, google},
 		{"POST", "/m/api/v1alpha1/comments:analyze", analyze, 404, google},
 		{"POST", "/m/v1/moderate", ``, 404, ours},
-		{"POST", "/m/x/v1/moderations", `{"input":"hello"}`, 200, ``},
-		{"POST", "/v1alpha1/comments:analyze", analyze, 200, ``},
+		{"POST", "/m/x/v1/moderations", `{"input":"hello"}`, 404, ours},
+		{"POST", "/m/moderations", `{"input":"hello"}`, 404, ours},
+		{"POST", "/m/comments:analyze", analyze, 404, google},
+		{"POST", "/v1alpha1/comments:analyze", analyze, 404, google},
 		{"GET", "/$discovery/rest", ``, 200, ``},
-		{"POST", "/m/api/other/v1alpha1/comments:analyze", analyze, 200, ``},
+		{"POST", "/m/api/other/v1alpha1/comments:analyze", analyze, 404, google},
+		{"POST", "/m/api/other/v1alpha1/anything", analyze, 200, ``},
 	}
 	for _, row := range rows {
 		t.Run(row.method+" "+row.path, func(t *testing.T) {
