@@ -501,10 +501,12 @@ func TestGuardFailsAsConfigured(t *testing.T) {
 			})
 		}
 	}
+	call(t, http.MethodPost, base+"/open", "", strings.NewReader(vile), "Content-Type", "text/plain")
 	metrics := string(call(t, http.MethodGet, "http://"+adminAddr+"/metrics", "", nil).body)
 	for _, line := range []string{
 		`caddy_moderation_guard_errors_total{direction="request",reason="unknown_encoding"} 3`,
 		`caddy_moderation_guard_total{direction="request",outcome="error_refused"} 2`,
+		`caddy_moderation_guard_flagged_total{category="violence",direction="request"} 1`,
 		`caddy_moderation_guard_total{direction="request",outcome="error_passed"} 4`,
 	} {
 		if !strings.Contains(metrics, line) {

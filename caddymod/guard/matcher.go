@@ -127,7 +127,7 @@ func (m *Matcher) MatchWithError(r *http.Request) (bool, error) {
 		if known != nil {
 			x.request = known // placeholders tell what the handler found, not what a matcher asked
 		} else {
-			m.app.Metrics().Guard(metrics.Inbound, outcome(v), time.Since(began))
+			m.app.Metrics().Guard(metrics.Inbound, outcome(v), v.flagged(), time.Since(began))
 		}
 	}
 	return m.matches(v), nil

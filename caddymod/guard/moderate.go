@@ -303,7 +303,7 @@ func (w *watchedWriter) ReadFrom(r io.Reader) (int64, error) {
 // note counts and logs what became of a request. It is called before the request goes on, which may take long; only the
 // texts of a large upload are not all known then.
 func (m *Moderate) note(r *http.Request, x *exchange, v *Verdict) {
-	m.app.Metrics().Guard(metrics.Inbound, outcome(v), v.took)
+	m.app.Metrics().Guard(metrics.Inbound, outcome(v), v.flagged(), v.took)
 	if v.Status == Failed {
 		m.app.Metrics().GuardError(metrics.Inbound, v.Reason)
 	}

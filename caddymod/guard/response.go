@@ -231,7 +231,7 @@ func (a *answer) note() {
 	if a.v.Action == Aborted && what == metrics.GuardErrorPassed {
 		what = metrics.GuardErrorRefused // a stream that could not be judged any further
 	}
-	a.m.app.Metrics().Guard(metrics.Outbound, what, a.v.took)
+	a.m.app.Metrics().Guard(metrics.Outbound, what, a.v.flagged(), a.v.took)
 	if a.v.Status == Failed {
 		a.m.app.Metrics().GuardError(metrics.Outbound, a.v.Reason)
 	}

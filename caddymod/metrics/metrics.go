@@ -78,6 +78,7 @@ type Metrics struct {
 	refused         *prometheus.CounterVec
 	storeUp         prometheus.Gauge
 	guard           *prometheus.CounterVec
+	guardFlagged    *prometheus.CounterVec
 	guardErrors     *prometheus.CounterVec
 	guardDurations  *prometheus.HistogramVec
 	exchanges       *prometheus.CounterVec
@@ -134,8 +135,9 @@ func newMetrics() *Metrics {
 		storeUp: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "store_up", Help: "1 while the store answers, 0 after it failed to.",
 		}),
-		guard:       counter("guard_total", "Requests and answers that a guard saw, by what became of them.", "direction", "outcome"),
-		guardErrors: counter("guard_errors_total", "Requests and answers that a guard could not judge, by reason.", "direction", "reason"),
+		guard:        counter("guard_total", "Requests and answers that a guard saw, by what became of them.", "direction", "outcome"),
+		guardFlagged: counter("guard_flagged_total", "Requests and answers in which a guard flagged a category.", "direction", "category"),
+		guardErrors:  counter("guard_errors_total", "Requests and answers that a guard could not judge, by reason.", "direction", "reason"),
 		guardDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "guard_duration_seconds",
 			Help:    "Time that a guard needs to read and judge the texts of a message, without waiting for its body.",
@@ -154,7 +156,7 @@ func newMetrics() *Metrics {
 func (m *Metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{
 		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.refused, m.storeUp,
-		m.guard, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
+		m.guard, m.guardFlagged, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
 	} {
 		err := registry.Register(collector)
 		if already := (prometheus.AlreadyRegisteredError{}); errors.As(err, &already) && already.ExistingCollector == collector {
@@ -201,10 +203,14 @@ const (
 	GuardErrorRefused GuardOutcome = "error_refused"
 )
 
-// Guard counts a message that a guard saw, and the time it took to judge it; 0 is not observed.
-func (m *Metrics) Guard(direction Direction, outcome GuardOutcome, took time.Duration) {
+// Guard counts a message that a guard saw, the categories that were flagged in it, and the time it took to judge it; 0 is
+// not observed.
+func (m *Metrics) Guard(direction Direction, outcome GuardOutcome, flagged []string, took time.Duration) {
 	if m == nil {
 		return
+	}
+	for _, category := range flagged {
+		m.guardFlagged.WithLabelValues(string(direction), category).Inc()
 	}
 	m.guard.WithLabelValues(string(direction), string(outcome)).Inc()
 	if took > 0 {
