@@ -413,6 +413,7 @@ func TestGuardCountsForAnAccount(t *testing.T) {
 	}
 	moderation_api`))
 	body := `{"comment":"` + fine + `"}`
+	inOneMinute()
 	// Three a minute are allowed, and more are counted.
 	for range 5 {
 		if got := call(t, http.MethodPost, base+"/open", "", strings.NewReader(body), "Content-Type", "application/json"); got.status != http.StatusOK {
@@ -675,5 +676,62 @@ func TestMatcherMatchesWhatItCannotRead(t *testing.T) {
 	}
 	if got := send(t, "text/plain", fine); got.status != http.StatusOK {
 		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestGuardCountsAndLimitsWhatAnotherHasJudged guards against verdicts that are taken over from a matcher or another handler
+// with their usage uncounted, and against a handler that takes over what another one could not judge.
+func TestGuardCountsAndLimitsWhatAnotherHasJudged(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, `
+	@toxic moderation reject
+	handle /matched {
+		respond @toxic "toxic" 403
+		route {
+			respond @toxic "toxic" 403
+			moderate {
+				account small
+				enforce_quota
+				on_error reject
+			}
+			moderate {
+				account small
+				enforce_quota
+				on_error reject
+				threshold hate 0.6
+			}
+			`+app.proxy()+`
+		}
+	}
+	handle /open {
+		route {
+			moderate {
+				account small
+				enforce_quota
+			}
+			moderate
+			`+app.proxy()+`
+		}
+	}`))
+	post := func(path, text string) int {
+		body, _ := json.Marshal(map[string]string{"comment": text})
+		return call(t, http.MethodPost, base+path, "", bytes.NewReader(body), "Content-Type", "application/json").status
+	}
+	inOneMinute()
+	// The account may have three a minute, and each post counts one however many handlers ask.
+	for i := range 3 {
+		if got := post("/matched", fine); got != http.StatusOK {
+			t.Fatalf("post %d: %d", i+1, got)
+		}
+	}
+	if got := post("/matched", fine); got != http.StatusServiceUnavailable {
+		t.Errorf("a post beyond the limit: %d", got)
+	}
+	// The first handler can judge no more and lets pass; the second has no limit.
+	if got := post("/open", vile); got != http.StatusUnprocessableEntity {
+		t.Errorf("a vile post where the first of two handlers fails: %d", got)
+	}
+	if got := post("/open", fine); got != http.StatusOK {
+		t.Errorf("%d", got)
 	}
 }

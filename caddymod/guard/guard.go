@@ -30,6 +30,8 @@ type exchange struct {
 	id       string
 	body     *capture
 	readings []reading
+	// counted names the directions and accounts that the message is counted for.
+	counted []string
 	// request is the latest verdict on the request, response the one on the answer. Nil before there is one.
 	request, response *Verdict
 }

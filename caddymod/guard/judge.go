@@ -410,26 +410,43 @@ func (j *judge) settle(ctx context.Context, decision quota.Decision, gate *quota
 	}
 }
 
-// judge asks the classifier about texts, counts the message, and decides.
-func (j *judge) judge(ctx context.Context, pieces []content.Piece) (*Verdict, []judged, error) {
-	if len(pieces) == 0 {
+// judge counts the message, asks the classifier about its texts unless it is known what that says, and decides.
+func (j *judge) judge(ctx context.Context, x *exchange, pieces []content.Piece, known []judged) (*Verdict, []judged, error) {
+	if len(pieces)+len(known) == 0 {
 		return j.decide(nil), nil, nil
 	}
-	decision, gate, err := j.count(ctx)
-	if err != nil && j.enforce {
+	decision, gate, err := j.countOnce(ctx, x)
+	if err != nil {
 		return nil, nil, err
 	}
-	if err != nil {
+	if known == nil {
+		if known, err = j.classify(ctx, pieces); err != nil {
+			j.settle(ctx, decision, gate, nil)
+			return nil, nil, err
+		}
+	}
+	v := j.decide(known)
+	j.settle(ctx, decision, gate, v)
+	return v, known, nil
+}
+
+// countOnce counts the message for the account, which it may be counted for by another handler already. The error is one
+// that the message must not be judged for.
+func (j *judge) countOnce(ctx context.Context, x *exchange) (quota.Decision, *quota.Gate, error) {
+	once := string(j.direction) + " " + j.account
+	if j.account == "" || slices.Contains(x.counted, once) {
+		return quota.Decision{}, nil, nil
+	}
+	decision, gate, err := j.count(ctx)
+	switch {
+	case err == nil:
+		x.counted = append(x.counted, once)
+	case j.enforce:
+		return quota.Decision{}, nil, err
+	default:
 		// Usage that cannot be counted is no reason to let a threat through.
 		j.app.Metrics().GuardError(j.direction, "account")
 		j.logger.Error("counting a message", zap.String("account", j.account), zap.Error(err))
 	}
-	results, err := j.classify(ctx, pieces)
-	if err != nil {
-		j.settle(ctx, decision, gate, nil)
-		return nil, nil, err
-	}
-	v := j.decide(results)
-	j.settle(ctx, decision, gate, v)
-	return v, results, nil
+	return decision, gate, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -381,34 +383,36 @@ func logVerdict(logger *zap.Logger, what string, r *http.Request, id string, v *
 // evaluate reads and judges a request, or takes what is known of it already. The verdict is never nil; where the request
 // could not be read, found tells why.
 func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j *judge, key string) (*Verdict, found) {
-	for i := range x.readings {
-		known := &x.readings[i]
-		if known.key != key {
-			continue
-		}
-		v := j.decide(known.results)
-		v.settle(&known.found)
-		x.request = v
-		return v, known.found
-	}
-	f := rd.read(r, w, x)
-	began := j.app.Now()
+	var f found
+	var pieces []content.Piece
 	var results []judged
+	known := slices.IndexFunc(x.readings, func(r reading) bool { return r.key == key })
+	if known >= 0 {
+		f, results = x.readings[known].found, x.readings[known].results
+	} else {
+		f = rd.read(r, w, x)
+		pieces, f.pieces = f.pieces, nil // they share memory with the body, which does not live as long
+	}
+	began := j.app.Now()
 	var v *Verdict
+	failed := false
 	if f.err == nil && f.status != Skipped {
 		var err error
-		if v, results, err = j.judge(r.Context(), f.pieces); err != nil {
-			f.failed, f.reason, v = err, judgeReason(err), nil
+		if v, results, err = j.judge(r.Context(), x, pieces, results); err != nil {
+			f.failed, f.reason, v, failed = err, judgeReason(err), nil, true
 			j.logger.Error("judging a request", zap.String("moderation_id", x.id), zap.Error(err))
 		}
 	}
 	if v == nil {
 		v = new(Verdict)
 	}
-	f.pieces = nil // they share memory with the body
 	v.settle(&f)
-	v.took = j.app.Now().Sub(began)
-	x.readings = append(x.readings, reading{key: key, found: f, results: results})
+	if known < 0 {
+		v.took = j.app.Now().Sub(began)
+	}
+	if known < 0 && !failed { // another handler may be able to do what this one could not
+		x.readings = append(x.readings, reading{key: key, found: f, results: results})
+	}
 	x.request = v
 	return v, f
 }

@@ -87,7 +87,7 @@ func (a *answer) judgeHeld(f *found) {
 	var v *Verdict
 	if f.err == nil && f.status != Skipped {
 		var err error
-		if v, _, err = a.m.judge.judge(a.r.Context(), f.pieces); err != nil {
+		if v, _, err = a.m.judge.judge(a.r.Context(), a.x, f.pieces, nil); err != nil {
 			f.failed, f.reason, v = err, judgeReason(err), nil
 			a.m.logger.Error("judging a response", zap.String("moderation_id", a.x.id), zap.Error(err))
 		}
