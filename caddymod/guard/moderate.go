@@ -111,6 +111,18 @@ const (
 	errorReject = "reject"
 )
 
+// provisionOnError fills in the default of on_error and checks it.
+func provisionOnError(value *string) error {
+	switch *value {
+	case "":
+		*value = errorPass
+	case errorPass, errorReject:
+	default:
+		return fmt.Errorf("on_error is %q; it must be pass or reject", *value)
+	}
+	return nil
+}
+
 // CaddyModule returns the Caddy module information.
 func (*Moderate) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{
@@ -134,12 +146,8 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 	if m.Timeout < 0 {
 		return fmt.Errorf("timeout is %s; it must not be negative", time.Duration(m.Timeout))
 	}
-	switch m.OnError {
-	case "":
-		m.OnError = errorPass
-	case errorPass, errorReject:
-	default:
-		return fmt.Errorf("on_error is %q; it must be pass or reject", m.OnError)
+	if err := provisionOnError(&m.OnError); err != nil {
+		return err
 	}
 	if m.reader, err = newReader(&m.Reading, m.Limits, durationOr(m.Timeout, defaultTimeout)); err != nil {
 		return err

@@ -116,12 +116,8 @@ func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
 	if err := m.Limits.provision(PastPrefix); err != nil {
 		return err
 	}
-	switch m.OnError {
-	case "":
-		m.OnError = errorPass
-	case errorPass, errorReject:
-	default:
-		return fmt.Errorf("on_error is %q; it must be pass or reject", m.OnError)
+	if err := provisionOnError(&m.OnError); err != nil {
+		return err
 	}
 	if m.reader, err = newReader(&Reading{JSON: m.JSON, Text: m.Text}, m.Limits, 0); err != nil {
 		return err
