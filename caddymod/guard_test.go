@@ -480,15 +480,16 @@ func TestGuardFailsAsConfigured(t *testing.T) {
 		`+app.proxy()+`
 	}`))
 	for _, test := range []struct {
-		name, encoding, body, code string
-		closed                     int
+		name, contentType, encoding, body, code string
+		closed                                  int
 	}{
-		{"an unknown encoding", "rot13", fine, "unsupported_encoding", 415},
-		{"a broken encoding", "gzip", fine, "incomplete_body", 400},
+		{"an unknown encoding", "text/plain", "rot13", fine, "unsupported_encoding", 415},
+		{"a broken encoding", "text/plain", "gzip", fine, "incomplete_body", 400},
+		{"an unknown charset", "text/plain; charset=nothing-such", "", fine, "unsupported_media_type", 415},
 	} {
 		for path, want := range map[string]int{"/open": 200, "/closed": test.closed, "/shadow": 200} {
 			t.Run(test.name+path, func(t *testing.T) {
-				got := call(t, http.MethodPost, base+path, "", strings.NewReader(test.body), "Content-Type", "text/plain", "Content-Encoding", test.encoding)
+				got := call(t, http.MethodPost, base+path, "", strings.NewReader(test.body), "Content-Type", test.contentType, "Content-Encoding", test.encoding)
 				arrived := app.take()
 				if got.status != want || (want == 200) != (len(arrived) == 1) {
 					t.Fatalf("%d %s, the app saw %d", got.status, got.body, len(arrived))
@@ -506,9 +507,10 @@ func TestGuardFailsAsConfigured(t *testing.T) {
 	metrics := string(call(t, http.MethodGet, "http://"+adminAddr+"/metrics", "", nil).body)
 	for _, line := range []string{
 		`caddy_moderation_guard_errors_total{direction="request",reason="unknown_encoding"} 3`,
-		`caddy_moderation_guard_total{direction="request",outcome="error_refused"} 2`,
+		`caddy_moderation_guard_errors_total{direction="request",reason="unknown_charset"} 3`,
+		`caddy_moderation_guard_total{direction="request",outcome="error_refused"} 3`,
 		`caddy_moderation_guard_flagged_total{category="violence",direction="request"} 1`,
-		`caddy_moderation_guard_total{direction="request",outcome="error_passed"} 4`,
+		`caddy_moderation_guard_total{direction="request",outcome="error_passed"} 6`,
 	} {
 		if !strings.Contains(metrics, line) {
 			t.Errorf("the metrics have no %s", line)

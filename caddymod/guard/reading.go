@@ -346,7 +346,7 @@ func (rd *reader) describe(err error) string {
 	return "The body may have " + strconv.FormatInt(rd.limits.MaxBody, 10) + " bytes beside the files of a form."
 }
 
-// checkNames refuses empty names in the configuration.
+// check refuses empty names in the configuration.
 func (r *Reading) check() error {
 	for option, names := range map[string][]string{"form": r.Form, "query": r.Query, "header": r.Header} {
 		for _, name := range names {
