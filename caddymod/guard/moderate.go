@@ -451,6 +451,8 @@ func readReason(err error) string {
 		return "too_long"
 	case errors.Is(err, errTimeout):
 		return "timeout"
+	case errors.Is(err, errAmbiguous):
+		return "ambiguous_body"
 	}
 	return "incomplete"
 }

@@ -145,6 +145,8 @@ type found struct {
 var (
 	errTooLarge = errors.New("the body is larger than the limit")
 	errTooLong  = errors.New("the text is longer than the limit")
+	// errAmbiguous says that programs differ in how they divide the body.
+	errAmbiguous = errors.New("the body can be read in several ways")
 )
 
 // read finds the texts of a request. What was read of its body is kept in the exchange.
@@ -196,6 +198,10 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 		}
 	}
 	declared.Kind = kind
+	if declared.BadBoundary && kind == content.Multipart {
+		f.err = errAmbiguous
+		return
+	}
 	if kind == content.Multipart && len(encodings) == 0 {
 		rd.readMultipart(r, w, x, declared, f)
 		return

@@ -59,6 +59,8 @@ func (m *Moderate) refuseUnread(w http.ResponseWriter, r *http.Request, x *excha
 		code, detail = problem.BodyTooLarge, m.reader.describe(f.err)
 	case "too_long":
 		code, detail = problem.TextTooLong, m.reader.describe(f.err)
+	case "ambiguous_body":
+		code, detail = problem.AmbiguousBody, "Programs differ in how they read this body. Send a multipart form with one plain boundary."
 	case "timeout":
 		code, detail = problem.RequestTimeout, "The body did not arrive in time."
 	}

@@ -16,6 +16,8 @@ const (
 	InvalidRequest Code = "invalid_request"
 	// IncompleteBody says that the body ended, or could not be decoded, before it was whole.
 	IncompleteBody Code = "incomplete_body"
+	// AmbiguousBody says that programs differ in what the body is, so that nobody can say what an app would read in it.
+	AmbiguousBody Code = "ambiguous_body"
 	// MalformedCredentials says that the key is sent in a way that is not understood, or that two keys are sent.
 	MalformedCredentials Code = "malformed_credentials"
 	// MissingKey says that no key was sent.
@@ -75,6 +77,7 @@ var kinds = map[Code]struct {
 	MalformedJSON:         {status: http.StatusBadRequest, title: "The body is not a well-formed JSON object"},
 	InvalidRequest:        {status: http.StatusBadRequest, title: "The request breaks a rule"},
 	IncompleteBody:        {status: http.StatusBadRequest, title: "The body is incomplete"},
+	AmbiguousBody:         {status: http.StatusBadRequest, title: "The body can be read in several ways"},
 	MalformedCredentials:  {status: http.StatusBadRequest, title: "The credentials cannot be understood"},
 	MissingKey:            {status: http.StatusUnauthorized, title: "An API key is required"},
 	InvalidKey:            {status: http.StatusUnauthorized, title: "The API key is not valid"},

@@ -38,6 +38,8 @@ type Type struct {
 	Charset string
 	// Boundary is the boundary parameter of a multipart type.
 	Boundary string
+	// BadBoundary says that the type is multipart, and that it has no boundary which every parser reads the same.
+	BadBoundary bool
 	// Ambiguous says that several values differ, or that one does not parse, so that an app may understand another type.
 	Ambiguous bool
 	// Unknown says that the charset is not known. The body is read as UTF-8 then, which may not be what an app reads.
