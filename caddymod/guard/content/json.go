@@ -43,6 +43,7 @@ type scanner struct {
 	depth  int
 	base   int  // depth outside of all values: of the string that src is the content of
 	values int  // values at that depth
+	more   bool // src goes on: a token that may not be complete is left
 	odd    bool // something that only lenient parsers accept was there
 	broken bool // something that no parser accepts was there: from here on, places mean nothing
 	frames [maxDepth]frame
@@ -64,6 +65,9 @@ func (s *scanner) top() *frame {
 
 func (s *scanner) scan() {
 	for s.at < len(s.src) {
+		if s.more && !s.ready() {
+			return
+		}
 		switch c := s.src[s.at]; c {
 		case ' ', '\t', '\r', '\n':
 			s.at++
