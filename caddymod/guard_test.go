@@ -346,10 +346,34 @@ func TestGuardLimits(t *testing.T) {
 		}
 		`+app.proxy()+`
 	}
+	handle /closed {
+		moderate {
+			max_body 1KiB reject
+		}
+		`+app.proxy()+`
+	}
 	handle /pass {
 		moderate {
 			max_body 1KiB pass
 			max_text 500 pass
+		}
+		`+app.proxy()+`
+	}
+	handle /suffix {
+		moderate {
+			max_text 500 suffix
+		}
+		`+app.proxy()+`
+	}
+	handle /both {
+		moderate {
+			max_text 500 both
+		}
+		`+app.proxy()+`
+	}
+	handle /flow {
+		moderate {
+			max_body 1KiB
 		}
 		`+app.proxy()+`
 	}
@@ -366,7 +390,16 @@ func TestGuardLimits(t *testing.T) {
 		status           int
 		seen             string
 	}{
-		{"reject a large body", "/reject", pad(2000), 413, ""},
+		{"reject a long text in a large body", "/reject", pad(2000), 413, ""},
+		{"reject a large body", "/closed", pad(2000), 413, ""},
+		{"let a large body flow", "/flow", pad(200_000), 200, "partial"},
+		{"vile end of a large body", "/flow", pad(200_000) + vile, 422, ""},
+		{"vile middle of a large body", "/flow", pad(200_000) + "\n" + vile + "\n" + pad(200_000), 422, ""},
+		{"suffix of a long text", "/suffix", vile + "\n" + pad(600), 200, "partial"},
+		{"vile suffix of a long text", "/suffix", pad(600) + "\n" + vile, 422, ""},
+		{"both ends of a long text", "/both", pad(1000) + vile + pad(1000), 200, "partial"},
+		{"vile beginning of a long text, of which both ends are judged", "/both", vile + "\n" + pad(1000), 422, ""},
+		{"vile end of a long text, of which both ends are judged", "/both", pad(1000) + "\n" + vile, 422, ""},
 		{"reject a long text", "/reject", pad(600), 413, ""},
 		{"within", "/reject", pad(400), 200, "judged"},
 		{"pass a large body", "/pass", vile + pad(2000), 200, "skipped"},

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -59,8 +60,8 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //			<directives>
 //		}
 //		shadow                                        # judge and log, but never act
-//		max_body <size> [reject|pass|prefix]          # default 1MiB reject
-//		max_text <characters> [reject|pass|prefix]    # default 100000 reject
+//		max_body <size> [stream|reject|pass|prefix]   # default 1MiB stream
+//		max_text <characters> [reject|pass|prefix|suffix|both]   # default: no limit
 //		timeout <duration>                            # default 30s
 //		on_error pass|reject                          # default pass
 //	}
@@ -74,7 +75,7 @@ func (m *Moderate) read(d *caddyfile.Dispenser, on *reactionOptions) error {
 	d.Next() // the directive's name
 	allowed := map[string]options.Option{
 		"shadow":   options.Flag(&m.Shadow),
-		"max_body": m.Limits.maxBodyOption(),
+		"max_body": m.Limits.maxBodyOption(pastBody),
 		"max_text": m.Limits.maxTextOption(),
 		"timeout":  options.Duration(&m.Timeout),
 		"on_error": choice(&m.OnError, errorPass, errorReject),
@@ -228,8 +229,9 @@ func choice(dst *string, words ...string) options.Option {
 	}}
 }
 
-func (l *Limits) maxBodyOption() options.Option {
-	return limit(&l.PastMaxBody, "<size>", func(text string) error {
+// maxBodyOption is max_body; possible is what may happen past it.
+func (l *Limits) maxBodyOption(possible []Past) options.Option {
+	return limit(&l.PastMaxBody, possible, "<size>", func(text string) error {
 		size, err := humanize.ParseBytes(text)
 		if err != nil || size == 0 || size > math.MaxInt64>>1 {
 			return fmt.Errorf("'%s' is no size; it must be one such as 1MiB", text)
@@ -240,7 +242,7 @@ func (l *Limits) maxBodyOption() options.Option {
 }
 
 func (l *Limits) maxTextOption() options.Option {
-	return limit(&l.PastMaxText, "<characters>", func(text string) error {
+	return limit(&l.PastMaxText, pastText, "<characters>", func(text string) error {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
 			return fmt.Errorf("'%s' is no number of characters; it must be a whole number of 1 or more", text)
@@ -251,21 +253,19 @@ func (l *Limits) maxTextOption() options.Option {
 }
 
 // limit is an option with a number and what happens past it.
-func limit(past *Past, syntax string, parse func(string) error) options.Option {
+func limit(past *Past, possible []Past, syntax string, parse func(string) error) options.Option {
 	return options.Option{Read: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args := d.RemainingArgs()
 		if len(args) < 1 || len(args) > 2 {
-			return d.Errf("'%s' needs 1 or 2 arguments, but has %d: %s %s [reject|pass|prefix]", name, len(args), name, syntax)
+			return d.Errf("'%s' needs 1 or 2 arguments, but has %d: %s %s [%s]", name, len(args), name, syntax, strings.Join(namesOf(possible), "|"))
 		}
 		if err := parse(args[0]); err != nil {
 			return d.Errf("%s: %v", name, err)
 		}
 		if len(args) == 2 {
-			switch *past = Past(args[1]); *past {
-			case PastReject, PastPass, PastPrefix:
-			default:
-				return d.Errf("%s: '%s' is not possible past a limit; it must be reject, pass or prefix", name, args[1])
+			if *past = Past(args[1]); !slices.Contains(possible, *past) {
+				return d.Errf("%s: '%s' is not possible past a limit; it must be one of %s", name, args[1], options.List(namesOf(possible)))
 			}
 		}
 		if d.NextBlock(d.Nesting()) {
@@ -273,6 +273,14 @@ func limit(past *Past, syntax string, parse func(string) error) options.Option {
 		}
 		return nil
 	}}
+}
+
+// namesOf are the names of what may happen past a limit.
+func namesOf(possible []Past) (names []string) {
+	for _, past := range possible {
+		names = append(names, string(past))
+	}
+	return names
 }
 
 // reactionOptions are the blocks of "on". They are read when all else is, because only a site's helper can read directives.

@@ -147,14 +147,6 @@ type judged struct {
 	strict bool
 }
 
-// Fields that are shorter than shortField, in bytes, are also judged as one text, so that nothing is said in pieces: as many
-// together as have maxJoined bytes. Texts of overlap bytes belong to two such groups.
-const (
-	shortField = 200
-	maxJoined  = 600
-	overlap    = 100
-)
-
 // Fields that are longer than this, in bytes, are also judged by paragraphs, because a sentence in a long text moves its
 // probabilities little. Paragraphs that are shorter than the second are taken together.
 const (
@@ -181,10 +173,9 @@ func paragraphs(text string) iter.Seq[string] {
 	}
 }
 
-// classify asks the classifier about texts.
-func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged, error) {
+// classify asks the classifier about texts, and about the short ones of them together with what is in the joiner.
+func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joiner) ([]judged, error) {
 	results := make([]judged, 0, len(pieces)+1) // and one for the short ones together
-	short := 0
 	var err error
 	for i := range pieces {
 		piece := &pieces[i]
@@ -204,78 +195,35 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged,
 				}
 			}
 		}
-		if len(text) < shortField {
-			short++
-		}
-	}
-	if short < 2 {
-		return results, nil
-	}
-	return j.together(ctx, results, pieces)
-}
-
-// together asks the classifier about short texts as if they were one, as many at a time as make up maxJoined bytes. The last
-// ones of each group begin the next.
-func (j *judge) together(ctx context.Context, results []judged, pieces []content.Piece) ([]judged, error) {
-	var joined []byte
-	var members []int // of the group, in pieces
-	fresh := false    // the group has a text that was in none before
-	ask := func() (err error) {
-		before := len(results)
-		if len(members) < 2 || !fresh {
-			return nil
-		}
-		if results, err = j.one(ctx, results, "", string(joined), true); err != nil || len(results) == before {
-			return err
-		}
-		if view := j.decide(results[before:]); view.Recommendation == engine.Reject {
-			var names []string
-			for _, i := range members {
-				names = append(names, pieces[i].Name)
-			}
-			results[before].name = strings.Join(slices.Compact(names), "+")
-		}
-		return nil
-	}
-	add := func(i int, text string) {
-		if len(joined) > 0 {
-			joined = append(joined, ' ')
-		}
-		joined = append(joined, text...)
-		members = append(members, i)
-	}
-	for i := range pieces {
-		text, _ := content.Visible(pieces[i].Text)
-		if len(text) >= shortField || text == "" {
+		if text == "" || len(text) >= shortField {
 			continue
 		}
-		if len(joined)+len(text) > maxJoined {
-			if err := ask(); err != nil {
+		if short.full(text) {
+			if results, err = j.together(ctx, results, short); err != nil {
 				return nil, err
 			}
-			tail := lastMembers(pieces, members)
-			joined, members, fresh = joined[:0], members[:0], false
-			for _, i := range tail {
-				text, _ := content.Visible(pieces[i].Text)
-				add(i, text)
-			}
+			short.turn()
 		}
-		add(i, text)
-		fresh = true
+		short.add(piece.Name, text)
 	}
-	return results, ask()
+	return j.together(ctx, results, short)
 }
 
-// lastMembers are the last texts of a group that begin the next one.
-func lastMembers(pieces []content.Piece, members []int) []int {
-	begin, size := len(members), 0
-	for begin > 0 {
-		if size += len(pieces[members[begin-1]].Text); size > overlap {
-			break
-		}
-		begin--
+// together asks the classifier about short texts as if they were one, if one of them is new.
+func (j *judge) together(ctx context.Context, results []judged, short *joiner) ([]judged, error) {
+	if !short.fresh || len(short.members) < 2 {
+		return results, nil
 	}
-	return slices.Clone(members[begin:])
+	short.fresh = false
+	before := len(results)
+	results, err := j.one(ctx, results, "", short.text(), true)
+	if err != nil || len(results) == before {
+		return results, err
+	}
+	if j.decide(results[before:]).Recommendation == engine.Reject {
+		results[before].name = short.names()
+	}
+	return results, nil
 }
 
 // one asks the classifier about one text.
@@ -411,7 +359,7 @@ func (j *judge) settle(ctx context.Context, decision quota.Decision, gate *quota
 }
 
 // judge counts the message, asks the classifier about its texts unless it is known what that says, and decides.
-func (j *judge) judge(ctx context.Context, x *exchange, pieces []content.Piece, known []judged) (*Verdict, []judged, error) {
+func (j *judge) judge(ctx context.Context, x *exchange, pieces []content.Piece, short *joiner, known []judged) (*Verdict, []judged, error) {
 	if len(pieces)+len(known) == 0 {
 		return j.decide(nil), nil, nil
 	}
@@ -420,7 +368,7 @@ func (j *judge) judge(ctx context.Context, x *exchange, pieces []content.Piece, 
 		return nil, nil, err
 	}
 	if known == nil {
-		if known, err = j.classify(ctx, pieces); err != nil {
+		if known, err = j.classify(ctx, pieces, short); err != nil {
 			j.settle(ctx, decision, gate, nil)
 			return nil, nil, err
 		}

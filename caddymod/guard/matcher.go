@@ -90,7 +90,7 @@ func (m *Matcher) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	var limits Limits
-	if err := limits.provision(PastReject); err != nil {
+	if err := limits.provision(); err != nil {
 		return err
 	}
 	if m.reader, err = newReader(&m.Reading, limits, defaultTimeout); err != nil {

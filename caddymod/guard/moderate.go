@@ -21,7 +21,6 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
@@ -137,7 +136,7 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	m.logger = ctx.Logger()
-	if err := m.Limits.provision(PastReject); err != nil {
+	if err := m.Limits.provision(); err != nil {
 		return err
 	}
 	if err := m.Reading.check(); err != nil {
@@ -238,8 +237,8 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	defer cancel(nil)
 	watched := &watchedWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
 	var failure atomic.Pointer[error]
-	f.upload.judge = func(parts []multipart.Part) error {
-		return m.judgeLater(ctx, x, v, parts)
+	f.upload.judge = func(pieces []content.Piece) error {
+		return m.judgeLater(ctx, v, pieces, &f.upload.joiner)
 	}
 	x.body.upload = f.upload
 	f.upload.ended = func(err error) {
@@ -264,9 +263,9 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 }
 
 // judgeLater judges texts of an upload that is on its way.
-func (m *Moderate) judgeLater(ctx context.Context, x *exchange, v *Verdict, parts []multipart.Part) error {
-	pieces := m.reader.parts(nil, parts)
-	results, err := m.judge.classify(ctx, pieces)
+func (m *Moderate) judgeLater(ctx context.Context, v *Verdict, pieces []content.Piece, short *joiner) error {
+	results, err := m.judge.classify(ctx, pieces, short)
+	short.keep()
 	if err != nil {
 		m.app.Metrics().GuardError(metrics.Inbound, "classifier")
 		if m.OnError == errorReject && !m.Shadow {
@@ -394,6 +393,7 @@ func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j
 	var f found
 	var pieces []content.Piece
 	var results []judged
+	var short joiner
 	known := slices.IndexFunc(x.readings, func(r reading) bool { return r.key == key })
 	if known >= 0 {
 		f, results = x.readings[known].found, x.readings[known].results
@@ -406,7 +406,7 @@ func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j
 	failed := false
 	if f.err == nil && f.status != Skipped {
 		var err error
-		if v, results, err = j.judge(r.Context(), x, pieces, results); err != nil {
+		if v, results, err = j.judge(r.Context(), x, pieces, &short, results); err != nil {
 			f.failed, f.reason, v, failed = err, judgeReason(err), nil, true
 			j.logger.Error("judging a request", zap.String("moderation_id", x.id), zap.Error(err))
 		}
@@ -415,6 +415,10 @@ func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j
 		v = new(Verdict)
 	}
 	v.settle(&f)
+	if f.upload != nil && known < 0 {
+		short.keep()
+		f.upload.joiner = short
+	}
 	if known < 0 {
 		v.took = j.app.Now().Sub(began)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,50 +49,80 @@ const (
 	PastReject Past = "reject"
 	// PastPass lets it go on unjudged.
 	PastPass Past = "pass"
-	// PastPrefix judges what is within the limit, and lets the rest go on unjudged.
+	// PastPrefix judges what is within the limit at the beginning, and lets the rest go on unjudged.
 	PastPrefix Past = "prefix"
+	// PastStream judges the rest while it flows to the app, each text before the app reads it. For bodies of requests.
+	PastStream Past = "stream"
+	// PastSuffix judges what is within the limit at the end: the newest messages of a chat. For texts.
+	PastSuffix Past = "suffix"
+	// PastBoth judges half of the limit at the beginning and half of it at the end. For texts.
+	PastBoth Past = "both"
 )
 
-// Limits bound what is read and judged of one message.
+// What is possible past the limits of requests and of answers.
+var (
+	pastBody   = []Past{PastStream, PastReject, PastPass, PastPrefix}
+	pastAnswer = []Past{PastReject, PastPass, PastPrefix}
+	pastText   = []Past{PastReject, PastPass, PastPrefix, PastSuffix, PastBoth}
+)
+
+// Limits bound what is held in memory and judged of one message.
 type Limits struct {
-	// MaxBody is how much of a body is held in memory, in bytes. It also bounds the body after its Content-Encoding is undone.
-	// The files of a multipart form stream through and do not count. Default 1 MiB.
+	// MaxBody is how much of a body is held in memory, in bytes. Default 1 MiB. A compressed body may be eight times as large
+	// when it is decompressed.
 	MaxBody int64 `json:"max_body,omitempty"`
-	// PastMaxBody is what happens to a larger body: "reject" (413), "pass" or "prefix" (judge the first part of it). Default
-	// "reject" for requests and "prefix" for answers.
+	// PastMaxBody is what happens to a larger body: "stream" (judge the rest while it flows to the app), "reject" (413), "pass"
+	// or "prefix" (judge the first part of it). Files of a multipart form flow in any case, and do not count. A larger body
+	// that is compressed is refused with "stream", too. Default "stream" for requests and "prefix" for answers, for which there
+	// is no "stream".
 	PastMaxBody Past `json:"past_max_body,omitempty"`
-	// MaxText is how many characters (Unicode code points) are judged in one message. Default 100,000.
+	// MaxText is how many characters (Unicode code points) are judged in one message. Default: no limit for requests, 100,000
+	// for answers.
 	MaxText int `json:"max_text,omitempty"`
-	// PastMaxText is what happens to a message with more text: "reject" (413), "pass" or "prefix". Default "reject" for
-	// requests and "prefix" for answers.
+	// PastMaxText is what happens to a message with more text: "reject" (413), "pass", "prefix", "suffix" (judge the last
+	// characters of it) or "both" (half of them at the beginning, half at the end). Default "reject" for requests and "prefix"
+	// for answers.
 	PastMaxText Past `json:"past_max_text,omitempty"`
 }
 
 // Defaults of [Limits].
 const (
-	defaultMaxBody = 1 << 20
-	defaultMaxText = 100_000
+	defaultMaxBody   = 1 << 20
+	defaultMaxAnswer = 100_000
+	// inflation is how many times as large as MaxBody a compressed body may be when it is decompressed. Text shrinks to a third
+	// or a tenth.
+	inflation = 8
 )
 
-// provision fills in defaults and checks the rest.
-func (l *Limits) provision(past Past) error {
+// provision fills in the defaults of requests and checks the rest.
+func (l *Limits) provision() error { return l.check(PastStream, PastReject, pastBody) }
+
+// provisionAnswer fills in the defaults of answers and checks the rest.
+func (l *Limits) provisionAnswer() error {
+	if l.MaxText == 0 {
+		l.MaxText = defaultMaxAnswer
+	}
+	return l.check(PastPrefix, PastPrefix, pastAnswer)
+}
+
+func (l *Limits) check(body, text Past, possible []Past) error {
 	if l.MaxBody == 0 {
 		l.MaxBody = defaultMaxBody
-	}
-	if l.MaxText == 0 {
-		l.MaxText = defaultMaxText
 	}
 	if l.MaxBody < 0 || l.MaxText < 0 {
 		return errors.New("max_body and max_text must be greater than 0")
 	}
-	for _, p := range []*Past{&l.PastMaxBody, &l.PastMaxText} {
-		switch *p {
-		case "":
-			*p = past
-		case PastReject, PastPass, PastPrefix:
-		default:
-			return fmt.Errorf("past a limit there is no %q; it must be reject, pass or prefix", string(*p))
-		}
+	if l.PastMaxBody == "" {
+		l.PastMaxBody = body
+	}
+	if l.PastMaxText == "" {
+		l.PastMaxText = text
+	}
+	if !slices.Contains(possible, l.PastMaxBody) {
+		return fmt.Errorf("past max_body there is no %q; it must be one of %v", string(l.PastMaxBody), possible)
+	}
+	if !slices.Contains(pastText, l.PastMaxText) {
+		return fmt.Errorf("past max_text there is no %q; it must be one of %v", string(l.PastMaxText), pastText)
 	}
 	return nil
 }
@@ -176,84 +207,117 @@ func hasBody(r *http.Request) bool {
 	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 && r.Method != http.MethodConnect
 }
 
-// readBody finds the texts of the body.
+// readBody finds the texts of the body. Here, and nowhere else, it is decided what passes unread and in which ways the rest
+// is read:
+//
+//  1. A body passes unread only when its declared type is binary and it does not look like text, either.
+//  2. A multipart body without a boundary that all parsers read the same is refused.
+//  3. Every other body is read as what it is declared as. What it looks like, charsets that its bytes suggest, and its bytes
+//     as they were sent where a Content-Encoding was undone, are read in addition.
+//  4. A body that is larger than what is held is read in the same ways while it flows, see [upload].
+//
+// A heuristic may add a reading. None takes one away.
 func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, f *found) {
 	declared := content.TypeOf(r.Header["Content-Type"])
-	kind, sniffed := declared.Kind, false
-	limit := rd.limits.MaxBody
-	encodings := r.Header["Content-Encoding"]
-	if rd.selection.Text {
+	encodings, encodingErr := content.Encodings(r.Header["Content-Encoding"])
+	kind, past := declared.Kind, rd.limits.PastMaxBody
+	switch {
+	case rd.selection.Text:
 		kind = content.Text
-	} else if kind == content.Binary {
-		// What is said to be a picture may be JSON for an app that does not look at what is said.
-		if f.err = x.body.fill(r, w, min(limit, sniffLength), rd.timeout, true); f.err != nil {
+	case kind == content.Multipart && declared.BadBoundary:
+		f.err = errAmbiguous
+		return
+	case kind == content.Binary:
+		if kind = rd.sniff(r, w, x, declared, encodings, f); kind == content.Binary {
 			return
 		}
-		prefix := x.body.bytes()
-		if len(encodings) > 0 {
-			prefix, _ = content.Decode(encodings, prefix, sniffLength)
-		}
-		if kind, sniffed = content.Sniff(prefix, declared), true; kind == content.Binary {
-			return
+		if (kind == content.Text || kind == content.Markup) && past == PastStream && len(bytes.TrimSpace(x.body.bytes())) > 0 {
+			// A large file that happens to be text is still a file. Nobody uploads a file that begins with a page of spaces.
+			past = PastPrefix
 		}
 	}
 	declared.Kind = kind
-	if declared.BadBoundary && kind == content.Multipart {
-		f.err = errAmbiguous
-		return
+	if encodingErr != nil {
+		// It is judged as if it had none, which may not be what an app reads.
+		f.failed, f.reason = encodingErr, encodingReason(encodingErr)
 	}
-	if kind == content.Multipart && len(encodings) == 0 {
-		rd.readMultipart(r, w, x, declared, f)
-		return
-	}
-	past := rd.limits.PastMaxBody
-	if sniffed && (kind == content.Text || kind == content.Markup) && len(bytes.TrimSpace(x.body.bytes())) > 0 {
-		// A large file that happens to be text is still a file. Nobody uploads a file that begins with a page of spaces.
-		past = PastPrefix
-	}
-	if r.ContentLength > limit && past == PastReject {
+	if r.ContentLength > rd.limits.MaxBody && past == PastReject && kind != content.Multipart {
 		f.err = errTooLarge
 		return
 	}
-	if f.err = x.body.fill(r, w, limit, rd.timeout, false); f.err != nil {
+	if f.err = x.body.fill(r, w, rd.limits.MaxBody, rd.timeout, false); f.err != nil {
 		return
 	}
-	body := x.body.bytes()
+	switch {
+	case len(encodings) > 0:
+		rd.readEncoded(x.body, declared, encodings, past, f)
+	case int64(len(x.body.bytes())) <= rd.limits.MaxBody:
+		rd.readWhole(x.body.bytes(), declared, f)
+	case kind == content.Multipart:
+		rd.readLarge(x.body, &formTexts{rd, multipart.NewScanner(declared.Boundary, rd.limits.MaxBody)}, f)
+	case past == PastStream:
+		rd.readLarge(x.body, flowTexts{rd.selection.Flow(declared)}, f)
+	case rd.over(past, f):
+		rd.readWhole(x.body.bytes()[:rd.limits.MaxBody], declared, f)
+	}
+	if declared.Unknown && f.err == nil && f.failed == nil {
+		// The bytes are judged as if they were text in a charset that is known; an app may read them in another.
+		f.failed, f.reason = errCharset, "unknown_charset"
+	}
+}
+
+// sniff returns what a body looks like that is declared as binary, or not at all: what is said to be a picture may be JSON
+// for an app that does not look at what is said.
+func (rd *reader) sniff(r *http.Request, w http.ResponseWriter, x *exchange, declared content.Type, encodings []string, f *found) content.Kind {
+	if f.err = x.body.fill(r, w, min(rd.limits.MaxBody, sniffLength), rd.timeout, true); f.err != nil {
+		return content.Binary
+	}
+	prefix := x.body.bytes()
+	if len(encodings) > 0 {
+		prefix, _ = content.Decode(encodings, prefix, sniffLength)
+	}
+	return content.Sniff(prefix, declared)
+}
+
+// over deals with a body that is larger than what is held, and cannot flow. It reports whether its beginning is judged.
+func (rd *reader) over(past Past, f *found) bool {
+	switch past {
+	case PastPass:
+		f.status, f.reason, f.pieces = Skipped, "too_large", nil
+		return false
+	case PastPrefix:
+		f.status = Partial
+		return true
+	}
+	f.err = errTooLarge
+	return false
+}
+
+// readEncoded finds the texts of a body under a Content-Encoding.
+func (rd *reader) readEncoded(c *capture, declared content.Type, encodings []string, past Past, f *found) {
+	body, limit := c.bytes(), rd.limits.MaxBody
 	over := int64(len(body)) > limit
 	if over {
 		body = body[:limit]
 	}
-	if len(encodings) > 0 && !over || len(encodings) > 0 && past == PastPrefix {
-		var err error
-		body, err = content.Decode(encodings, body, limit)
-		switch {
-		case errors.Is(err, content.ErrTooLarge):
-			over = true
-		case err != nil && !over:
-			// What came out before the fault is judged, too.
-			f.failed, f.reason = err, encodingReason(err)
-		}
+	decoded, err := content.Decode(encodings, body, limit*inflation)
+	if over = over || errors.Is(err, content.ErrTooLarge); over && !rd.over(past, f) {
+		return
 	}
-	if over {
-		switch past {
-		case PastReject:
-			f.err = errTooLarge
-			return
-		case PastPass:
-			f.status, f.reason, f.pieces = Skipped, "too_large", nil
-			return
-		}
-		f.status = Partial
+	if err != nil && !over {
+		// What came out before the fault is judged, too.
+		f.failed, f.reason = err, encodingReason(err)
 	}
-	if kind == content.Multipart {
+	rd.readWhole(decoded, declared, f)
+}
+
+// readWhole finds the texts of a body that is there, in each way in which it may be meant.
+func (rd *reader) readWhole(body []byte, declared content.Type, f *found) {
+	if declared.Kind == content.Multipart {
 		rd.readDecoded(body, declared, f)
 		return
 	}
 	f.pieces = rd.selection.Read(f.pieces, declared, body)
-	if declared.Unknown && f.failed == nil {
-		// The bytes are judged as if they were text in a charset that is known; an app may read them in another.
-		f.failed, f.reason = errCharset, "unknown_charset"
-	}
 }
 
 // errCharset says that the charset of a body is not known.
@@ -303,34 +367,72 @@ func (rd *reader) parts(pieces []content.Piece, parts []multipart.Part) []conten
 
 // cut holds the limit of the text.
 func (rd *reader) cut(f *found) {
-	length := 0
-	for i := range f.pieces {
+	limit := rd.limits.MaxText
+	if limit == 0 {
+		return
+	}
+	length := lengthOf(f.pieces, limit)
+	if f.upload != nil {
+		f.upload.left = limit - length
+	}
+	if length <= limit {
+		return
+	}
+	switch rd.limits.PastMaxText {
+	case PastReject:
+		f.err = errTooLong
+	case PastPass:
+		f.status, f.reason, f.pieces, f.upload = Skipped, "too_long", nil, nil
+	case PastPrefix:
+		f.status, f.pieces, f.upload = Partial, firstCharacters(f.pieces, limit), nil
+	case PastSuffix:
+		f.status, f.pieces = Partial, lastCharacters(f.pieces, limit)
+	case PastBoth:
+		last := lastCharacters(slices.Clone(f.pieces), limit/2)
+		f.status, f.pieces = Partial, append(firstCharacters(f.pieces, limit-limit/2), last...)
+	}
+}
+
+// lengthOf is the number of characters of all texts, or any number up to the limit where there are not more.
+func lengthOf(pieces []content.Piece, limit int) (n int) {
+	for i := range pieces {
 		// A text has no more characters than bytes, so that most are never counted.
-		length += len(f.pieces[i].Text)
+		n += len(pieces[i].Text)
 	}
-	if length <= rd.limits.MaxText {
-		return
+	if n <= limit {
+		return n
 	}
-	left := rd.limits.MaxText
-	for i := range f.pieces {
-		text := f.pieces[i].Text
-		n := utf8.RuneCountInString(text)
-		if n <= left {
-			left -= n
-			continue
+	n = 0
+	for i := range pieces {
+		n += utf8.RuneCountInString(pieces[i].Text)
+	}
+	return n
+}
+
+// firstCharacters keeps so many characters at the beginning of the texts.
+func firstCharacters(pieces []content.Piece, left int) []content.Piece {
+	for i := range pieces {
+		n := utf8.RuneCountInString(pieces[i].Text)
+		if n >= left {
+			pieces[i].Text = pieces[i].Text[:byteOf(pieces[i].Text, left)]
+			return pieces[:i+1]
 		}
-		switch rd.limits.PastMaxText {
-		case PastReject:
-			f.err = errTooLong
-		case PastPass:
-			f.status, f.reason, f.pieces = Skipped, "too_long", nil
-		default:
-			f.status = Partial
-			f.pieces[i].Text = text[:byteOf(text, left)]
-			f.pieces = f.pieces[:i+1]
-		}
-		return
+		left -= n
 	}
+	return pieces
+}
+
+// lastCharacters keeps so many characters at the end of the texts.
+func lastCharacters(pieces []content.Piece, left int) []content.Piece {
+	for i := len(pieces) - 1; i >= 0; i-- {
+		n := utf8.RuneCountInString(pieces[i].Text)
+		if n >= left {
+			pieces[i].Text = pieces[i].Text[byteOf(pieces[i].Text, n-left):]
+			return pieces[i:]
+		}
+		left -= n
+	}
+	return pieces
 }
 
 // byteOf is the offset of the n-th character of text.
@@ -349,7 +451,8 @@ func (rd *reader) describe(err error) string {
 	if errors.Is(err, errTooLong) {
 		return "The text may have " + strconv.Itoa(rd.limits.MaxText) + " characters."
 	}
-	return "The body may have " + strconv.FormatInt(rd.limits.MaxBody, 10) + " bytes beside the files of a form."
+	return "The body may have " + strconv.FormatInt(rd.limits.MaxBody, 10) + " bytes beside the files of a form, and " +
+		strconv.Itoa(inflation) + " times as many when it is decompressed."
 }
 
 // check refuses empty names in the configuration.

@@ -113,7 +113,7 @@ func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	m.logger = ctx.Logger()
-	if err := m.Limits.provision(PastPrefix); err != nil {
+	if err := m.Limits.provisionAnswer(); err != nil {
 		return err
 	}
 	if err := provisionOnError(&m.OnError); err != nil {

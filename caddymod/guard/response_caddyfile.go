@@ -50,7 +50,7 @@ func parseModerateResponse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler,
 //		}
 //		shadow                                        # judge and log, but never act
 //		max_body <size> [reject|pass|prefix]          # default 1MiB prefix
-//		max_text <characters> [reject|pass|prefix]    # default 100000 prefix
+//		max_text <characters> [reject|pass|prefix|suffix|both]    # default 100000 prefix
 //		on_error pass|reject                          # default pass
 //		stream {
 //			delta <pointer>...                        # where the text of an event stands
@@ -69,7 +69,7 @@ func (m *ModerateResponse) read(d *caddyfile.Dispenser, on *reactionOptions) err
 	d.Next() // the directive's name
 	allowed := map[string]options.Option{
 		"shadow":   options.Flag(&m.Shadow),
-		"max_body": m.Limits.maxBodyOption(),
+		"max_body": m.Limits.maxBodyOption(pastAnswer),
 		"max_text": m.Limits.maxTextOption(),
 		"on_error": choice(&m.OnError, errorPass, errorReject),
 		"stream": {Read: func(d *caddyfile.Dispenser) error {

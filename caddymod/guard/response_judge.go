@@ -87,7 +87,7 @@ func (a *answer) judgeHeld(f *found) {
 	var v *Verdict
 	if f.err == nil && f.status != Skipped {
 		var err error
-		if v, _, err = a.m.judge.judge(a.r.Context(), a.x, f.pieces, nil); err != nil {
+		if v, _, err = a.m.judge.judge(a.r.Context(), a.x, f.pieces, new(joiner), nil); err != nil {
 			f.failed, f.reason, v = err, judgeReason(err), nil
 			a.m.logger.Error("judging a response", zap.String("moderation_id", a.x.id), zap.Error(err))
 		}
@@ -274,7 +274,7 @@ func (a *answer) judgePart(text string) (bool, error) {
 		}
 		a.charge = &charge{decision, gate}
 	}
-	results, err := a.m.judge.classify(ctx, []content.Piece{{Text: text}})
+	results, err := a.m.judge.classify(ctx, []content.Piece{{Text: text}}, new(joiner))
 	if err != nil {
 		return false, a.fail(err)
 	}

@@ -6,34 +6,73 @@ package guard
 import (
 	"errors"
 	"io"
-	"net/http"
 	"sync/atomic"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
 )
 
-// upload is a multipart body that is larger than what is held in memory. Its files flow through to the app; each text
+// texts finds the texts of a body while it flows. Once those that were returned are judged, the body may go on to the app up
+// to the offset Safe.
+type texts interface {
+	Push(chunk []byte) ([]content.Piece, error)
+	Finish() ([]content.Piece, error)
+	Safe() int64
+}
+
+// formTexts finds the texts of a multipart form.
+type formTexts struct {
+	rd *reader
+	*multipart.Scanner
+}
+
+// Push takes the next bytes.
+func (t *formTexts) Push(chunk []byte) ([]content.Piece, error) {
+	parts, err := t.Scanner.Push(chunk)
+	return t.rd.parts(nil, parts), err
+}
+
+// Finish takes the end.
+func (t *formTexts) Finish() ([]content.Piece, error) {
+	parts, err := t.Scanner.Finish()
+	return t.rd.parts(nil, parts), err
+}
+
+// flowTexts finds the texts of every other body.
+type flowTexts struct{ *content.Flow }
+
+// Push takes the next bytes.
+func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) { return t.Flow.Push(chunk), nil }
+
+// Finish takes the end.
+func (t flowTexts) Finish() ([]content.Piece, error) { return t.Flow.Finish(), nil }
+
+// upload is a body that is larger than what is held in memory. Its files flow through to the app; each text
 // that comes later is held back until it is judged, and ends the request when it is rejected, so that the app never reads
 // it.
 type upload struct {
 	capture *capture
 	source  *openSource
-	scanner *multipart.Scanner
+	texts   texts
 	// received is how much has come from the client, given how much has gone to the app. What is between is in
 	// capture.kept, whose first byte is at offset base of the body.
 	received, given, base int64
 	// cleared is up to which offset the body may go on to the app: its texts are judged.
 	cleared int64
 	// judge judges texts that have come. An error ends the body.
-	judge func(parts []multipart.Part) error
+	judge func(pieces []content.Piece) error
+	// joiner has the short texts that came before, which say something together with the next.
+	joiner joiner
 	// ended is told when the body ends by the guard's will.
 	ended func(error)
 	// loose says that the rest goes on unjudged.
 	loose bool
-	// past is what happens to a text that is larger than what can be held.
+	// past is what happens to a text of a form that is larger than what can be held.
 	past Past
-	err  error
+	// limits bound the text, of which so many characters are left, as far as they can: of what flows the end is not known.
+	limits Limits
+	left   int
+	err    error
 }
 
 // openSource is what the client sends. It stays open after the guard has ended the body, whose reader closes it then: a
@@ -57,34 +96,16 @@ var errRejected = errors.New("the content was rejected")
 // chunk is how much is read at a time.
 const chunk = 32 << 10
 
-// readMultipart finds the texts of a multipart body: all of them when it is small, else those in its first part. The rest
-// is read by the upload that it leaves in f.
-func (rd *reader) readMultipart(r *http.Request, w http.ResponseWriter, x *exchange, declared content.Type, f *found) {
-	if f.err = x.body.fill(r, w, rd.limits.MaxBody, rd.timeout, false); f.err != nil {
-		return
-	}
-	if x.body.whole() {
-		rd.readDecoded(x.body.bytes(), declared, f)
-		return
-	}
-	if declared.Ambiguous || declared.Boundary == "" {
-		// Without a boundary that all agree on there is no telling files from texts.
-		f.err = errTooLarge
-		return
-	}
-	source := &openSource{ReadCloser: x.body.src}
-	x.body.src = source
-	u := &upload{
-		source: source, capture: x.body, scanner: multipart.NewScanner(declared.Boundary, rd.limits.MaxBody),
-		received: int64(len(x.body.bytes())), past: rd.limits.PastMaxBody,
-	}
-	parts, err := u.scanner.Push(x.body.bytes())
-	f.pieces = rd.parts(f.pieces, parts)
+// readLarge finds the texts in what is held of a large body. The rest is read by the upload that it leaves in f.
+func (rd *reader) readLarge(c *capture, t texts, f *found) {
+	source := &openSource{ReadCloser: c.src}
+	c.src = source
+	u := &upload{source: source, capture: c, texts: t, received: int64(len(c.bytes())), past: rd.limits.PastMaxBody, limits: rd.limits}
+	pieces, err := t.Push(c.bytes())
+	f.pieces = append(f.pieces, pieces...)
 	f.status, f.upload = Partial, u
-	u.cleared = u.scanner.Safe()
-	if err = u.overflow(err); err != nil {
-		f.err = err
-	}
+	u.cleared = t.Safe()
+	f.err = u.overflow(err)
 }
 
 // overflow decides what an error of the scanner means.
@@ -94,7 +115,7 @@ func (u *upload) overflow(err error) error {
 		return nil
 	case !errors.Is(err, multipart.ErrTooLarge):
 		return errIncomplete
-	case u.past == PastReject:
+	case u.past == PastReject, u.past == PastStream:
 		return errTooLarge
 	}
 	u.loose = true
@@ -148,10 +169,10 @@ func (u *upload) receive() {
 		u.err = err
 		return
 	}
-	parts, failure := u.scanner.Push(fresh)
-	if failure = u.step(parts, failure); failure == nil && err == io.EOF && !u.loose {
-		parts, failure = u.scanner.Finish()
-		if failure = u.step(parts, failure); failure == nil {
+	pieces, failure := u.texts.Push(fresh)
+	if failure = u.step(pieces, failure); failure == nil && err == io.EOF && !u.loose {
+		pieces, failure = u.texts.Finish()
+		if failure = u.step(pieces, failure); failure == nil {
 			u.loose = true // all of it is judged
 		}
 	}
@@ -162,15 +183,26 @@ func (u *upload) receive() {
 	}
 }
 
-// step judges the parts that a chunk has completed.
-func (u *upload) step(parts []multipart.Part, err error) error {
-	if len(parts) > 0 {
-		if failure := u.judge(parts); failure != nil {
+// step judges the texts that a chunk has completed.
+func (u *upload) step(pieces []content.Piece, err error) error {
+	if limit := u.limits.MaxText; limit > 0 && len(pieces) > 0 {
+		u.left -= lengthOf(pieces, max(u.left, 0))
+		switch past := u.limits.PastMaxText; {
+		case u.left >= 0:
+		case past == PastReject:
+			return errTooLong
+		case past == PastPass, past == PastPrefix:
+			u.loose = true
+			return nil
+		}
+	}
+	if len(pieces) > 0 {
+		if failure := u.judge(pieces); failure != nil {
 			return failure
 		}
 	}
 	if err = u.overflow(err); err == nil {
-		u.cleared = u.scanner.Safe()
+		u.cleared = u.texts.Safe()
 	}
 	return err
 }

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"slices"
+	"strings"
+)
+
+// Texts that are shorter than shortField, in bytes, are also judged as one, so that nothing is said in pieces: as many
+// together as have maxJoined bytes. Texts of overlap bytes belong to two such groups.
+const (
+	shortField = 200
+	maxJoined  = 600
+	overlap    = 100
+)
+
+// joiner puts short texts together that follow each other in a message, also when they come one by one. The zero value has
+// none.
+type joiner struct {
+	members []member
+	size    int  // of their texts together, in bytes
+	fresh   bool // there is a text that was in no group which was judged
+}
+
+// member is one of the texts.
+type member struct{ name, text string }
+
+// full reports whether there is no room for another text.
+func (n *joiner) full(text string) bool {
+	return len(n.members) > 0 && n.size+len(text) > maxJoined
+}
+
+// add takes another text.
+func (n *joiner) add(name, text string) {
+	n.members = append(n.members, member{name, text})
+	n.size += len(text) + 1
+	n.fresh = true
+}
+
+// turn begins the next group with the last texts of this one.
+func (n *joiner) turn() {
+	first, size := len(n.members), 0
+	for first > 0 && size+len(n.members[first-1].text) <= overlap {
+		first--
+		size += len(n.members[first].text) + 1
+	}
+	n.members = append(n.members[:0], n.members[first:]...)
+	n.size, n.fresh = size, false
+}
+
+// text is all of them, with a blank between two.
+func (n *joiner) text() string {
+	joined := make([]byte, 0, n.size)
+	for i := range n.members {
+		if i > 0 {
+			joined = append(joined, ' ')
+		}
+		joined = append(joined, n.members[i].text...)
+	}
+	return string(joined)
+}
+
+// names are those of the texts, with plus signs between them.
+func (n *joiner) names() string {
+	names := make([]string, 0, len(n.members))
+	for _, m := range n.members {
+		names = append(names, m.name)
+	}
+	return strings.Join(slices.Compact(names), "+")
+}
+
+// keep makes the texts independent of the message that they were read from.
+func (n *joiner) keep() {
+	for i := range n.members {
+		n.members[i] = member{strings.Clone(n.members[i].name), strings.Clone(n.members[i].text)}
+	}
+}
