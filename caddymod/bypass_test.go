@@ -146,6 +146,9 @@ func harmless(n int) string {
 	return b.String()
 }
 
+// threat is what the rows bring to the app.
+const threat = vile
+
 const (
 	refused  = http.StatusUnprocessableEntity
 	passes   = http.StatusOK
@@ -157,6 +160,11 @@ func attempts(vile string) []group {
 	vileJSON := `{"comment":"` + vile + `"}` // an object with the threat
 	vileForm := "comment=" + url.QueryEscape(vile)
 	vileWords := strings.Fields(vile)
+	// halves that are no threat each, and which the judge would not reject next to harmless text
+	first, second := "I hope you and your children", "get raped and murdered."
+	if vile != threat {
+		first, second = "I hope you and your children", "get fresh bread tomorrow."
+	}
 	quoted := func(v any) string {
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -208,7 +216,7 @@ func attempts(vile string) []group {
 			{name: "JSON in a string of JSON, twice", header: asJSON, body: inJSON, status: refused},
 			{name: "JSON in a string of JSON, in escapes, where `json /payload/comment` is configured", path: "/narrow", header: asJSON, body: `{"payload":` + quoted(`{"comment":"`+each(vile, `\u%04x`)+`"}`) + `}`, status: refused},
 			{name: "An array around the object, where `json /comment` is configured", path: "/narrow", header: asJSON, body: "[" + vileJSON + "]", status: passes, why: "another place than the configured one; name `/*/comment`, too, where an app takes both"},
-			{name: "Half in a member's name, half in its value", header: asJSON, body: `{"I will find you and kill":"you, you worthless piece of shit."}`, status: refused},
+			{name: "Half in a member's name, half in its value", header: asJSON, body: `{"` + first + `":"` + second + `"}`, status: refused},
 			{name: "JSON in strings of JSON, more than twice, the innermost in escapes", header: asJSON, body: `{"a":` + quoted(`{"b":`+quoted(`{"c":`+quoted(`{"d":"`+each(vile, `\u%04x`)+`"}`)+`}`)+`}`) + `}`, status: refused},
 			{name: "Text in a member's name", header: asJSON, body: `{"` + vile + `":1}`, status: refused},
 			{name: "A short text in a member's name, with underscores", header: asJSON, body: `{"i_will_kill_you":1}`, status: passes, why: "names of members are read when they have white space, letters beyond ASCII or 48 bytes, because others are a program's own"},
@@ -357,7 +365,8 @@ func attempts(vile string) []group {
 			{name: "Letters in different members", header: asJSON, body: "{" + strings.Join(letters, ",") + "}", status: refused},
 			{name: "Words in different members, behind 200 harmless ones", header: asJSON, body: "{" + strings.Repeat(`"x":"The bread is good.",`, 200) + strings.Join(names, ",") + "}", status: refused},
 			{name: "Words in different members, harmless texts between them", header: asJSON, body: "{" + strings.Join(names, `,"x":"The bread is good, and the coffee is better than it was.",`) + "}", status: passes, why: "read together it is no threat either"},
-			{name: "The two halves at the ends of long texts", header: asForm, body: "a=" + url.QueryEscape(harmless(300)+"I will find you and kill") + "&b=" + url.QueryEscape("you, you worthless piece of shit. "+harmless(300)), status: refused},
+			{name: "The two halves at the ends of long texts", header: asForm, body: "a=" + url.QueryEscape(harmless(300)+first) + "&b=" + url.QueryEscape(second+" "+harmless(300)), status: refused},
+			{name: "The first half at the end of a long text, the second in a short one", header: asForm, body: "a=" + url.QueryEscape(harmless(300)+first) + "&b=" + url.QueryEscape(second), status: refused},
 			{name: "Words in different requests", header: asJSON, body: `{"comment":"you"}`, status: passes, why: "each request is judged alone"},
 			{name: "900 kB of spaces before it", header: asJSON, body: strings.Repeat(" ", 900_000) + vileJSON, status: refused},
 			{name: "90,000 harmless characters before it, in lines", header: asJSON, body: `{"comment":"` + strings.ReplaceAll(harmless(90_000), ". ", `.\n`) + vile + `"}`, status: refused},
@@ -466,10 +475,9 @@ func (a *attempt) raw(t *testing.T) (int, string) {
 	}
 }
 
-// TestBypass tries each of the ways, and sees that what is refused has not reached the app.
-func TestBypass(t *testing.T) {
-	app := newBackend(t)
-	load(t, guardConfig(t, `
+// bypassConfig has a guard for each configuration that a row may name by its path.
+func bypassConfig(t testing.TB, app *backend) string {
+	return guardConfig(t, `
 	handle /narrow* {
 		moderate {
 			json /comment /payload/comment
@@ -493,8 +501,14 @@ func TestBypass(t *testing.T) {
 	handle {
 		moderate
 		`+app.proxy()+`
-	}`))
-	for _, group := range attempts(vile) {
+	}`)
+}
+
+// TestBypass tries each of the ways, and sees that what is refused has not reached the app.
+func TestBypass(t *testing.T) {
+	app := newBackend(t)
+	load(t, bypassConfig(t, app))
+	for _, group := range attempts(threat) {
 		for i := range group.attempts {
 			a := &group.attempts[i]
 			t.Run(group.title+"/"+a.name, func(t *testing.T) {
@@ -515,6 +529,37 @@ func TestBypass(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestBypassTables sees that the tables say something: a row that is refused must be refused for its text, and not for its
+// form, so that the same row with a harmless text reaches the app, byte for byte.
+func TestBypassTables(t *testing.T) {
+	app := newBackend(t)
+	load(t, bypassConfig(t, app))
+	for _, group := range attempts(fine) {
+		for i := range group.attempts {
+			a := &group.attempts[i]
+			if a.status != refused {
+				continue
+			}
+			t.Run(group.title+"/"+a.name, func(t *testing.T) {
+				if status, body := a.raw(t); status != http.StatusOK {
+					t.Errorf("got %d with a harmless text: %.300s", status, body)
+				}
+				if arrived := app.take(); len(arrived) != 1 {
+					t.Errorf("the app got %d requests", len(arrived))
+				}
+			})
+		}
+	}
+	// The halves of the rows on splitting.
+	for _, half := range []string{"I hope you and your children", "get raped and murdered.",
+		harmless(300) + "I hope you and your children", "get raped and murdered. " + harmless(300)} {
+		if got := send(t, "text/plain", half); got.status != http.StatusOK {
+			t.Errorf("%q is refused by itself: %s", half, got.body)
+		}
+		app.take()
 	}
 }
 
@@ -550,7 +595,7 @@ func TestForgedVerdicts(t *testing.T) {
 func TestBypassDocs(t *testing.T) {
 	const file = "../docs/guard-bypass.md"
 	var tables strings.Builder
-	for _, group := range attempts(vile) {
+	for _, group := range attempts(threat) {
 		fmt.Fprintf(&tables, "\n## %s\n\n| Attempt | Outcome |\n|---|---|\n", group.title)
 		for _, a := range group.attempts {
 			outcome := fmt.Sprintf("refused (%d)", a.status)

@@ -195,6 +195,11 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joi
 				}
 			}
 		}
+		if names, border := short.border(piece.Name, text); border != "" {
+			if results, err = j.view(ctx, results, names, border); err != nil {
+				return nil, err
+			}
+		}
 		if text == "" || len(text) >= shortField {
 			continue
 		}
@@ -215,15 +220,17 @@ func (j *judge) together(ctx context.Context, results []judged, short *joiner) (
 		return results, nil
 	}
 	short.fresh = false
+	return j.view(ctx, results, short.names, short.text())
+}
+
+// view asks the classifier about several texts as one. Their names are asked for only when they are needed.
+func (j *judge) view(ctx context.Context, results []judged, names func() string, text string) ([]judged, error) {
 	before := len(results)
-	results, err := j.one(ctx, results, "", short.text(), true)
-	if err != nil || len(results) == before {
-		return results, err
+	results, err := j.one(ctx, results, "", text, true)
+	if err == nil && len(results) > before && j.decide(results[before:]).Recommendation == engine.Reject {
+		results[before].name = names()
 	}
-	if j.decide(results[before:]).Recommendation == engine.Reject {
-		results[before].name = short.names()
-	}
-	return results, nil
+	return results, err
 }
 
 // one asks the classifier about one text.
