@@ -585,3 +585,97 @@ func TestAbortedUploadsLeakNothing(t *testing.T) {
 	}
 	app.check(t)
 }
+
+// TestUploadsPassSeveralGuards sees that each of several guards judges what comes late in a large body, by its own policy.
+func TestUploadsPassSeveralGuards(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, `
+	handle /other-words {
+		route {
+			moderate
+			moderate {
+				block zorkmid
+			}
+			`+app.proxy()+`
+		}
+	}
+	handle /other-levels {
+		route {
+			moderate {
+				threshold harassment 0.99999
+				reject_level harassment 1
+				threshold violence 0.99999
+				reject_level violence 1
+			}
+			moderate
+			`+app.proxy()+`
+		}
+	}
+	handle /first {
+		route {
+			moderate {
+				block zorkmid
+			}
+			moderate
+			`+app.proxy()+`
+		}
+	}`))
+	large := strings.Repeat("some bread ", 200_000)
+	for _, test := range []struct {
+		path, end string
+		status    int
+	}{
+		{"/other-words", "a zorkmid for you", 422},
+		{"/other-words", vile, 422},
+		{"/other-words", fine, 200},
+		{"/other-levels", "Shut up, you pathetic idiot.", 422},
+		{"/first", "a zorkmid for you", 422},
+		{"/first", vile, 422},
+		{"/first", fine, 200},
+	} {
+		got := call(t, http.MethodPost, base+test.path, "", strings.NewReader(large+"\n"+test.end), "Content-Type", "text/plain")
+		if got.status != test.status {
+			t.Errorf("%s %s: %d %.200s", test.path, test.end, got.status, got.body)
+		}
+		arrived := app.take()
+		if test.status == 200 && (len(arrived) != 1 || string(arrived[0].body) != large+"\n"+test.end) {
+			t.Errorf("%s: the app got %d requests", test.path, len(arrived))
+		}
+		for _, r := range arrived {
+			if test.status != 200 && r.err == nil {
+				t.Errorf("%s %s: the app got all of it", test.path, test.end)
+			}
+		}
+	}
+}
+
+// TestUploadsComeInPackets sees that fields which say something only together are judged together, even when each of them
+// comes late and by itself.
+func TestUploadsComeInPackets(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, "moderate\n"+app.proxy()))
+	for _, test := range []struct {
+		name   string
+		fields []string
+		status int
+	}{
+		{"words", strings.Fields(vile), 422},
+		{"harmless words", strings.Fields(fine), 200},
+	} {
+		read, write := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(write, part(strings.Repeat("\x00\xff\x13\x07", 400_000), `Content-Disposition: form-data; name="f"; filename="a.png"`, "Content-Type: image/png"))
+			for i, text := range test.fields {
+				time.Sleep(5 * time.Millisecond)
+				_, _ = io.WriteString(write, field(fmt.Sprint("w", i), text))
+			}
+			_, _ = io.WriteString(write, lastPart)
+			_ = write.Close()
+		}()
+		got := call(t, http.MethodPost, base+"/x", "", read, "Content-Type", "multipart/form-data; boundary=xyz")
+		_ = read.Close()
+		if got.status != test.status {
+			t.Errorf("%s: %d %.200s", test.name, got.status, got.body)
+		}
+	}
+}

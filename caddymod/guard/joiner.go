@@ -115,12 +115,15 @@ func (n *joiner) names() string {
 	return strings.Join(slices.Compact(names), "+")
 }
 
-// keep makes the texts independent of the message that they were read from.
-func (n *joiner) keep() {
-	for i := range n.members {
-		n.members[i] = n.members[i].clone()
+// clone makes one that shares nothing with the message that its texts were read from.
+func (n *joiner) clone() joiner {
+	c := *n
+	c.members = nil
+	for _, m := range n.members {
+		c.members = append(c.members, m.clone())
 	}
-	n.last = n.last.clone()
+	c.last = n.last.clone()
+	return c
 }
 
 func (m member) clone() member { return member{strings.Clone(m.name), strings.Clone(m.text)} }

@@ -229,7 +229,7 @@ func (m *Moderate) reject(w http.ResponseWriter, r *http.Request, x *exchange, v
 
 // pass lets the request go on. The texts that come later in a large upload are judged on their way.
 func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, x *exchange, v *Verdict, f *found) error {
-	if f.upload == nil || f.err != nil || x.body.upload != nil {
+	if f.watch == nil || f.err != nil {
 		m.note(r, x, v)
 		return next.ServeHTTP(w, r)
 	}
@@ -237,15 +237,14 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	defer cancel(nil)
 	watched := &watchedWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
 	var failure atomic.Pointer[error]
-	f.upload.judge = func(pieces []content.Piece) error {
-		return m.judgeLater(ctx, v, pieces, &f.upload.joiner)
-	}
-	x.body.upload = f.upload
-	f.upload.ended = func(err error) {
+	short := f.short.clone()
+	x.body.stream(f.watch, func(pieces []content.Piece) error {
+		return m.judgeLater(ctx, v, pieces, &short)
+	}, func(err error) {
 		failure.Store(&err)
 		// The request to the app ends as if the client had gone, so that the app is not taken for broken.
 		cancel(err)
-	}
+	})
 	err := next.ServeHTTP(watched, r.WithContext(ctx))
 	ended := failure.Load()
 	if ended != nil {
@@ -265,7 +264,7 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 // judgeLater judges texts of an upload that is on its way.
 func (m *Moderate) judgeLater(ctx context.Context, v *Verdict, pieces []content.Piece, short *joiner) error {
 	results, err := m.judge.classify(ctx, pieces, short)
-	short.keep()
+	*short = short.clone() // what they were read from is used again
 	if err != nil {
 		m.app.Metrics().GuardError(metrics.Inbound, "classifier")
 		if m.OnError == errorReject && !m.Shadow {
@@ -393,7 +392,6 @@ func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j
 	var f found
 	var pieces []content.Piece
 	var results []judged
-	var short joiner
 	known := slices.IndexFunc(x.readings, func(r reading) bool { return r.key == key })
 	if known >= 0 {
 		f, results = x.readings[known].found, x.readings[known].results
@@ -406,7 +404,7 @@ func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j
 	failed := false
 	if f.err == nil && f.status != Skipped {
 		var err error
-		if v, results, err = j.judge(r.Context(), x, pieces, &short, results); err != nil {
+		if v, results, err = j.judge(r.Context(), x, pieces, &f.short, results); err != nil {
 			f.failed, f.reason, v, failed = err, judgeReason(err), nil, true
 			j.logger.Error("judging a request", zap.String("moderation_id", x.id), zap.Error(err))
 		}
@@ -415,9 +413,8 @@ func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j
 		v = new(Verdict)
 	}
 	v.settle(&f)
-	if f.upload != nil && known < 0 {
-		short.keep()
-		f.upload.joiner = short
+	if f.watch == nil {
+		f.short = joiner{}
 	}
 	if known < 0 {
 		v.took = j.app.Now().Sub(began)

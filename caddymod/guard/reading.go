@@ -168,8 +168,10 @@ type found struct {
 	err error
 	// failed says that the text is in a form that the guard cannot read: on_error decides.
 	failed error
-	// upload reads the rest of a large multipart body.
-	upload *upload
+	// watch reads the rest of a large body.
+	watch *watch
+	// short has the last short texts of what was read, which say something together with the next.
+	short joiner
 }
 
 // Errors of reading that are not the client's fault.
@@ -372,8 +374,8 @@ func (rd *reader) cut(f *found) {
 		return
 	}
 	length := lengthOf(f.pieces, limit)
-	if f.upload != nil {
-		f.upload.left = limit - length
+	if f.watch != nil {
+		f.watch.left = limit - length
 	}
 	if length <= limit {
 		return
@@ -382,9 +384,9 @@ func (rd *reader) cut(f *found) {
 	case PastReject:
 		f.err = errTooLong
 	case PastPass:
-		f.status, f.reason, f.pieces, f.upload = Skipped, "too_long", nil, nil
+		f.status, f.reason, f.pieces, f.watch = Skipped, "too_long", nil, nil
 	case PastPrefix:
-		f.status, f.pieces, f.upload = Partial, firstCharacters(f.pieces, limit), nil
+		f.status, f.pieces, f.watch = Partial, firstCharacters(f.pieces, limit), nil
 	case PastSuffix:
 		f.status, f.pieces = Partial, lastCharacters(f.pieces, limit)
 	case PastBoth:

@@ -6,6 +6,7 @@ package guard
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
@@ -53,26 +54,58 @@ func (t flowTexts) Finish() ([]content.Piece, error) { return t.Flow.Finish(), n
 type upload struct {
 	capture *capture
 	source  *openSource
-	texts   texts
+	watches []*watch // at least one
 	// received is how much has come from the client, given how much has gone to the app. What is between is in
 	// capture.kept, whose first byte is at offset base of the body.
 	received, given, base int64
-	// cleared is up to which offset the body may go on to the app: its texts are judged.
-	cleared int64
+	err                   error
+}
+
+// watch reads the texts of an upload for a handler, or for several that read it in the same way.
+type watch struct {
+	texts texts
 	// judge judges texts that have come. An error ends the body.
 	judge func(pieces []content.Piece) error
-	// joiner has the short texts that came before, which say something together with the next.
-	joiner joiner
 	// ended is told when the body ends by the guard's will.
 	ended func(error)
+	// cleared is up to which offset the body may go on to the app: its texts are judged.
+	cleared int64
 	// loose says that the rest goes on unjudged.
 	loose bool
-	// past is what happens to a text of a form that is larger than what can be held.
-	past Past
 	// limits bound the text, of which so many characters are left, as far as they can: of what flows the end is not known.
 	limits Limits
 	left   int
-	err    error
+}
+
+// stream makes the capture give the app only what a watch has cleared. judge and ended are as in [watch].
+func (c *capture) stream(w *watch, judge func(pieces []content.Piece) error, ended func(error)) {
+	if c.upload == nil {
+		source := &openSource{ReadCloser: c.src}
+		c.src = source
+		c.upload = &upload{capture: c, source: source, received: int64(len(c.bytes()))}
+	}
+	if !slices.Contains(c.upload.watches, w) {
+		w.judge, w.ended = judge, ended
+		c.upload.watches = append(c.upload.watches, w)
+		return
+	}
+	// Another handler reads the same texts, by another policy.
+	first, told := w.judge, w.ended
+	second := false
+	w.judge = func(pieces []content.Piece) error {
+		if err := first(pieces); err != nil {
+			return err
+		}
+		err := judge(pieces)
+		second = err != nil
+		return err
+	}
+	w.ended = func(err error) {
+		if second {
+			told = ended
+		}
+		told(err)
+	}
 }
 
 // openSource is what the client sends. It stays open after the guard has ended the body, whose reader closes it then: a
@@ -96,29 +129,28 @@ var errRejected = errors.New("the content was rejected")
 // chunk is how much is read at a time.
 const chunk = 32 << 10
 
-// readLarge finds the texts in what is held of a large body. The rest is read by the upload that it leaves in f.
+// readLarge finds the texts in what is held of a large body. The rest is for the watch that it leaves in f.
 func (rd *reader) readLarge(c *capture, t texts, f *found) {
-	source := &openSource{ReadCloser: c.src}
-	c.src = source
-	u := &upload{source: source, capture: c, texts: t, received: int64(len(c.bytes())), past: rd.limits.PastMaxBody, limits: rd.limits}
+	f.watch = &watch{texts: t, limits: rd.limits}
 	pieces, err := t.Push(c.bytes())
 	f.pieces = append(f.pieces, pieces...)
-	f.status, f.upload = Partial, u
-	u.cleared = t.Safe()
-	f.err = u.overflow(err)
+	f.status = Partial
+	f.err = f.watch.proceed(err)
 }
 
-// overflow decides what an error of the scanner means.
-func (u *upload) overflow(err error) error {
+// proceed clears what is judged, and decides what an error of the reader means.
+func (w *watch) proceed(err error) error {
+	past := w.limits.PastMaxBody
 	switch {
 	case err == nil:
+		w.cleared = w.texts.Safe()
 		return nil
 	case !errors.Is(err, multipart.ErrTooLarge):
 		return errIncomplete
-	case u.past == PastReject, u.past == PastStream:
+	case past == PastReject, past == PastStream:
 		return errTooLarge
 	}
-	u.loose = true
+	w.loose = true
 	return nil
 }
 
@@ -140,10 +172,13 @@ func (u *upload) read(p []byte) (int, error) {
 
 // free is the offset up to which the body may go on to the app.
 func (u *upload) free() int64 {
-	if u.loose {
-		return u.received
+	free := u.received
+	for _, w := range u.watches {
+		if !w.loose {
+			free = min(free, w.cleared)
+		}
 	}
-	return u.cleared
+	return free
 }
 
 // receive reads a chunk from the client.
@@ -165,44 +200,50 @@ func (u *upload) receive() {
 	if err != nil {
 		strip(u.capture.trailer)
 	}
-	if u.loose {
-		u.err = err
-		return
-	}
-	pieces, failure := u.texts.Push(fresh)
-	if failure = u.step(pieces, failure); failure == nil && err == io.EOF && !u.loose {
-		pieces, failure = u.texts.Finish()
-		if failure = u.step(pieces, failure); failure == nil {
-			u.loose = true // all of it is judged
+	u.err = err
+	for _, w := range u.watches {
+		if failure := w.see(fresh, err == io.EOF); failure != nil {
+			u.err = failure
+			u.source.open.Store(true)
+			w.ended(failure)
+			return
 		}
-	}
-	if u.err = err; failure != nil {
-		u.err = failure
-		u.source.open.Store(true)
-		u.ended(failure)
 	}
 }
 
+// see takes the next bytes of the body, and its end.
+func (w *watch) see(fresh []byte, ended bool) error {
+	if w.loose {
+		return nil
+	}
+	pieces, err := w.texts.Push(fresh)
+	if err = w.step(pieces, err); err != nil || !ended || w.loose {
+		return err
+	}
+	pieces, err = w.texts.Finish()
+	if err = w.step(pieces, err); err == nil {
+		w.loose = true // all of it is judged
+	}
+	return err
+}
+
 // step judges the texts that a chunk has completed.
-func (u *upload) step(pieces []content.Piece, err error) error {
-	if limit := u.limits.MaxText; limit > 0 && len(pieces) > 0 {
-		u.left -= lengthOf(pieces, max(u.left, 0))
-		switch past := u.limits.PastMaxText; {
-		case u.left >= 0:
+func (w *watch) step(pieces []content.Piece, err error) error {
+	if limit := w.limits.MaxText; limit > 0 && len(pieces) > 0 {
+		w.left -= lengthOf(pieces, max(w.left, 0))
+		switch past := w.limits.PastMaxText; {
+		case w.left >= 0:
 		case past == PastReject:
 			return errTooLong
 		case past == PastPass, past == PastPrefix:
-			u.loose = true
+			w.loose = true
 			return nil
 		}
 	}
 	if len(pieces) > 0 {
-		if failure := u.judge(pieces); failure != nil {
+		if failure := w.judge(pieces); failure != nil {
 			return failure
 		}
 	}
-	if err = u.overflow(err); err == nil {
-		u.cleared = u.texts.Safe()
-	}
-	return err
+	return w.proceed(err)
 }
