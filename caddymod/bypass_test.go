@@ -520,10 +520,13 @@ func TestBypass(t *testing.T) {
 					t.Errorf("got %d, want %d: %.300s", status, a.status, body)
 				}
 				for _, r := range app.take() {
+					if r.err != nil {
+						continue // of a large body that was refused in the middle, perhaps that of the row before
+					}
 					if a.status == passes && a.method != http.MethodGet && string(r.body) != a.body {
 						t.Errorf("the app got another body: %.300q", r.body)
 					}
-					if a.status != passes && r.err == nil {
+					if a.status != passes {
 						t.Errorf("the app got it: %.300q", r.body)
 					}
 				}
@@ -547,7 +550,7 @@ func TestBypassTables(t *testing.T) {
 				if status, body := a.raw(t); status != http.StatusOK {
 					t.Errorf("got %d with a harmless text: %.300s", status, body)
 				}
-				if arrived := app.take(); len(arrived) != 1 {
+				if arrived := app.take(); len(arrived) != 1 || arrived[0].err != nil {
 					t.Errorf("the app got %d requests", len(arrived))
 				}
 			})

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -637,14 +638,12 @@ func TestUploadsPassSeveralGuards(t *testing.T) {
 		if got.status != test.status {
 			t.Errorf("%s %s: %d %.200s", test.path, test.end, got.status, got.body)
 		}
-		arrived := app.take()
+		arrived := slices.DeleteFunc(app.take(), func(r received) bool { return r.err != nil }) // perhaps late ones
 		if test.status == 200 && (len(arrived) != 1 || string(arrived[0].body) != large+"\n"+test.end) {
 			t.Errorf("%s: the app got %d requests", test.path, len(arrived))
 		}
-		for _, r := range arrived {
-			if test.status != 200 && r.err == nil {
-				t.Errorf("%s %s: the app got all of it", test.path, test.end)
-			}
+		if test.status != 200 && len(arrived) > 0 {
+			t.Errorf("%s %s: the app got all of it", test.path, test.end)
 		}
 	}
 }
