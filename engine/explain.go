@@ -48,19 +48,16 @@ const explainAbove = 0.2
 //
 // It fails as Moderate does, and when the classifier cannot explain now what it could judge.
 func (e *Engine) Explain(ctx context.Context, req Request) (Result, Explanation, error) {
+	if own, ok := e.classifier.(Embedded); ok {
+		return e.explainOwn(own, req)
+	}
 	result, err := e.Moderate(ctx, req)
 	if err != nil {
 		return Result{}, Explanation{}, err
 	}
 	explainer, ok := e.classifier.(Explainer)
-	if !ok {
-		return result, Explanation{}, nil
-	}
-	var wanted [NumCategories]bool
-	for c, verdict := range result.Categories {
-		wanted[c] = verdict.Flagged || verdict.Probability > explainAbove
-	}
-	if wanted == [NumCategories]bool{} {
+	wanted := result.wanted()
+	if !ok || wanted == [NumCategories]bool{} {
 		return result, Explanation{}, nil
 	}
 	explanation, err := explainer.Explain(ctx, req.Content, wanted)
@@ -78,6 +75,34 @@ func (e *Engine) Explain(ctx context.Context, req Request) (Result, Explanation,
 	return result, explanation, nil
 }
 
+// explainOwn is [Engine.Explain] with the embedded classifier, which reads the text once for both.
+func (e *Engine) explainOwn(own Embedded, req Request) (Result, Explanation, error) {
+	if req.Policy != nil {
+		if err := req.Policy.Validate(); err != nil {
+			return Result{}, Explanation{}, err
+		}
+	}
+	examination := own.model.Examine(req.Content)
+	defer examination.Close()
+	result, err := e.verdict(req, scoresOf(examination.Probabilities), examination.Words)
+	if err != nil {
+		return Result{}, Explanation{}, err
+	}
+	wanted := result.wanted()
+	if wanted == [NumCategories]bool{} {
+		return result, Explanation{}, nil
+	}
+	return result, explain(examination, wanted), nil
+}
+
+// wanted says which categories are to be explained.
+func (r *Result) wanted() (wanted [NumCategories]bool) {
+	for c, verdict := range r.Categories {
+		wanted[c] = verdict.Flagged || verdict.Probability > explainAbove
+	}
+	return wanted
+}
+
 // check refuses what a foreign classifier must not give for a text of so many code points.
 func (x *Explanation) check(points int) error {
 	for c, parts := range x {
@@ -93,15 +118,21 @@ func (x *Explanation) check(points int) error {
 }
 
 // Explain finds the parts of a text that carry the probabilities of the wanted categories. It never fails.
-func (e Embedded) Explain(_ context.Context, content string, wanted [NumCategories]bool) (x Explanation, _ error) {
+func (e Embedded) Explain(_ context.Context, content string, wanted [NumCategories]bool) (Explanation, error) {
+	examination := e.model.Examine(content)
+	defer examination.Close()
+	return explain(examination, wanted), nil
+}
+
+func explain(examination *model.Examination, wanted [NumCategories]bool) (x Explanation) {
 	var heads [model.Heads]bool
 	copy(heads[:], wanted[:])
-	for c, carriers := range e.model.Explain(content, heads) {
+	for c, carriers := range examination.Explain(heads) {
 		for _, part := range carriers {
 			x[c] = append(x[c], Evidence{Span: Span{Begin: part.Begin, End: part.End}, Weight: part.Weight})
 		}
 	}
-	return x, nil
+	return x
 }
 
 // Interface guard.

@@ -90,6 +90,11 @@ func (e *Engine) Moderate(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	return e.verdict(req, scores, words)
+}
+
+// verdict judges the themes of a request and decides, from the scores of its content and the number of its word tokens.
+func (e *Engine) verdict(req Request, scores Scores, words int) (Result, error) {
 	r := Result{Attributes: scores.Attributes, TokensUsed: words}
 	for c, p := range scores.Categories {
 		r.Categories[c].Probability = p

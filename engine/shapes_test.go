@@ -130,7 +130,9 @@ func hostile(words []string) []shape {
 			return oneOf(r, neutral...) + oneOf(r, ugly...) + oneOf(r, neutral...) + oneOf(r, groups...) + " "
 		}},
 		{"words joined for ever", func(r *rand.Rand) string { return word(r) }},
-		{"joined short words", func(r *rand.Rand) string { return strings.Repeat(oneOf(r, "a", "i", "u", "to", "in", "is", "it"), 1+r.IntN(20)) + " " }},
+		{"joined short words", func(r *rand.Rand) string {
+			return strings.Repeat(oneOf(r, "a", "i", "u", "to", "in", "is", "it"), 1+r.IntN(20)) + " "
+		}},
 		{"camelCase", func(r *rand.Rand) string {
 			title := func(w string) string { return strings.ToUpper(w[:1]) + w[1:] }
 			return word(r) + title(word(r)) + title(word(r)) + " "
@@ -138,7 +140,10 @@ func hostile(words []string) []shape {
 		{"one letter off", func(r *rand.Rand) string { return changed(r, word(r)) + " " }},
 		{"two letters off", func(r *rand.Rand) string { return changed(r, changed(r, word(r)+"ed")) + " " }},
 		{"ugly words one letter off", func(r *rand.Rand) string { return changed(r, oneOf(r, ugly...)) + " " }},
-		{"masked", func(r *rand.Rand) string { w := word(r) + "xyz"; return w[:1] + strings.Repeat("*", 1+r.IntN(6)) + w[2:3] + " " }},
+		{"masked", func(r *rand.Rand) string {
+			w := word(r) + "xyz"
+			return w[:1] + strings.Repeat("*", 1+r.IntN(6)) + w[2:3] + " "
+		}},
 		{"masked, no word", func(r *rand.Rand) string { return letters(r, latin, 1, 1) + "***" + letters(r, "qxzj", 1, 3) + " " }},
 		{"leetspeak", func(r *rand.Rand) string { return leet.Replace(word(r)) + " " }},
 		{"leetspeak of no word", func(r *rand.Rand) string { return letters(r, "0134578$@!|+abcdel", 3, 9) + " " }},
@@ -149,10 +154,14 @@ func hostile(words []string) []shape {
 		{"anything between letters", func(r *rand.Rand) string { return between(r, word(r), ".", "-", " ", "_", "") + " " }},
 		{"invisible between letters", func(r *rand.Rand) string { return between(r, word(r), "\u200b", "\u2060", "") + " " }},
 		{"invisible", func(r *rand.Rand) string { return letters(r, unseen, 5, 50) }},
-		{"stacked marks", func(r *rand.Rand) string { return letters(r, latin, 1, 1) + letters(r, marks, 1, 5) + oneOf(r, "", "", " ") }},
+		{"stacked marks", func(r *rand.Rand) string {
+			return letters(r, latin, 1, 1) + letters(r, marks, 1, 5) + oneOf(r, "", "", " ")
+		}},
 		{"marks", func(r *rand.Rand) string { return letters(r, marks, 50, 50) }},
 		{"emoji", func(r *rand.Rand) string { return letters(r, emojis, 50, 50) }},
-		{"emoji in sequences", func(r *rand.Rand) string { return oneOf(r, "👩‍👩‍👧", "👍🏿", "🏴‍☠️", "❤️‍🔥") }},
+		{"emoji in sequences", func(r *rand.Rand) string {
+			return oneOf(r, "👩‍👩‍👧", "👍🏿", "🏴‍☠️", "❤️‍🔥")
+		}},
 		{"emoji in words", func(r *rand.Rand) string { return between(r, word(r), "😀", "🔪") + " " }},
 		{"flags", func(r *rand.Rand) string { return letters(r, regionals, 1, 9) + " " }},
 		{"tag characters", func(r *rand.Rand) string {
@@ -175,11 +184,15 @@ func hostile(words []string) []shape {
 		{"mixed scripts", func(r *rand.Rand) string { return letters(r, latin+cyrillic+ideographs+arabic+thai, 2, 10) + " " }},
 		{"bold letters", func(r *rand.Rand) string { return letters(r, bold, 2, 8) + " " }},
 		{"full-width letters", func(r *rand.Rand) string { return letters(r, wide, 2, 8) + " " }},
-		{"ligatures", func(r *rand.Rand) string { return oneOf(r, "ﷺ", "ﬃ", "㎏", "㍿", "Ⅷ", "①", "⑳", "🄰", "ǆ") + oneOf(r, "", " ", "a") }},
+		{"ligatures", func(r *rand.Rand) string {
+			return oneOf(r, "ﷺ", "ﬃ", "㎏", "㍿", "Ⅷ", "①", "⑳", "🄰", "ǆ") + oneOf(r, "", " ", "a")
+		}},
 		{"any code points", func(r *rand.Rand) string { return string(rune(r.IntN(unicode.MaxRune))) }},
 		{"digits", func(r *rand.Rand) string { return letters(r, "0123456789", 1, 12) + oneOf(r, " ", ".", ",", "-", ":") }},
 		{"digits with letters", func(r *rand.Rand) string { return letters(r, "0123456789abc", 1, 8) + " " }},
-		{"ordinals and units", func(r *rand.Rand) string { return letters(r, "0123456789", 1, 3) + oneOf(r, "th", "km", "st", "mb", "x", "k") + " " }},
+		{"ordinals and units", func(r *rand.Rand) string {
+			return letters(r, "0123456789", 1, 3) + oneOf(r, "th", "km", "st", "mb", "x", "k") + " "
+		}},
 		{"punctuation", func(r *rand.Rand) string { return letters(r, symbols, 50, 50) }},
 		{"punctuation in words", func(r *rand.Rand) string { return letters(r, symbols+latin, 50, 50) }},
 		{"open quotes", func(r *rand.Rand) string { return oneOf(r, `"`, "“", "'", "«", "‘") + oneOf(r, "", "a ", "b") }},
@@ -188,7 +201,10 @@ func hostile(words []string) []shape {
 		{"mentions", func(r *rand.Rand) string { return oneOf(r, "@", "#") + word(r) + word(r) + " " }},
 		{"entities", func(r *rand.Rand) string { return fmt.Sprintf("&#%d;", 'a'+r.IntN(26)) }},
 		{"percent escapes", func(r *rand.Rand) string { return fmt.Sprintf("%%%02X", 'a'+r.IntN(26)) }},
-		{"tags", func(r *rand.Rand) string { w := word(r); return "<" + w + " class=" + word(r) + ">" + w + "</" + w + ">" }},
+		{"tags", func(r *rand.Rand) string {
+			w := word(r)
+			return "<" + w + " class=" + word(r) + ">" + w + "</" + w + ">"
+		}},
 		{"letters in tags", func(r *rand.Rand) string { return "<b>" + letters(r, latin, 1, 2) + "</b>" }},
 		{"alternating case", func(r *rand.Rand) string {
 			w := []rune(word(r))
@@ -212,11 +228,17 @@ func hostile(words []string) []shape {
 			return base64.StdEncoding.EncodeToString(b) + "\n"
 		}},
 		{"hexadecimal", func(r *rand.Rand) string { return letters(r, "0123456789abcdef", 32, 32) + " " }},
-		{"addresses", func(r *rand.Rand) string { return "https://" + word(r) + "." + word(r) + "/" + changed(r, word(r)) + "?" + word(r) + "=" + letters(r, latin, 1, 9) + " " }},
+		{"addresses", func(r *rand.Rand) string {
+			return "https://" + word(r) + "." + word(r) + "/" + changed(r, word(r)) + "?" + word(r) + "=" + letters(r, latin, 1, 9) + " "
+		}},
 		{"mail addresses", func(r *rand.Rand) string { return word(r) + "." + letters(r, latin, 3, 8) + "@" + word(r) + ".com " }},
 		{"paths", func(r *rand.Rand) string { return "/" + letters(r, latin, 2, 8) }},
-		{"source code", func(r *rand.Rand) string { return word(r) + "_" + word(r) + "(" + letters(r, latin, 1, 3) + "." + word(r) + ") {\n\t" }},
-		{"random bytes", func(r *rand.Rand) string { return string([]byte{byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256))}) }},
+		{"source code", func(r *rand.Rand) string {
+			return word(r) + "_" + word(r) + "(" + letters(r, latin, 1, 3) + "." + word(r) + ") {\n\t"
+		}},
+		{"random bytes", func(r *rand.Rand) string {
+			return string([]byte{byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256))})
+		}},
 		{"broken UTF-8", func(r *rand.Rand) string { return oneOf(r, "\xff", "\xf0\x9f", "\xc3", "a\x80") }},
 		{"ugly words", func(r *rand.Rand) string { return oneOf(r, ugly...) + oneOf(r, " ", " ", " ", ". ") }},
 		{"groups beside ugly words", func(r *rand.Rand) string {
@@ -225,7 +247,9 @@ func hostile(words []string) []shape {
 		{"groups beside unknown words", func(r *rand.Rand) string {
 			return "you " + oneOf(r, groups...) + " are " + oneOf(r, ugly...) + " " + letters(r, latin, 12, 20) + oneOf(r, " ", " ", ". ")
 		}},
-		{"persons and harm", func(r *rand.Rand) string { return oneOf(r, "you ", "i ", "they ", "will ", "kill ", "her ", "not ", "die ", "all ", "muslims ", "we ", "hate ") }},
+		{"persons and harm", func(r *rand.Rand) string {
+			return oneOf(r, "you ", "i ", "they ", "will ", "kill ", "her ", "not ", "die ", "all ", "muslims ", "we ", "hate ")
+		}},
 		{"all marks of harm", func(r *rand.Rand) string {
 			return `"` + strings.ToUpper(oneOf(r, ugly...)) + " not " + leet.Replace(oneOf(r, ugly...)) + " #" + oneOf(r, groups...) + ` soooo "! `
 		}},

@@ -28,19 +28,49 @@ const (
 	leastCarried = 0.15
 )
 
-// Explain finds the parts of a text that carry the probabilities of the wanted heads, in the order of the text and without
+// Explain finds the parts of a text that carry the probabilities of the wanted heads: see [Examination.Explain].
+func (m *Model) Explain(content string, wanted [Heads]bool) [Heads][]Carrier {
+	x := m.Examine(content)
+	defer x.Close()
+	return x.Explain(wanted)
+}
+
+// Examination is a text that was judged and can still be explained. It is not safe for concurrent use.
+type Examination struct {
+	// Probabilities and Words are what [Model.Classify] returns.
+	Probabilities Probabilities
+	Words         int
+
+	model   *Model
+	scratch *scratch
+	text    *text.Scratch
+	tokens  []text.Token
+	gaps    *reader.Gaps
+	carried []float64 // what each token carries of a head's logit
+}
+
+// Examine judges a text as [Model.Classify] does. Close must be called when nothing is to be explained any more.
+func (m *Model) Examine(content string) *Examination {
+	x := &Examination{model: m, scratch: m.scratch(), text: text.Get()}
+	x.tokens = m.Tokenize(x.text, content)
+	x.Probabilities, x.Words = m.judge(x.scratch, x.tokens), x.text.Words()
+	return x
+}
+
+// Close gives the memory back.
+func (x *Examination) Close() {
+	clear(x.scratch.readings)
+	x.model.release(x.scratch)
+	text.Put(x.text)
+}
+
+// Explain finds the parts of the text that carry the probabilities of the wanted heads, in the order of the text and without
 // overlap: at most [MostCarriers] for each head, none for a head that is not wanted.
 //
 // What a word carries is how far the head's logit falls when the word is left out of the windows that decide: the linear
 // model loses the word's features, the reader reads the window again without it. Words that stand side by side in a sentence
 // are one carrier. A word that only repeats what stands before it counts for nothing with the model, so it carries nothing.
-func (m *Model) Explain(content string, wanted [Heads]bool) (carriers [Heads][]Carrier) {
-	tokens := text.Get()
-	defer text.Put(tokens)
-	s := m.scratch()
-	defer m.release(s)
-	x := explanation{model: m, scratch: s, tokens: m.Tokenize(tokens, content)}
-	m.gather(s, &s.evidence, x.tokens, m.header.Gate)
+func (x *Examination) Explain(wanted [Heads]bool) (carriers [Heads][]Carrier) {
 	x.carried = make([]float64, len(x.tokens))
 	for h := range wanted {
 		if wanted[h] {
@@ -48,15 +78,6 @@ func (m *Model) Explain(content string, wanted [Heads]bool) (carriers [Heads][]C
 		}
 	}
 	return carriers
-}
-
-// explanation is the work on one text, of which evidence is gathered.
-type explanation struct {
-	model    *Model
-	scratch  *scratch
-	tokens   []text.Token
-	readings []reading
-	carried  []float64 // what each token carries of a head's logit
 }
 
 // reading is what the reader says of a window.
@@ -68,7 +89,7 @@ type reading struct {
 }
 
 // carriers finds the carriers of a head.
-func (x *explanation) carriers(h int) []Carrier {
+func (x *Examination) carriers(h int) []Carrier {
 	clear(x.carried)
 	x.leaveOut(h)
 	most, all := 0.0, 0.0
@@ -114,7 +135,7 @@ func strongest(carriers []Carrier) []Carrier {
 
 // place returns where a token stands in the text. Where the parts of joined words are not known exactly, because the words
 // are disguised as well, it is the place of all of them.
-func (x *explanation) place(i int) (begin, end int) {
+func (x *Examination) place(i int) (begin, end int) {
 	t := &x.tokens[i]
 	if t.Flags&text.Recovered == 0 {
 		return t.Begin, t.End
@@ -141,7 +162,7 @@ func (x *explanation) place(i int) (begin, end int) {
 }
 
 // leaveOut finds what each token carries of a head's logit: the sum over the terms of its curve. See [Evidence.Terms].
-func (x *explanation) leaveOut(h int) {
+func (x *Examination) leaveOut(h int) {
 	s, m := x.scratch, x.model
 	e, c := &s.evidence, &m.header.Calibration[h]
 	large := x.largest(s.large, h)
@@ -165,7 +186,7 @@ func (x *explanation) leaveOut(h int) {
 	read := x.worst(s.wanted[:len(s.large)], h, curve.Large, curve.Reader)
 	x.leaveOutOfReader(read, h, window*curve.Reader)
 	if h < categories {
-		large = x.readings[read].Window
+		large = read.Window
 	}
 	x.leaveOutOfLinear(large, h, window*curve.Large)
 	if len(e.SmallRead) == 0 {
@@ -174,11 +195,11 @@ func (x *explanation) leaveOut(h int) {
 	}
 	read = x.worst(s.wanted[len(s.large):], h, curve.Large, curve.Reader)
 	x.leaveOutOfReader(read, h, sentence*curve.Reader)
-	x.leaveOutOfLinear(x.readings[read].Window, h, sentence*curve.Large)
+	x.leaveOutOfLinear(read.Window, h, sentence*curve.Large)
 }
 
 // leaveOutOfLinear adds what the tokens of a window carry of its logit by the linear model, times weight.
-func (x *explanation) leaveOutOfLinear(w Window, h int, weight float64) {
+func (x *Examination) leaveOutOfLinear(w Window, h int, weight float64) {
 	prefix, scale := x.scratch.prefix, x.model.header.Calibration[h].Scale*weight
 	sum := prefix[w.End].weights[h] - prefix[w.First].weights[h]
 	features := prefix[w.End].features - prefix[w.First].features
@@ -198,8 +219,8 @@ func (x *explanation) leaveOutOfLinear(w Window, h int, weight float64) {
 }
 
 // leaveOutOfReader adds what the tokens of a reading's window carry of its logit, times weight.
-func (x *explanation) leaveOutOfReader(at, h int, weight float64) {
-	r, keptTo := &x.readings[at], x.scratch.keptTo
+func (x *Examination) leaveOutOfReader(r *reading, h int, weight float64) {
+	keptTo := x.scratch.keptTo
 	if r.without == nil {
 		x.readWithout(r)
 	}
@@ -212,7 +233,7 @@ func (x *explanation) leaveOutOfReader(at, h int, weight float64) {
 }
 
 // largest returns the first of the windows with the largest logit by the linear model.
-func (x *explanation) largest(windows []Window, h int) (largest Window) {
+func (x *Examination) largest(windows []Window, h int) (largest Window) {
 	most := math.Inf(-1)
 	for _, w := range windows {
 		var z [Heads]float64
@@ -223,9 +244,9 @@ func (x *explanation) largest(windows []Window, h int) (largest Window) {
 	return largest
 }
 
-// worst returns the index of the reading of the window that looks worst to both stages together, among those that the
-// reader read: [Model.reread] left no score to them. There is at least one.
-func (x *explanation) worst(windows []unsure, h int, linear, read float64) (at int) {
+// worst returns the reading of the window that looks worst to both stages together, among those that the reader read:
+// [Model.reread] left no score to them. There is at least one.
+func (x *Examination) worst(windows []unsure, h int, linear, read float64) (worst *reading) {
 	most := math.Inf(-1)
 	for _, w := range windows {
 		if !math.IsInf(w.score, -1) {
@@ -233,31 +254,27 @@ func (x *explanation) worst(windows []unsure, h int, linear, read float64) (at i
 		}
 		var z [Heads]float64
 		x.model.logits(&z, x.scratch.prefix, w.Window)
-		r := x.read(w.Window)
-		if both := linear*z[h] + read*min(max(float64(x.readings[r].logits[h]), -mostReader), mostReader); both > most {
-			most, at = both, r
+		r := x.reading(w.Window)
+		if both := linear*z[h] + read*min(max(float64(r.logits[h]), -mostReader), mostReader); both > most {
+			most, worst = both, r
 		}
 	}
-	return at
+	return worst
 }
 
-// read has the reader read a window, once, and returns the index of the reading.
-func (x *explanation) read(w Window) int {
-	for i := range x.readings {
-		if x.readings[i].Window == w {
-			return i
-		}
-	}
-	s := x.scratch
-	logits := x.model.reader.Read(&s.read, s.kept, s.words, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
-	x.readings = append(x.readings, reading{Window: w, logits: *logits})
-	return len(x.readings) - 1
+// reading returns what the reader said of a window that it read.
+func (x *Examination) reading(w Window) *reading {
+	readings := x.scratch.readings
+	return &readings[slices.IndexFunc(readings, func(r reading) bool { return r.Window == w })]
 }
 
 // readWithout has the reader read the window of a reading without each of its tokens.
-func (x *explanation) readWithout(r *reading) {
+func (x *Examination) readWithout(r *reading) {
 	s := x.scratch
-	r.without = x.model.reader.ReadWithout(&s.read, s.kept, s.words, int(s.keptTo[r.First]), int(s.keptTo[r.End]))
+	if x.gaps == nil {
+		x.gaps = x.model.reader.Gaps(&s.read, s.kept, s.words)
+	}
+	r.without = x.gaps.Read(int(s.keptTo[r.First]), int(s.keptTo[r.End]))
 	if len(r.without) == 1 {
 		// Nothing remains that could be read: the word carries all that the reader says for the head.
 		for h, logit := range r.logits {

@@ -63,6 +63,7 @@ type scratch struct {
 	keptTo   []int32      // how many of the tokens up to one are kept
 	wanted   []unsure
 	evidence Evidence
+	readings []reading // what the reader said, in the order in which it read
 }
 
 // sums are the sums over all tokens up to one.
@@ -94,6 +95,10 @@ func (m *Model) Tokenize(s *text.Scratch, content string) []text.Token {
 func (m *Model) Judge(tokens []text.Token) Probabilities {
 	s := m.scratch()
 	defer m.release(s)
+	return m.judge(s, tokens)
+}
+
+func (m *Model) judge(s *scratch, tokens []text.Token) Probabilities {
 	e := &s.evidence
 	m.gather(s, e, tokens, m.header.Gate)
 	var p Probabilities
@@ -226,7 +231,7 @@ func (m *Model) release(s *scratch) {
 // gather collects the evidence of a text. The reader reads those windows of which a category's logit is above from, and at
 // least one of each size when there is one.
 func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float64) {
-	e.LargeRead, e.SmallRead = e.LargeRead[:0], e.SmallRead[:0]
+	e.LargeRead, e.SmallRead, s.readings = e.LargeRead[:0], e.SmallRead[:0], s.readings[:0]
 	prefix := m.sums(s, tokens)
 	s.large = AppendLarge(s.large[:0], len(tokens))
 	s.small = AppendSmall(s.small[:0], tokens)
@@ -297,6 +302,7 @@ func (m *Model) readWindow(s *scratch, out []Pair, prefix []sums, w *unsure) []P
 	}
 	w.score = math.Inf(-1)
 	logits := m.reader.Window(&s.read, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
+	s.readings = append(s.readings, reading{Window: w.Window, logits: *logits})
 	var p Pair
 	m.logits(&p.Linear, prefix, w.Window)
 	for h := range p.Reader {

@@ -3,16 +3,42 @@
 
 package reader
 
-import (
-	"slices"
+import "github.com/caddy-moderation/caddy-moderation/engine/text"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/text"
-)
+// Gaps reads windows of a text without one token at a time. How the tokens around a gap are read does not depend on the
+// window, so what was read for one window is not read again for another that has the token, too.
+type Gaps struct {
+	model  *Model
+	s      *Scratch
+	tokens []text.Token
+	hashes []uint64
+	layers [Layers + 1][]float32 // of the whole text, where they are done; the zeroth are the tokens themselves
+	done   [Layers + 1][]bool
+	near   map[int][]float32 // by the token that is left out: the last layer of those within Margin to each side
+	local  [Layers + 1][]float32
+	window []float32
+}
 
-// ReadWithout reads a window as [Model.Read] does, once without each of its tokens: the k-th logits are those without the
-// k-th token. It costs far less than as many calls of Read would: only what stands near the gap is read again. A window of
+// Gaps takes in a text with the memory of s, which must not be used for anything else meanwhile. hashes holds the hash of
+// each token's folded form.
+func (m *Model) Gaps(s *Scratch, tokens []text.Token, hashes []uint64) *Gaps {
+	g := &Gaps{model: m, s: s, tokens: tokens, hashes: hashes, near: make(map[int][]float32)}
+	for l := range g.layers {
+		g.layers[l], g.done[l] = make([]float32, len(tokens)*Width), make([]bool, len(tokens))
+		g.local[l] = make([]float32, nearby*Width)
+	}
+	g.window = make([]float32, MostTokens*Width)
+	s.grow(MostTokens + nearby)
+	return g
+}
+
+// nearby is how many tokens around a gap what changes there is read from: Margin on each side, and Margin around these.
+const nearby = 4 * Margin
+
+// Read reads a window as [Model.Read] does, once without each of its tokens: the k-th logits are those without the k-th
+// token. It costs far less than as many calls of Read would: only what stands near the gap is read again. A window of
 // one token leaves nothing to read; its logits are 0.
-func (m *Model) ReadWithout(s *Scratch, tokens []text.Token, hashes []uint64, first, end int) [][Outputs]float32 {
+func (g *Gaps) Read(first, end int) [][Outputs]float32 {
 	end = min(end, first+MostTokens)
 	if end <= first {
 		return nil
@@ -21,51 +47,80 @@ func (m *Model) ReadWithout(s *Scratch, tokens []text.Token, hashes []uint64, fi
 	if len(out) == 1 {
 		return out
 	}
-	from, to := max(first-Margin, 0), min(end+Margin, len(tokens))
-	n := to - from
-	first, end = first-from, end-from
-	s.grow(n)
-	// All layers with all tokens; the zeroth are the tokens themselves.
-	var whole, gapped [Layers + 1][]float32
-	for l := range whole {
-		whole[l] = make([]float32, n*Width)
-	}
-	for i := range n {
-		m.embed(s, whole[0][i*Width:(i+1)*Width], &tokens[from+i], hashes[from+i])
-	}
-	for l := range Layers {
-		m.dense.convolve(l, whole[l+1], s.sums, whole[l], 0, n, n)
-	}
-	for l := range gapped {
-		gapped[l] = slices.Concat(whole[l][:first*Width], whole[l][(first+1)*Width:])
-	}
+	s, dense := g.s, g.model.dense
+	g.read(Layers, first, end)
+	window := g.window[:(end-first-1)*Width]
+	copy(window, g.layers[Layers][(first+1)*Width:end*Width])
 	for k := range out {
-		gap, reach := first+k, 0
-		for l, step := range Steps {
-			reach += step
-			m.dense.convolve(l, gapped[l+1], s.sums, gapped[l], max(gap-reach, 0), min(gap+reach, n-1), n-1)
-		}
-		m.dense.Pool(&s.pooled, gapped[Layers][first*Width:(end-1)*Width], end-1-first, &s.best, &s.share)
-		m.dense.Head(&s.out, &s.hidden, &s.pooled)
+		gap := first + k
+		around := g.around(gap)
+		from, to := max(gap-Margin, first), min(gap+Margin, end-1)
+		copy(window[(from-first)*Width:(to-first)*Width], around[(from-gap+Margin)*Width:])
+		dense.Pool(&s.pooled, window, end-1-first, &s.best, &s.share)
+		dense.Head(&s.out, &s.hidden, &s.pooled)
 		out[k] = s.out
-		closeGap(&gapped, &whole, gap, n)
+		if k == len(out)-1 {
+			break
+		}
+		// The gap moves on to the next token: what was read anew around it goes back.
+		copy(window[(from-first)*Width:(k+1)*Width], g.layers[Layers][from*Width:(gap+1)*Width])
+		copy(window[(k+1)*Width:max(to-first, k+1)*Width], g.layers[Layers][(gap+2)*Width:])
 	}
 	return out
 }
 
-// closeGap moves the gap to the next token and puts back what was read anew around it.
-func closeGap(gapped, whole *[Layers + 1][]float32, gap, n int) {
-	reach := 1
-	for l := range gapped {
-		for t := max(gap-reach, 0); t < min(gap+reach, n-1); t++ {
-			at := t
-			if t > gap {
-				at++
-			}
-			copy(gapped[l][t*Width:(t+1)*Width], whole[l][at*Width:(at+1)*Width])
+// around returns the last layer without a token: Margin tokens to the left of the gap, then as many to the right. What lies
+// beyond the text is not set.
+func (g *Gaps) around(gap int) []float32 {
+	if near, ok := g.near[gap]; ok {
+		return near
+	}
+	from, to := max(gap-nearby/2, 0), min(gap+1+nearby/2, len(g.tokens))
+	n, at := to-from-1, gap-from
+	reach := 0 // how far from the gap a layer changes
+	for l := range g.layers {
+		layer := g.local[l][:n*Width]
+		if l < Layers {
+			// What the next layer looks at, which reaches further by a step and looks a step ahead.
+			ahead := reach + 2*Steps[l]
+			first, end := max(gap-ahead, 0), min(gap+1+ahead, len(g.tokens))
+			g.read(l, first, end)
+			copy(layer[(first-from)*Width:at*Width], g.layers[l][first*Width:gap*Width])
+			copy(layer[at*Width:], g.layers[l][(gap+1)*Width:end*Width])
+		}
+		if l > 0 {
+			g.model.dense.convolve(l-1, layer, g.s.sums, g.local[l-1], max(at-reach, 0), min(at+reach, n), n)
 		}
 		if l < Layers {
 			reach += Steps[l]
 		}
+	}
+	near := make([]float32, 2*Margin*Width)
+	first, end := max(at-Margin, 0), min(at+Margin, n)
+	copy(near[(first-at+Margin)*Width:], g.local[Layers][first*Width:end*Width])
+	g.near[gap] = near
+	return near
+}
+
+// read reads a layer of the tokens from first to end, where that is not done yet.
+func (g *Gaps) read(l, first, end int) {
+	for t := first; t < end; t++ {
+		if g.done[l][t] {
+			continue
+		}
+		stop := t
+		for ; stop < end && !g.done[l][stop]; stop++ {
+			g.done[l][stop] = true
+		}
+		if l == 0 {
+			for i := t; i < stop; i++ {
+				g.model.embed(g.s, g.layers[0][i*Width:(i+1)*Width], &g.tokens[i], g.hashes[i])
+			}
+		} else {
+			from, to := max(t-Steps[l-1], 0), min(stop+Steps[l-1], len(g.tokens))
+			g.read(l-1, from, to)
+			g.model.dense.convolve(l-1, g.layers[l][from*Width:to*Width], g.s.sums, g.layers[l-1][from*Width:to*Width], t-from, stop-from, to-from)
+		}
+		t = stop
 	}
 }

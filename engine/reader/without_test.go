@@ -11,12 +11,13 @@ import (
 )
 
 // Reading again only what stands near the gap must give what reading everything again gives, at either end of the text too.
-func TestReadWithoutReadsAsIfTheTokenWereNotThere(t *testing.T) {
+func TestGapsReadAsIfTheTokenWereNotThere(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(70)
 	var s, other reader.Scratch
+	gaps := m.Gaps(&s, tokens, hashes)
 	for _, w := range []struct{ first, end int }{{0, 70}, {0, 2}, {0, 9}, {20, 21}, {20, 22}, {5, 50}, {30, 70}, {69, 70}, {3, 67}, {12, 12}} {
-		got := m.ReadWithout(&s, tokens, hashes, w.first, w.end)
+		got := gaps.Read(w.first, w.end)
 		if want := min(w.end-w.first, reader.MostTokens); len(got) != want {
 			t.Fatalf("window %v: %d readings, want %d", w, len(got), want)
 		}
@@ -31,10 +32,10 @@ func TestReadWithoutReadsAsIfTheTokenWereNotThere(t *testing.T) {
 	}
 }
 
-func BenchmarkReadWithout(b *testing.B) {
+func BenchmarkGaps(b *testing.B) {
 	m, tokens, hashes := sample(64)
 	var s reader.Scratch
 	for b.Loop() {
-		m.ReadWithout(&s, tokens, hashes, 8, 56)
+		m.Gaps(&s, tokens, hashes).Read(8, 56)
 	}
 }

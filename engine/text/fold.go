@@ -369,21 +369,28 @@ func (s *Scratch) completes(in *cursor, r rune) bool {
 	if !mayRead(next) {
 		return false
 	}
+	// What is longer than any word, or has no letter, is no word: that is seen before anything is read.
+	end, letters := in.at+1, len(s.word)
+	for end < len(in.text) && end-in.at <= longestWord && mayRead(rune(in.text[end])) {
+		if isASCIILetter(rune(in.text[end])) {
+			letters++
+		}
+		end++
+	}
+	if n := len(s.word) + end - in.at; letters == 0 || n <= 3 || n > longestWord {
+		return false
+	}
 	for _, one := range [...]rune{'i', 'l'} {
 		s.trial = s.trial[:0]
 		for _, l := range s.word {
 			s.trial = appendReading(s.trial, l.r, one)
 		}
 		s.trial = appendReading(s.trial, r, one)
-		after, letters := len(s.trial), 0
-		for i := in.at + 1; i < len(in.text) && len(s.trial) <= longestWord && mayRead(rune(in.text[i])); i++ {
+		after := len(s.trial)
+		for i := in.at + 1; i < end; i++ {
 			s.trial = appendReading(s.trial, rune(in.text[i]), one)
-			if isASCIILetter(rune(in.text[i])) {
-				letters++
-			}
 		}
-		if letters+len(s.word) > 0 && len(s.trial) > 3 && s.dictionary.cost(polynomial(s.trial)) < unknown &&
-			s.dictionary.cost(polynomial(s.trial[after:])) == unknown {
+		if s.dictionary.cost(polynomial(s.trial)) < unknown && s.dictionary.cost(polynomial(s.trial[after:])) == unknown {
 			return true
 		}
 	}

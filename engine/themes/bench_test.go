@@ -5,6 +5,7 @@ package themes_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -113,4 +114,34 @@ func newJudge(tb testing.TB) *themes.Judge {
 		tb.Fatal(err)
 	}
 	return judge
+}
+
+// longThemes are themes of about 100 characters, none like another.
+func longTheme(r *rand.Rand) string {
+	words := strings.Fields(sampleProse)
+	var b strings.Builder
+	for b.Len() < 90 {
+		b.WriteString(words[r.IntN(len(words))])
+		b.WriteByte(' ')
+	}
+	return b.String()[:b.Len()-1]
+}
+
+// BenchmarkLongThemes judges ten themes of about 100 characters that were never seen before.
+func BenchmarkLongThemes(b *testing.B) {
+	for _, n := range []int{2000, 10000} {
+		content := prose(n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			judge := newJudge(b)
+			judge.Judge(content, ten)
+			r := rand.New(rand.NewPCG(1, 2))
+			for b.Loop() {
+				wanted := make([]string, 10)
+				for k := range wanted {
+					wanted[k] = longTheme(r)
+				}
+				judge.Judge(content, wanted)
+			}
+		})
+	}
 }
