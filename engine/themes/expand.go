@@ -60,10 +60,7 @@ func (b *builder) widen(s uint8, t lexicon.Term) {
 
 // kinds adds the hyponyms of a meaning, level by level, so that the nearest ones come within the budget.
 func (b *builder) kinds(s uint8, of lexicon.Synset, worth float64) {
-	if b.visited == nil {
-		b.visited = make([]uint64, b.lex.Synsets()/64+1)
-	}
-	all := []lexicon.Synset{of}
+	all := append(b.kin[:0], of)
 	b.visited[of/64] |= 1 << (of % 64)
 	for depth, from := 1, 0; depth <= maxDepth && from < len(all); depth++ {
 		level := all[from:]
@@ -84,24 +81,48 @@ func (b *builder) kinds(s uint8, of lexicon.Synset, worth float64) {
 	for _, synset := range all {
 		b.visited[synset/64] = 0
 	}
+	b.kin = all
 }
 
 // members adds the words of a meaning: each worth less the less it is used in that meaning, and the commoner it is,
 // because common words stand in texts on anything. What derives from them counts too where they mean the same (depth 0).
 func (b *builder) members(s uint8, of lexicon.Synset, worth float64, depth int) {
-	b.lex.Members(of, func(t lexicon.Term) {
-		if depth > rareDepth && b.lex.Rarity(t) == lexicon.NeverSeen {
-			return
-		}
-		w := worth * b.typical(t, of)
+	m := b.lexicon.members
+	for i := m.at[of]; i < m.at[of+1]; i++ {
+		w := worth * m.typical[i]
 		if w < leastWorth {
-			return
+			continue
+		}
+		t := m.terms[i]
+		if depth > rareDepth && b.lex.Rarity(t) == lexicon.NeverSeen {
+			continue
 		}
 		b.add(key(t), s, w)
 		if depth == 0 {
 			b.derivatives(s, t, w)
 		}
-	})
+	}
+}
+
+// members are the words of each meaning that may be worth something: those of the meaning s from at[s] to at[s+1].
+type members struct {
+	at      []uint32
+	terms   []lexicon.Term
+	typical []float64 // how far each stands for the meaning
+}
+
+// membersOf finds the members of all meanings. What they are worth is needed for thousands of them when a theme is wide.
+func membersOf(lex *lexicon.Lexicon) *members {
+	m := &members{at: make([]uint32, 1, lex.Synsets()+1)}
+	for s := range lex.Synsets() {
+		lex.Members(lexicon.Synset(s), func(t lexicon.Term) {
+			if w := typical(lex, t, lexicon.Synset(s)); w >= leastWorth {
+				m.terms, m.typical = append(m.terms, t), append(m.typical, w)
+			}
+		})
+		m.at = append(m.at, uint32(len(m.terms)))
+	}
+	return m
 }
 
 // derivatives adds the words that share a root with a term.
@@ -116,15 +137,15 @@ func (b *builder) derivatives(s uint8, t lexicon.Term, worth float64) {
 const plainRarity = 13
 
 // typical is how far a word that is used stands for one meaning of it, from 0 to 1.
-func (b *builder) typical(t lexicon.Term, of lexicon.Synset) float64 {
-	n := b.lex.SenseCount(t)
+func typical(lex *lexicon.Lexicon, t lexicon.Term, of lexicon.Synset) float64 {
+	n := lex.SenseCount(t)
 	share := 1.0
 	for i := 0; n > 1 && i < n; i++ {
-		if sense := b.lex.Sense(t, i); sense.Synset == of {
+		if sense := lex.Sense(t, i); sense.Synset == of {
 			share = math.Sqrt(float64(sense.Prior) / 255)
 			break
 		}
 	}
-	common := min(1, b.lex.Rarity(t)/plainRarity)
+	common := min(1, lex.Rarity(t)/plainRarity)
 	return share * doubts[min(n, len(doubts)-1)] * common * common
 }

@@ -7,13 +7,14 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
 )
 
 // prepare takes a theme apart.
-func prepare(lex *lexicon.Lexicon, theme string) *plan {
+func prepare(lex *knowledge, theme string) *plan {
 	scratch := text.Get()
 	defer text.Put(scratch)
 	tokens := scratch.Tokenize(theme)
@@ -22,7 +23,8 @@ func prepare(lex *lexicon.Lexicon, theme string) *plan {
 		p.literal = strings.TrimSpace(theme)
 		return p
 	}
-	b := builder{lex: lex, plan: p, budget: maxSynsets}
+	b := getBuilder(lex, p)
+	defer builders.Put(b)
 	list := pieces(theme, tokens)
 	if onlyStop(list) {
 		b.run(list)
@@ -52,12 +54,35 @@ func (e evidence) weight() uint8 { return 255 - uint8(e) }
 
 // builder fills a plan.
 type builder struct {
-	lex      *lexicon.Lexicon
+	lexicon  *knowledge
+	lex      *lexicon.Lexicon // that of lexicon
 	plan     *plan
 	evidence []evidence
-	whole    []float32 // sum of the vectors of the slots
-	visited  []uint64  // a bit for each synset, for kinds
-	budget   int       // synsets that may still be looked at
+	spare    []evidence       // to sort the evidence in
+	whole    []float32        // sum of the vectors of the slots
+	visited  []uint64         // a bit for each synset, for kinds
+	kin      []lexicon.Synset // of kinds
+	join     []byte
+	budget   int // synsets that may still be looked at
+}
+
+var builders = sync.Pool{New: func() any { return new(builder) }}
+
+// getBuilder returns a builder of a plan. It keeps its memory between plans.
+func getBuilder(lex *knowledge, p *plan) *builder {
+	b := builders.Get().(*builder)
+	b.lexicon, b.lex, b.plan, b.budget = lex, lex.Lexicon, p, maxSynsets
+	b.evidence, b.whole = b.evidence[:0], nil
+	if n := lex.Synsets()/64 + 1; len(b.visited) != n {
+		b.visited = make([]uint64, n)
+	}
+	return b
+}
+
+// knowledge is the lexicon with what is derived from it.
+type knowledge struct {
+	*lexicon.Lexicon
+	members *members
 }
 
 // related is the cosine from which "A and B" names two sides of one thing (unions and strikes), so that either is enough;
@@ -239,7 +264,11 @@ func (b *builder) choice(words []string) choice {
 func (b *builder) expressions(words []string, slots []uint8) {
 	for from := range words {
 		for to := from + 2; to <= min(len(words), from+lexicon.MaxPhrase); to++ {
-			t, ok := b.lex.Find([]byte(strings.Join(words[from:to], " ")))
+			b.join = append(b.join[:0], words[from]...)
+			for _, w := range words[from+1 : to] {
+				b.join = append(append(b.join, ' '), w...)
+			}
+			t, ok := b.lex.Find(b.join)
 			for _, s := range slots[from:to] {
 				if ok {
 					b.add(key(t), s, 1)
@@ -286,7 +315,7 @@ func (b *builder) finish() {
 		p.spread = b.lex.Spread(v)
 	}
 	// The best of what was said about a word and a slot stands.
-	slices.Sort(b.evidence)
+	b.sort()
 	b.evidence = slices.CompactFunc(b.evidence, func(x, y evidence) bool { return x>>8 == y>>8 })
 	size := 4
 	for size < 2*len(b.evidence) {
@@ -302,6 +331,39 @@ func (b *builder) finish() {
 		p.table[i] = e.key()
 		p.entries = append(p.entries, entry{slot: e.slot(), weight: e.weight(), next: p.first[i]})
 		p.first[i] = uint16(len(p.entries))
+	}
+}
+
+// sort sorts the evidence by its bytes, the last first: of thousands of words that is much faster than comparing them.
+func (b *builder) sort() {
+	n := len(b.evidence)
+	if n < 256 {
+		slices.Sort(b.evidence)
+		return
+	}
+	all := evidence(0)
+	for _, e := range b.evidence {
+		all |= e ^ b.evidence[0]
+	}
+	b.spare = slices.Grow(b.spare[:0], n)[:n]
+	for shift := 0; shift < 48; shift += 8 {
+		if all>>shift&0xff == 0 {
+			continue // a byte that all have
+		}
+		var at [256]int
+		for _, e := range b.evidence {
+			at[uint8(e>>shift)]++
+		}
+		sum := 0
+		for i, count := range at {
+			at[i], sum = sum, sum+count
+		}
+		for _, e := range b.evidence {
+			i := uint8(e >> shift)
+			b.spare[at[i]] = e
+			at[i]++
+		}
+		b.evidence, b.spare = b.spare, b.evidence
 	}
 }
 
@@ -326,8 +388,9 @@ func (b *builder) broaden(v []float32) []float32 {
 		if u == nil {
 			continue
 		}
+		scale *= w * w
 		for i, x := range u {
-			wide[i] += w * w * scale * float32(x)
+			wide[i] += scale * float32(x)
 		}
 		if n++; n == broadMost {
 			break

@@ -74,7 +74,7 @@ type Judge struct {
 	weights   *Weights
 	tokenize  func(*text.Scratch, string) []text.Token
 	plans     *otter.Cache[string, *plan]
-	load      func() *lexicon.Lexicon
+	load      func() *knowledge
 }
 
 // New makes a judge. The lexicon is unpacked when the first theme arrives, so a service that never sees one does not pay
@@ -107,12 +107,12 @@ func New(o Options) (*Judge, error) {
 
 // words unpacks the embedded lexicon once. That cannot fail unless the binary was built from a damaged file, which the
 // tests of this package notice.
-var words = sync.OnceValue(func() *lexicon.Lexicon {
+var words = sync.OnceValue(func() *knowledge {
 	l, err := lexicon.Open(embedded)
 	if err != nil {
 		panic(err)
 	}
-	return l
+	return &knowledge{l, membersOf(l)}
 })
 
 // Judge judges content against the wanted themes: one [Hit] for each distinct theme, in order of first appearance. It
@@ -124,7 +124,7 @@ func (j *Judge) Judge(content string, wanted []string) []Hit {
 	lex := j.load()
 	r := getReading()
 	defer putReading(r)
-	r.read(lex, j.tokenize, content)
+	r.read(lex.Lexicon, j.tokenize, content)
 	hits := make([]Hit, 0, len(wanted))
 	seen := make(map[string]struct{}, len(wanted))
 	for _, theme := range wanted {
@@ -138,7 +138,7 @@ func (j *Judge) Judge(content string, wanted []string) []Hit {
 }
 
 // plan returns the theme taken apart, from the cache when it is there.
-func (j *Judge) plan(lex *lexicon.Lexicon, theme string) *plan {
+func (j *Judge) plan(lex *knowledge, theme string) *plan {
 	p, ok := j.plans.GetIfPresent(theme)
 	if !ok {
 		p = prepare(lex, theme)
@@ -147,7 +147,7 @@ func (j *Judge) plan(lex *lexicon.Lexicon, theme string) *plan {
 	return p
 }
 
-func (j *Judge) judgeOne(lex *lexicon.Lexicon, r *reading, theme string) Hit {
+func (j *Judge) judgeOne(lex *knowledge, r *reading, theme string) Hit {
 	p := j.plan(lex, theme)
 	hit := Hit{Theme: theme, Tokens: p.tokens}
 	score, matches := r.score(p, j.weights, j.logit)
@@ -165,7 +165,7 @@ func (j *Judge) Inputs(content string, wanted []string) [][]float32 {
 	lex := j.load()
 	r := getReading()
 	defer putReading(r)
-	r.read(lex, j.tokenize, content)
+	r.read(lex.Lexicon, j.tokenize, content)
 	all := make([][]float32, len(wanted))
 	for i, theme := range wanted {
 		p := j.plan(lex, theme)

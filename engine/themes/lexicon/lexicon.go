@@ -12,6 +12,8 @@ package lexicon
 import (
 	"math"
 	"math/bits"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
 )
 
 // Term is the number of a word or phrase. Terms are numbered in the order of their bytes.
@@ -62,7 +64,7 @@ type Lexicon struct {
 	vector  []uint32 // term to row of vectors + 1, 0 is none
 	scale   []float32
 	signs   []uint64
-	spread  []float32 // dims x dims covariance of the unit vectors
+	spread  []float32 // dims x dims covariance of the unit vectors, column by column
 }
 
 // relation is a sparse table: row i is to[at[i]:at[i+1]].
@@ -209,13 +211,18 @@ func (l *Lexicon) Signs(t Term) uint64 {
 // cosine is to be compared between a vague v (large) and a distinct one (small).
 func (l *Lexicon) Spread(v []float32) float32 {
 	var sum float32
-	for i := range v {
-		row := l.spread[i*l.dims : (i+1)*l.dims]
-		var s float32
-		for j, x := range row {
-			s += x * v[j]
+	var turned [128]float32 // the product of the covariance and v
+	if l.dims%kernel.Block == 0 {
+		kernel.MulAdd(turned[:l.dims], v, l.spread)
+	} else {
+		for j, x := range v {
+			for i, c := range l.spread[j*l.dims : (j+1)*l.dims] {
+				turned[i] += float32(c * x)
+			}
 		}
-		sum += s * v[i]
+	}
+	for i, x := range v {
+		sum += float32(turned[i] * x)
 	}
 	return float32(math.Sqrt(float64(max(sum, 1e-9))))
 }
@@ -297,7 +304,8 @@ func (l *Lexicon) measure() {
 	}
 	l.spread = make([]float32, len(sums))
 	for i, s := range sums {
-		l.spread[i] = float32(float64(s) / (127 * 127 * 64) / float64((rows+15)/16))
+		// Column by column, as Spread takes it.
+		l.spread[i%l.dims*l.dims+i/l.dims] = float32(float64(s) / (127 * 127 * 64) / float64((rows+15)/16))
 	}
 }
 
