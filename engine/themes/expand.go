@@ -21,6 +21,8 @@ const (
 	doubtPerLog    = 0.35 // a word of n senses is worth 1 / (1 + 0.35 ln n)
 	maxDepth       = 10
 	maxSynsets     = 4000 // for all words of a theme together
+	longTheme      = 6    // words from which on a theme describes rather than names, and each word gets less
+	maxOfWord      = 32   // synsets, for a word of such a theme: the nearest ones
 	rareDepth      = 2    // below it words that were never met in running text are left out
 	leastWorth     = 0.12
 )
@@ -35,6 +37,11 @@ var doubts = func() (d [100]float64) {
 
 // widen adds a term, what means the same, what derives from it and what is a kind of it as evidence for a slot.
 func (b *builder) widen(s uint8, t lexicon.Term) {
+	if b.words > longTheme {
+		all := b.budget
+		b.budget = min(b.budget, maxOfWord)
+		defer func(budget int) { b.budget += all - budget }(b.budget)
+	}
 	b.add(key(t), s, 1)
 	b.derivatives(s, t, 1)
 	for i := range b.lex.ExplainsCount(t) {

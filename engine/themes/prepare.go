@@ -24,12 +24,18 @@ func prepare(lex *knowledge, theme string) *plan {
 		return p
 	}
 	b := getBuilder(lex, p)
-	defer builders.Put(b)
+	defer putBuilder(b)
 	list := pieces(theme, tokens)
 	if onlyStop(list) {
 		b.run(list)
 	} else {
-		for _, g := range b.regroup(split(unwrap(list))) {
+		groups := b.regroup(split(unwrap(list)))
+		for _, g := range groups {
+			for _, words := range g.choices {
+				b.words += len(words)
+			}
+		}
+		for _, g := range groups {
 			b.part(g)
 		}
 	}
@@ -63,6 +69,9 @@ type builder struct {
 	visited  []uint64         // a bit for each synset, for kinds
 	kin      []lexicon.Synset // of kinds
 	join     []byte
+	word     string // the last one that bases was asked for, and what it said
+	found    []lexicon.Term
+	words    int // of the theme that are looked up
 	budget   int // synsets that may still be looked at
 }
 
@@ -71,12 +80,27 @@ var builders = sync.Pool{New: func() any { return new(builder) }}
 // getBuilder returns a builder of a plan. It keeps its memory between plans.
 func getBuilder(lex *knowledge, p *plan) *builder {
 	b := builders.Get().(*builder)
-	b.lexicon, b.lex, b.plan, b.budget = lex, lex.Lexicon, p, maxSynsets
-	b.evidence, b.whole = b.evidence[:0], nil
+	b.lexicon, b.lex, b.plan, b.words, b.budget = lex, lex.Lexicon, p, 0, maxSynsets
+	b.evidence, b.whole, b.word, b.found = b.evidence[:0], nil, "", b.found[:0]
 	if n := lex.Synsets()/64 + 1; len(b.visited) != n {
 		b.visited = make([]uint64, n)
 	}
 	return b
+}
+
+// putBuilder gives a builder back.
+func putBuilder(b *builder) {
+	b.plan, b.whole = nil, nil
+	builders.Put(b)
+}
+
+// bases returns what a word may be a form of, until the next call.
+func (b *builder) bases(word string) []lexicon.Term {
+	if word != b.word {
+		b.word, b.join = word, append(b.join[:0], word...)
+		b.found = b.lex.Bases(b.join, b.found[:0])
+	}
+	return b.found
 }
 
 // knowledge is the lexicon with what is derived from it.
@@ -119,7 +143,7 @@ func (b *builder) direction(words []string) []float32 {
 	sum := make([]float32, b.lex.Dims())
 	found := false
 	for _, w := range words {
-		bases := b.lex.Bases([]byte(w), nil)
+		bases := b.bases(w)
 		if len(bases) == 0 || light[w] {
 			continue
 		}
@@ -160,7 +184,7 @@ func (b *builder) part(g group) {
 // foreign reports whether the lexicon knows none of the words: another language, another script, or nonsense.
 func (b *builder) foreign(words []string) bool {
 	for _, w := range words {
-		if len(b.lex.Bases([]byte(w), nil)) > 0 {
+		if len(b.bases(w)) > 0 {
 			return false
 		}
 	}
@@ -185,7 +209,7 @@ func (b *builder) evidenceRun(out *part, words []string) {
 	keys := make([]key, len(words))
 	for i, w := range words {
 		keys[i] = strangeKey([]byte(w))
-		if bases := b.lex.Bases([]byte(w), nil); len(bases) > 0 {
+		if bases := b.bases(w); len(bases) > 0 {
 			keys[i] = key(bases[0])
 		}
 	}
@@ -203,7 +227,7 @@ func (b *builder) phrase(words []string) (choice, bool) {
 	head := strings.Join(words[:len(words)-1], " ") + " "
 	last := words[len(words)-1]
 	forms := []string{last}
-	for _, t := range b.lex.Bases([]byte(last), nil) {
+	for _, t := range b.bases(last) {
 		forms = append(forms, b.lex.String(t))
 	}
 	for _, form := range forms {
@@ -229,7 +253,7 @@ func (b *builder) choice(words []string) choice {
 		if heavy && light[w] {
 			weight = lightWeight
 		}
-		bases := b.lex.Bases([]byte(w), nil)
+		bases := b.bases(w)
 		if len(bases) == 0 {
 			s := b.slot(weight, nil)
 			b.add(strangeKey([]byte(w)), s, 1)
@@ -389,8 +413,15 @@ func (b *builder) broaden(v []float32) []float32 {
 			continue
 		}
 		scale *= w * w
-		for i, x := range u {
-			wide[i] += scale * float32(x)
+		for sums := wide; len(u) >= 8 && len(sums) >= 8; u, sums = u[8:], sums[8:] {
+			sums[0] += scale * float32(u[0])
+			sums[1] += scale * float32(u[1])
+			sums[2] += scale * float32(u[2])
+			sums[3] += scale * float32(u[3])
+			sums[4] += scale * float32(u[4])
+			sums[5] += scale * float32(u[5])
+			sums[6] += scale * float32(u[6])
+			sums[7] += scale * float32(u[7])
 		}
 		if n++; n == broadMost {
 			break
