@@ -44,7 +44,8 @@ const explainAbove = 0.2
 //
 // The embedded classifier gives at most five parts for a category. What a word carries is how far the category's logit
 // falls when the word is left out of the part of the text that decides; what carries less than 15 % of the part that carries
-// most is left out. That takes a few milliseconds more than judging alone at most, whatever the text is.
+// most is left out. The text is read once for judging and explaining, and what explaining takes is bounded, whatever the text:
+// at most 160 words are left out, one after the other.
 //
 // It fails as Moderate does, and when the classifier cannot explain now what it could judge.
 func (e *Engine) Explain(ctx context.Context, req Request) (Result, Explanation, error) {

@@ -20,18 +20,18 @@ import (
 // showWorst prints the worst shapes: go test ./engine -run TestNoShapeCostsMuchMore -v -shapes
 var showWorst = flag.Bool("shapes", false, "measure every shape at every length and print the worst ones")
 
-// batch is how many code points are judged between two readings of the clock.
-const batch = 100_000
+// batch is how many code points are judged between two readings of the clock, and aFew in the test.
+const batch, aFew = 100_000, 20_000
 
 // mostOfOrdinary is what a text may cost at most, in terms of an ordinary one of the same length.
 const mostOfOrdinary = 3
 
 var shapeLengths = []int{200, 2000, 10_000}
 
-// texts makes texts of a shape, a batch.
-func (s shape) texts(seed uint64, length int) []string {
+// texts makes texts of a shape, of so many code points in all.
+func (s shape) texts(seed uint64, length, all int) []string {
 	r := rand.New(rand.NewPCG(seed, uint64(length)))
-	texts := make([]string, batch/length)
+	texts := make([]string, all/length)
 	for i := range texts {
 		texts[i] = s.text(r, length)
 	}
@@ -81,10 +81,10 @@ func BenchmarkShapes(b *testing.B) {
 	judge := judging(b, newEngine(b, engine.Options{}))
 	all, ordinary := shapes(b)
 	for _, length := range shapeLengths {
-		others := ordinary.texts(1, length)
+		others := ordinary.texts(1, length, batch)
 		for _, s := range all {
 			b.Run(fmt.Sprintf("%s/%d", s.name, length), func(b *testing.B) {
-				report(b, &race{against: judge, shape: judge, others: others, texts: s.texts(2, length)})
+				report(b, &race{against: judge, shape: judge, others: others, texts: s.texts(2, length, batch)})
 			})
 		}
 	}
@@ -111,7 +111,7 @@ func BenchmarkThemes(b *testing.B) {
 	e := newEngine(b, engine.Options{})
 	_, ordinary := shapes(b)
 	for _, length := range shapeLengths {
-		others := ordinary.texts(1, length)
+		others := ordinary.texts(1, length, batch)
 		texts := others[:min(len(others), 20)]
 		for _, kind := range themeKinds(b) {
 			b.Run(fmt.Sprintf("%s/%d", kind.name, length), func(b *testing.B) {
@@ -176,7 +176,7 @@ func BenchmarkExplain(b *testing.B) {
 		"one threat": "i will find you and stab you in the throat. ",
 	}
 	for _, length := range shapeLengths {
-		others := ordinary.texts(1, length)
+		others := ordinary.texts(1, length, batch)
 		for name, s := range map[string]shape{
 			"mixed":    {piece: func(r *rand.Rand) string { return all[r.IntN(len(all))] + " " }},
 			"ordinary": ordinary,
@@ -194,7 +194,7 @@ func BenchmarkExplain(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				texts := s.texts(2, length)
+				texts := s.texts(2, length, batch)
 				report(b, &race{against: judging(b, e), shape: explain, others: others, texts: texts[:min(len(texts), 50)]})
 			})
 		}
@@ -203,14 +203,14 @@ func BenchmarkExplain(b *testing.B) {
 
 // Hazard: somebody finds a text that costs many times what others of its length do, and sends it again and again.
 func TestNoShapeCostsMuchMore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
+	if testing.Short() || raced {
+		t.Skip("measures the time, for some seconds")
 	}
 	judge := judging(t, newEngine(t, engine.Options{}))
-	all, ordinary := shapes(t)
-	lengths, rounds := []int{2000}, 2
+	kinds, ordinary := shapes(t)
+	lengths, rounds, all := []int{2000}, 3, aFew
 	if *showWorst {
-		lengths, rounds = shapeLengths, 5
+		lengths, rounds, all = shapeLengths, 5, batch
 	}
 	type cost struct {
 		name  string
@@ -219,14 +219,14 @@ func TestNoShapeCostsMuchMore(t *testing.T) {
 	}
 	var costs []cost
 	for _, length := range lengths {
-		others := ordinary.texts(1, length)
-		for _, s := range all {
-			r := race{against: judge, shape: judge, others: others, texts: s.texts(2, length)}
+		others := ordinary.texts(1, length, all)
+		for _, s := range kinds {
+			r := race{against: judge, shape: judge, others: others, texts: s.texts(2, length, all)}
 			for range rounds {
 				r.round()
 			}
 			// A machine that does something else meanwhile gets more chances.
-			for more := 0; more < 5 && r.ratio() > mostOfOrdinary; more++ {
+			for more := 0; more < 20 && r.ratio() > mostOfOrdinary; more++ {
 				r.round()
 			}
 			costs = append(costs, cost{fmt.Sprintf("%s/%d", s.name, length), r.best[1], r.ratio()})

@@ -3,6 +3,8 @@
 
 package model
 
+import "math/bits"
+
 // cache keeps what is known of recent words that are not in the [vocabulary]. It holds whole words, not hashes, so that
 // no text can be built that changes what another gets.
 type cache struct {
@@ -48,4 +50,21 @@ func (c *cache) entry(word []byte, hash uint64) *known {
 	e.length, e.form, e.features = uint8(len(word)), 0, 0
 	copy(e.word[:], word)
 	return e
+}
+
+// filter holds bits of hashes, to be rid of most that are not in a map at the cost of one look at memory.
+type filter []uint64
+
+// newFilter makes a filter of the keys of a map.
+func newFilter(m map[uint64]uint16) filter {
+	f := make(filter, 1<<bits.Len(uint(len(m)/4))) // sixteen bits or more for each
+	for h := range m {
+		f[h>>26%uint64(len(f))] |= 1 << (h >> 20 % 64)
+	}
+	return f
+}
+
+// lacks reports whether a hash is certainly not in the map. A filter that was not made lacks nothing.
+func (f filter) lacks(h uint64) bool {
+	return len(f) > 0 && f[h>>26%uint64(len(f))]>>(h>>20%64)&1 == 0
 }

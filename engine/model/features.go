@@ -73,6 +73,7 @@ type Features struct {
 	known   cache
 
 	vocabulary vocabulary
+	clustered  filter // of Clusters
 
 	// Clusters maps the hashes of words to groups of words that keep similar company. It may be nil.
 	Clusters map[uint64]uint16
@@ -159,8 +160,10 @@ func (f *Features) learn(e *known, folded []byte, hash uint64) {
 	}
 	if e.class != noClass {
 		e.form = mix(seedClass, uint64(e.class))
-	} else if c, ok := f.Clusters[hash]; ok {
-		e.form = mix(seedCluster, uint64(c))
+	} else if !f.clustered.lacks(hash) {
+		if c, ok := f.Clusters[hash]; ok {
+			e.form = mix(seedCluster, uint64(c))
+		}
 	}
 }
 

@@ -235,6 +235,7 @@ func decode(file []byte) (*Model, error) {
 			return nil, fmt.Errorf("%w: its reader: %w", ErrCorrupt, err)
 		}
 		m.clusters, body = unmarshalClusters(body)
+		m.clustered = newFilter(m.clusters)
 	}
 	if !ok || !m.table.unmarshal(body) {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)

@@ -29,6 +29,7 @@ type Model struct {
 	header     Header
 	table      table
 	clusters   map[uint64]uint16
+	clustered  filter // of clusters
 	vocabulary vocabulary
 	reader     *reader.Model // nil without a second stage
 	dictionary *text.Dictionary
@@ -312,7 +313,7 @@ func (m *Model) readWindow(s *scratch, out []Pair, prefix []sums, w *unsure) []P
 }
 
 func (m *Model) newScratch() *scratch {
-	return &scratch{features: Features{Clusters: m.clusters, vocabulary: m.vocabulary}}
+	return &scratch{features: Features{Clusters: m.clusters, clustered: m.clustered, vocabulary: m.vocabulary}}
 }
 
 // blockTokens is how many tokens are looked up at once.

@@ -116,7 +116,7 @@ func newJudge(tb testing.TB) *themes.Judge {
 	return judge
 }
 
-// longThemes are themes of about 100 characters, none like another.
+// longTheme makes a theme of about 100 characters.
 func longTheme(r *rand.Rand) string {
 	words := strings.Fields(sampleProse)
 	var b strings.Builder

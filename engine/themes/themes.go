@@ -78,7 +78,7 @@ type Judge struct {
 }
 
 // New makes a judge. The lexicon is unpacked when the first theme arrives, so a service that never sees one does not pay
-// for it (about 16 MB and 0.1 s). New reports options out of range.
+// for it (about 18 MB and 0.1 s). New reports options out of range.
 func New(o Options) (*Judge, error) {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = DefaultCacheBytes

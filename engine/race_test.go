@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build race
+
+package engine_test
+
+// raced says that the race detector is on, which slows some things down more than others.
+const raced = true
