@@ -190,9 +190,6 @@ func checkServers(t testing.TB, body string, cuts []int) {
 	var returned []string
 	check := func(parts []multipart.Part, err error) bool {
 		for _, part := range parts {
-			if part.Binary {
-				return false
-			}
 			returned = append(returned, string(part.Body))
 		}
 		if err != nil {
