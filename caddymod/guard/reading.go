@@ -341,6 +341,7 @@ func (rd *reader) readDecoded(body []byte, declared content.Type, f *found) {
 	t := &formTexts{rd: rd, Scanner: multipart.NewScanner(declared.Boundary, rd.limits.MaxBody)}
 	pieces, err := t.Push(body)
 	f.pieces = append(f.pieces, pieces...)
+	f.unread(t.Unread())
 	if err == nil {
 		pieces, err = t.Finish()
 		f.pieces = append(f.pieces, pieces...)

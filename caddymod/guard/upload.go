@@ -4,7 +4,6 @@
 package guard
 
 import (
-	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -20,7 +19,7 @@ type texts interface {
 	Push(chunk []byte) ([]content.Piece, error)
 	Finish() ([]content.Piece, error)
 	Safe() int64
-	// Unread says once why a text that was returned may be another one to an app; nil if nothing is known.
+	// Unread says why one of the texts that were returned last may be another one to an app; nil if none may.
 	Unread() error
 }
 
@@ -44,14 +43,10 @@ func (t *formTexts) Finish() ([]content.Piece, error) {
 }
 
 // Unread tells of an unknown charset.
-func (t *formTexts) Unread() (err error) {
-	err, t.unread = t.unread, nil
-	return err
-}
+func (t *formTexts) Unread() error { return t.unread }
 
-func (t *formTexts) read(parts []multipart.Part) []content.Piece {
-	pieces, err := t.rd.parts(nil, parts)
-	t.unread = cmp.Or(t.unread, err)
+func (t *formTexts) read(parts []multipart.Part) (pieces []content.Piece) {
+	pieces, t.unread = t.rd.parts(nil, parts)
 	return pieces
 }
 
