@@ -144,6 +144,7 @@ type Scanner struct {
 	named    bool   // it has a filename
 	again    int    // bytes from at on that were returned, and will be again
 
+	decoders *decoders
 	used     int64 // bytes of text that were returned
 	unpacked int64 // and of what was in them
 	parts    []Part
@@ -157,7 +158,7 @@ const maxBoundary = 200
 // texts of the body may have together, as they were sent, and once more as they are decoded; what may be a file does not
 // count. It bounds the memory, which is a few times that and some KiB at most, whatever the size of the body.
 func NewScanner(boundary string, limit int64) *Scanner {
-	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}}
+	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}, decoders: new(decoders)}
 	s.short = s.delim[:2+tokenSize(boundary)]
 	if boundary == "" || len(boundary) > maxBoundary || len(s.short) == 2 {
 		s.err = ErrBoundary
@@ -548,7 +549,7 @@ const maxCharset = 40
 // other.
 func (s *Scanner) inner(body []byte) {
 	room := s.limit - s.unpacked
-	if text := decoded(s.part.Header, body, room+1); len(text) > 0 && !bytes.Equal(text, body) {
+	if text := s.decoders.decoded(s.part.Header, body, room+1); len(text) > 0 && !bytes.Equal(text, body) {
 		part := s.part
 		part.Body = text
 		if int64(len(text)) > room {
@@ -570,7 +571,7 @@ func (s *Scanner) inner(body []byte) {
 		return // the whole is returned already
 	}
 	nested := NewScanner(declared.Boundary, s.limit-s.unpacked)
-	nested.depth, nested.count = s.depth+1, s.count
+	nested.depth, nested.count, nested.decoders = s.depth+1, s.count, s.decoders
 	parts, err := nested.Push(body)
 	if err == nil {
 		var last []Part

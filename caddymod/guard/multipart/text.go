@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
-	"compress/zlib"
 	"encoding/base64"
 	"io"
 	"mime/quotedprintable"
@@ -228,37 +227,47 @@ func isWrapped(fields textproto.MIMEHeader) bool {
 	return isMultipart(fields) || len(fields["Content-Encoding"]) > 0
 }
 
+// decoders are made once for a body, because each takes tens of KiB.
+type decoders struct {
+	gzip    gzip.Reader
+	deflate io.ReadCloser
+}
+
 // decoded undoes the Content-Transfer-Encoding and the Content-Encoding of a part, which no browser sends, but some servers
 // know. It returns nil if there are none, and at most limit bytes.
-func decoded(fields textproto.MIMEHeader, body []byte, limit int64) []byte {
+func (d *decoders) decoded(fields textproto.MIMEHeader, body []byte, limit int64) []byte {
 	var r io.Reader
 	switch encoding(fields, "Content-Transfer-Encoding") {
 	case "quoted-printable":
 		r = quotedprintable.NewReader(bytes.NewReader(body))
 	case "base64":
-		r = bytes.NewReader(decodeBase64(body))
+		body = decodeBase64(body)
+		r = bytes.NewReader(body)
 	}
-	inner := r
-	if inner == nil {
-		inner = bytes.NewReader(body)
-	}
-	switch encoding(fields, "Content-Encoding") {
-	case "gzip", "x-gzip":
-		if unzip, err := gzip.NewReader(inner); err == nil {
-			r = unzip
-		}
-	case "deflate": // with its frame, or without as some write it
-		start := bufio.NewReader(inner)
-		if head, _ := start.Peek(2); len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
-			if inflate, err := zlib.NewReader(start); err == nil {
-				r = inflate
-			}
-		} else {
-			r = flate.NewReader(start)
-		}
+	packed := encoding(fields, "Content-Encoding")
+	if packed == "" && r == nil {
+		return nil
 	}
 	if r == nil {
-		return nil
+		r = bytes.NewReader(body)
+	}
+	switch packed {
+	case "gzip", "x-gzip":
+		if d.gzip.Reset(r) != nil {
+			return nil
+		}
+		r = &d.gzip
+	case "deflate": // with its frame, or without as some write it
+		start := bufio.NewReaderSize(r, 16)
+		if head, _ := start.Peek(2); len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+			_, _ = start.Discard(2) // what the frame has at its end nobody checks here
+		}
+		if d.deflate == nil {
+			d.deflate = flate.NewReader(start)
+		} else {
+			_ = d.deflate.(flate.Resetter).Reset(start, nil)
+		}
+		r = d.deflate
 	}
 	text, _ := io.ReadAll(io.LimitReader(r, limit)) // what comes before an error may be read
 	return text
