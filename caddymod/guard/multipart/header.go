@@ -48,8 +48,14 @@ func parseHeader(block []byte, eol string) head {
 	}
 	binary := isBinaryType(fields["Content-Type"])
 	h.perhaps = len(h.filenames) > 0 || binary
-	h.file = binary && !h.odd && len(block) <= maxFileHeader && isFile(dispositions[0])
+	h.file = binary && !h.odd && len(block) <= maxFileHeader && isFile(dispositions[0]) && hasLine(block, "Content-Disposition:")
 	return h
+}
+
+// hasLine reports whether a line of a header starts with a name in the usual case: old versions of python-multipart know no
+// other.
+func hasLine(block []byte, name string) bool {
+	return bytes.HasPrefix(block, []byte(name)) || bytes.Contains(block, []byte("\n"+name))
 }
 
 // isBinaryType reports whether the Content-Type of a part is one type that is no text. Formidable takes a part without any for
