@@ -187,7 +187,7 @@ func attempts(vile string) []group {
 	brokenOff := packed("gzip", vileJSON+harmless(20_000))
 	brokenOff = brokenOff[:len(brokenOff)-40]
 	bomb := packed("gzip", strings.Repeat(harmless(1000), 12_000)+vile)
-	return []group{
+	return append([]group{
 		{"Inside JSON", []attempt{
 			{name: "A duplicate member, the first harmless", header: asJSON, body: `{"comment":"` + fine + `","comment":"` + vile + `"}`, status: refused},
 			{name: "A duplicate member, the last harmless", header: asJSON, body: `{"comment":"` + vile + `","comment":"` + fine + `"}`, status: refused},
@@ -292,8 +292,8 @@ func attempts(vile string) []group {
 		{"Multipart forms", []attempt{
 			{name: "A field", header: asParts, body: field("comment", vile) + lastPart, status: refused},
 			{name: "A boundary in quotes", header: typ(`multipart/form-data; boundary="xyz"`), body: field("comment", vile) + lastPart, status: refused},
-			{name: "Two boundaries", header: typ("multipart/form-data; boundary=abc; boundary=xyz"), body: field("comment", vile) + lastPart, status: refused},
-			{name: "No boundary", header: typ("multipart/form-data"), body: field("comment", vile) + lastPart, status: refused},
+			{name: "Two boundaries", header: typ("multipart/form-data; boundary=abc; boundary=xyz"), body: field("comment", vile) + lastPart, status: http.StatusBadRequest},
+			{name: "No boundary", header: typ("multipart/form-data"), body: field("comment", vile) + lastPart, status: http.StatusBadRequest},
 			{name: "Another boundary", header: typ("multipart/form-data; boundary=abc"), body: field("comment", vile) + lastPart, status: refused},
 			{name: "No last boundary", header: asParts, body: field("comment", vile), status: refused},
 			{name: "Line feeds only", header: asParts, body: strings.ReplaceAll(field("comment", vile)+lastPart, "\r\n", "\n"), status: refused},
@@ -322,8 +322,9 @@ func attempts(vile string) []group {
 			{name: "Two Content-Disposition headers, where `form comment` is configured", path: "/narrow", header: asParts, body: part(vile, `Content-Disposition: form-data; name="x"`, `Content-Disposition: form-data; name="comment"`) + lastPart, status: refused},
 			{name: "Line feeds within a part, where `form comment` is configured", path: "/narrow", header: asParts, body: field("x", "y\n--xyz\nContent-Disposition: form-data; name=\"comment\"\n\n"+vile) + lastPart, status: refused},
 			{name: "Another field than the configured one", path: "/narrow", header: asParts, body: field("x", vile) + lastPart, status: passes, why: "`form` names all that is read of forms; leave it out to have all of it read"},
-			{name: "A field sent as a file, as scripts send a `Blob`", header: asParts, body: part(vileJSON, `Content-Disposition: form-data; name="data"; filename="blob"`, "Content-Type: application/json") + lastPart, status: passes, why: "apps see it as a file"},
-			{name: "Text in a file", header: asParts, body: part(vile, `Content-Disposition: form-data; name="f"; filename="a.txt"`, "Content-Type: text/plain") + lastPart, status: passes, why: "files are not judged"},
+			{name: "A field sent as a file, as scripts send a `Blob`", header: asParts, body: part(vileJSON, `Content-Disposition: form-data; name="data"; filename="blob"`, "Content-Type: application/json") + lastPart, status: refused},
+			{name: "Text in a file", header: asParts, body: part(vile, `Content-Disposition: form-data; name="f"; filename="a.txt"`, "Content-Type: text/plain") + lastPart, status: refused},
+			{name: "Text in a file of a type that is not text", header: asParts, body: part(vile, `Content-Disposition: form-data; name="f"; filename="a.bin"`, "Content-Type: application/octet-stream") + lastPart, status: passes, why: "all parsers say that it is a file, and files are not judged"},
 		}},
 		{"Content-Encoding", []attempt{
 			{name: "gzip", header: append(asJSON, "Content-Encoding: gzip"), body: packed("gzip", vileJSON), status: refused},
@@ -401,7 +402,7 @@ func attempts(vile string) []group {
 			{name: "Text in the path, in another header or in a cookie", path: "/" + url.PathEscape(vile), header: append(asJSON, "Cookie: c="+url.QueryEscape(vile)), body: `{"comment":"hi"}`, status: passes, why: "paths are not read; headers are where `header` names them"},
 			{name: "Messages of a WebSocket", method: http.MethodGet, header: []string{"Connection: Upgrade", "Upgrade: websocket"}, status: passes, why: "a WebSocket's messages are not requests; judge them in the app, by the API"},
 		}},
-	}
+	}, framingAttempts(vile)...)
 }
 
 // ebcdic is ASCII text in code page 37.

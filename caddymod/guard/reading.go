@@ -256,7 +256,7 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 	case int64(len(x.body.bytes())) <= rd.limits.MaxBody:
 		rd.readWhole(x.body.bytes(), declared, f)
 	case kind == content.Multipart:
-		rd.readLarge(x.body, &formTexts{rd, multipart.NewScanner(declared.Boundary, rd.limits.MaxBody)}, f)
+		rd.readLarge(x.body, &formTexts{rd: rd, Scanner: multipart.NewScanner(declared.Boundary, rd.limits.MaxBody)}, f)
 	case past == PastStream:
 		rd.readLarge(x.body, flowTexts{rd.selection.Flow(declared)}, f)
 	case rd.over(past, f):
@@ -338,33 +338,54 @@ func encodingReason(err error) string {
 
 // readDecoded finds the texts of a multipart body that is whole.
 func (rd *reader) readDecoded(body []byte, declared content.Type, f *found) {
-	scanner := multipart.NewScanner(declared.Boundary, rd.limits.MaxBody)
-	parts, err := scanner.Push(body)
-	f.pieces = rd.parts(f.pieces, parts)
+	t := &formTexts{rd: rd, Scanner: multipart.NewScanner(declared.Boundary, rd.limits.MaxBody)}
+	pieces, err := t.Push(body)
+	f.pieces = append(f.pieces, pieces...)
+	f.unread(t.Unread())
 	if err == nil {
-		parts, err = scanner.Finish()
-		f.pieces = rd.parts(f.pieces, parts)
+		pieces, err = t.Finish()
+		f.pieces = append(f.pieces, pieces...)
 	}
+	f.unread(t.Unread())
 	if err != nil || declared.Ambiguous || declared.Boundary == "" {
 		// An app that understands the body in another way may find text anywhere in it.
 		f.pieces = rd.selection.Read(f.pieces, content.Type{Kind: content.Text, Charset: declared.Charset}, body)
 	}
 }
 
-// parts appends the texts of the parts of a multipart body.
-func (rd *reader) parts(pieces []content.Piece, parts []multipart.Part) []content.Piece {
+// unread notes that a text may be another one to an app.
+func (f *found) unread(err error) {
+	if err != nil && f.failed == nil {
+		f.failed, f.reason = err, "unknown_charset"
+	}
+}
+
+// parts appends the texts of the parts of a multipart body. The error says that the charset of one is not known.
+func (rd *reader) parts(pieces []content.Piece, parts []multipart.Part) (_ []content.Piece, err error) {
 	for i := range parts {
 		part := &parts[i]
-		if part.Binary {
-			continue
-		}
 		selection := rd.selection
 		if part.Ambiguous {
 			selection.Form = nil // some servers may take it for any field
 		}
 		pieces = selection.Part(pieces, part.Name, part.Filename, part.Header, part.Body)
+		if len(part.Body) == 0 || !selection.WantsField(part.Name) {
+			continue
+		}
+		if content.TypeOf(part.Header["Content-Type"]).Unknown {
+			err = errCharset
+		}
+		if part.Charset == "" || strings.EqualFold(part.Charset, "utf-8") {
+			continue
+		}
+		// Few apps know the field _charset_.
+		other := textproto.MIMEHeader{"Content-Type": {"text/plain; charset=" + part.Charset}}
+		pieces = selection.Part(pieces, part.Name, "", other, part.Body)
+		if content.TypeOf(other["Content-Type"]).Unknown {
+			err = errCharset
+		}
 	}
-	return pieces
+	return pieces, err
 }
 
 // cut holds the limit of the text.

@@ -38,7 +38,8 @@ type Type struct {
 	Charset string
 	// Boundary is the boundary parameter of a multipart type.
 	Boundary string
-	// BadBoundary says that the type is multipart, and that it has no boundary which every parser reads the same.
+	// BadBoundary says that the type is multipart, for some parser at least, and that it has no boundary which every parser
+	// reads the same.
 	BadBoundary bool
 	// Ambiguous says that several values differ, or that one does not parse, so that an app may understand another type.
 	Ambiguous bool
@@ -68,6 +69,13 @@ func TypeOf(values []string) Type {
 			t = stronger(t, typeOf(value))
 			t.Ambiguous = true
 		}
+	}
+	if mentionsMultipart(values) {
+		// Lenient parsers take it for multipart wherever the word stands, and differ in which boundary they find.
+		t.Kind = Multipart
+		var plain bool
+		t.Boundary, plain = plainBoundary(values)
+		t.BadBoundary, t.Ambiguous = !plain, t.Ambiguous || !plain
 	}
 	return t
 }
@@ -99,7 +107,6 @@ func typeOf(value string) Type {
 	t.Charset = strings.ToLower(strings.Trim(params["charset"], " '\""))
 	known, _ := lookup(t.Charset)
 	t.Unknown = !known
-	t.Boundary = params["boundary"]
 	t.grpc, t.pdf = strings.HasPrefix(media, "application/grpc"), media == "application/pdf"
 	return t
 }

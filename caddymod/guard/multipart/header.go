@@ -5,55 +5,14 @@ package multipart
 
 import (
 	"bytes"
-	"fmt"
 	"mime"
 	"net/textproto"
 	"net/url"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
-
-// Boundary reads the boundary of a Content-Type such as "multipart/form-data; boundary=x". The error is an [ErrMalformed]
-// where there is no boundary, or none that all parsers agree upon.
-func Boundary(contentType string) (string, error) {
-	media, params, clean := parameters(contentType)
-	if !strings.HasPrefix(media, "multipart/") {
-		return "", fmt.Errorf("%w: the Content-Type is not multipart", ErrMalformed)
-	}
-	boundary, found := "", false
-	for _, p := range params {
-		switch {
-		case p.key == "boundary" && !found:
-			boundary, found = p.value, true
-		case strings.HasPrefix(p.key, "boundary"):
-			return "", fmt.Errorf("%w: the Content-Type has more than one boundary", ErrMalformed)
-		}
-	}
-	// Some clients forget the quotes, but nothing else of what is unclean reads the same everywhere.
-	if !clean && strings.ContainsAny(contentType, "\"'\\") {
-		return "", fmt.Errorf("%w: the Content-Type cannot be read", ErrMalformed)
-	}
-	if !validBoundary(boundary) {
-		return "", fmt.Errorf("%w: the Content-Type has no valid boundary", ErrMalformed)
-	}
-	return boundary, nil
-}
-
-// maxBoundary is the length of the longest boundary. RFC 2046 allows 70 characters, but many parsers do not mind.
-const maxBoundary = 200
-
-// validBoundary reports whether a boundary has only the characters of RFC 2046, section 5.1.1. Some parsers end it at a
-// comma, and some take a space away, so these are not valid here.
-func validBoundary(boundary string) bool {
-	if boundary == "" || len(boundary) > maxBoundary {
-		return false
-	}
-	for i := range len(boundary) {
-		if c := boundary[i]; !alphanumeric(c) && !strings.ContainsRune("'()+_-./:=?", rune(c)) {
-			return false
-		}
-	}
-	return true
-}
 
 // head is what the header of a part says.
 type head struct {
@@ -61,33 +20,122 @@ type head struct {
 	name   string
 	// filenames are all names of a file that a server may take.
 	filenames []string
-	// file says that every server takes the part for a file.
-	file bool
-	// odd says that servers may differ in the name, or in whether it is a field at all.
+	// file says that every server takes the part for a file, perhaps that some servers do.
+	file, perhaps bool
+	// odd says that servers may differ in the name.
 	odd bool
 	// torn says that servers may differ in where the header ends.
 	torn bool
 }
 
+// maxFileHeader is how long the header of a file is at most. Rack does not read a Content-Disposition of 1,536 bytes or more,
+// and takes the part for a field; old versions of Django do not find the end of a longer header.
+const maxFileHeader = 1024
+
 // parseHeader reads a header block without the empty line at its end. The line end is "\r\n" or "\n".
 func parseHeader(block []byte, eol string) head {
 	fields, clean := parseFields(block, eol)
-	h := head{fields: fields, torn: !clean, odd: !clean}
+	h := head{fields: fields, torn: !clean}
 	dispositions := fields["Content-Disposition"]
-	h.odd = h.odd || len(dispositions) != 1
-	file := !h.odd && !isMultipart(fields)
-	for _, disposition := range dispositions {
-		d := parseDisposition(disposition)
+	h.odd = !clean || len(dispositions) != 1
+	for _, value := range dispositions {
+		d := parseDisposition(value)
 		if h.name == "" {
 			h.name = d.name
 		}
 		h.filenames = append(h.filenames, d.filenames...)
 		h.odd = h.odd || d.odd
-		file = file && d.file
 	}
-	h.file = file
+	binary := isBinaryType(fields["Content-Type"])
+	h.perhaps = len(h.filenames) > 0 || binary
+	h.file = binary && !h.odd && len(block) <= maxFileHeader && isFile(dispositions[0]) && hasLine(block, "Content-Disposition:")
 	return h
 }
+
+// hasLine reports whether a line of a header starts with a name in the usual case: old versions of python-multipart know no
+// other.
+func hasLine(block []byte, name string) bool {
+	return bytes.HasPrefix(block, []byte(name)) || bytes.Contains(block, []byte("\n"+name))
+}
+
+// isBinaryType reports whether the Content-Type of a part is one type that is no text. Formidable takes a part without any for
+// a field, whatever its filename, and hapi gives an app the text of a file that is declared as text, JSON or a form.
+func isBinaryType(values []string) bool {
+	if len(values) != 1 {
+		return false
+	}
+	media, _, _ := strings.Cut(values[0], ";")
+	kind, subtype, _ := strings.Cut(strings.TrimRight(media, " "), "/")
+	return isToken(kind) && isToken(subtype) && content.TypeOf([]string{media}).Kind == content.Binary
+}
+
+// isFile reports whether a Content-Disposition is of the form that every server takes for a file's:
+//
+//	form-data; name="a"; filename="b.png"; filename*=UTF-8''b.png
+//
+// in any order and with or without the last. Anything else is another thing to one of them: without the blank behind a
+// semicolon hapi sees no filename, with one before it aiohttp does not, in upper case hapi and Rack do not, and a filename*
+// alone PHP does not know.
+func isFile(disposition string) bool {
+	rest, ok := strings.CutPrefix(disposition, "form-data")
+	if !ok || !utf8.ValidString(disposition) {
+		return false
+	}
+	var name, filename, extended bool
+	for rest != "" {
+		if rest, ok = strings.CutPrefix(rest, "; "); !ok {
+			return false
+		}
+		var key, value string
+		if key, rest, ok = strings.Cut(rest, "="); !ok {
+			return false
+		}
+		if value, rest, ok = plainValue(rest); !ok {
+			return false
+		}
+		switch {
+		case key == "name" && !name:
+			name, ok = true, !strings.ContainsAny(value, "=")
+		case key == "filename" && !filename:
+			filename, ok = true, hasBase(value) && hasBase(decode(value, false))
+		case key == "filename*" && !extended:
+			extended, ok = true, isExtended(value) && hasBase(decode(value, true))
+		default:
+			return false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return name && filename
+}
+
+// plainValue takes a value off the start of s: a token, or quoted without anything in it at which some parser ends it.
+func plainValue(s string) (value, rest string, ok bool) {
+	if quoted, is := strings.CutPrefix(s, `"`); is {
+		value, rest, ok = strings.Cut(quoted, `"`)
+		return value, rest, ok && value != "" && !strings.ContainsAny(value, "\\;\t")
+	}
+	end := strings.IndexByte(s, ';')
+	if end < 0 {
+		end = len(s)
+	}
+	return s[:end], s[end:], isToken(s[:end])
+}
+
+// isExtended reports whether a value is one of RFC 8187 that every parser can decode.
+func isExtended(value string) bool {
+	charset, rest, _ := strings.Cut(value, "'")
+	language, text, ok := strings.Cut(rest, "'")
+	if _, err := url.PathUnescape(text); err != nil {
+		return false
+	}
+	return ok && language == "" && strings.EqualFold(charset, "utf-8")
+}
+
+// maxLine is how long a line of a header may be without doubt: PHP cuts one at 5,120 bytes, and what follows is another line
+// to it, or the end of the header.
+const maxLine = 4096
 
 // parseFields reads the lines of a header. It is clean if every server finds the same fields in it: without folding, bare
 // line ends, control characters and odd names.
@@ -103,6 +151,9 @@ func parseFields(block []byte, eol string) (fields textproto.MIMEHeader, clean b
 	}
 	for len(block) > 0 {
 		line, rest, _ := bytes.Cut(block, []byte("\n"))
+		if len(line) > maxLine {
+			clean = false
+		}
 		if len(rest) > 0 || block[len(block)-1] == '\n' {
 			if trimmed, found := bytes.CutSuffix(line, []byte("\r")); found {
 				line, clean = trimmed, clean && eol == "\r\n"
@@ -147,15 +198,13 @@ func isMultipart(fields textproto.MIMEHeader) bool {
 type disposition struct {
 	name      string
 	filenames []string
-	file      bool
 	odd       bool
 }
 
 func parseDisposition(value string) disposition {
-	kind, params, clean := parameters(value)
+	params, clean := parameters(value)
 	d := disposition{odd: !clean}
 	seen := make(map[string]bool, len(params))
-	usual := ""
 	var extended strings.Builder
 	for _, p := range params {
 		if seen[p.key] {
@@ -176,19 +225,13 @@ func parseDisposition(value string) disposition {
 			}
 		case "filename":
 			d.odd = d.odd || star != ""
-			if p.key == base {
-				usual = p.value
-			} else {
+			if p.key != base {
 				extended.WriteString(decoded)
 			}
 			d.addFilename(decoded)
 		}
 	}
 	d.addFilename(extended.String()) // of several pieces, RFC 2231
-	known := kind == "form-data" && seen["name"] || kind == "attachment" || kind == "file"
-	// A server that does not know filename* sees a field where there is nothing else.
-	named := seen["filename"] && hasBase(usual) && hasBase(decode(usual, false)) && (!seen["filename*"] || hasBase(extended.String()))
-	d.file = known && named && !d.odd
 	return d
 }
 
@@ -234,10 +277,9 @@ type parameter struct{ key, value string }
 
 // parameters reads a header field's value that is followed by parameters, as leniently as can be. It is clean if parsers
 // agree on what was read.
-func parameters(value string) (kind string, params []parameter, clean bool) {
+func parameters(value string) (params []parameter, clean bool) {
 	kind, rest, more := strings.Cut(value, ";")
-	kind = strings.ToLower(strings.TrimSpace(kind))
-	clean = kind != ""
+	clean = strings.TrimSpace(kind) != ""
 	for more {
 		var key, text string
 		rest = strings.TrimLeft(rest, " \t")
@@ -270,7 +312,7 @@ func parameters(value string) (kind string, params []parameter, clean bool) {
 		}
 		params = append(params, parameter{key, text})
 	}
-	return kind, params, clean
+	return params, clean
 }
 
 // unquote reads a quoted string. It is sure of where the string ends if there is no backslash before a quote: browsers do
@@ -302,6 +344,15 @@ func isToken(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// tokenSize is the length of the token that s begins with.
+func tokenSize(s string) int {
+	n := 0
+	for n < len(s) && isToken(s[n:n+1]) {
+		n++
+	}
+	return n
 }
 
 func alphanumeric(c byte) bool {

@@ -16,24 +16,37 @@
 //
 // Servers read the same body differently: some take a lone line feed for the end of a line, some take a boundary in the
 // middle of a line, some know filename*. A text must not get through because it stands in what only this package takes for a
-// file. So a part is a file only where every server says so, and what any server may take for text is returned as text:
+// file. So a part is one of three:
 //
-//   - A file has one Content-Disposition, form-data with a name, or attachment, or file, with one filename that is not empty
-//     without its directories; filename* may be there, too. Its header has no folded lines, control characters or doubtful
-//     quotes, and its Content-Type is not multipart.
-//   - There are no more files, and headers are returned as text as well, from the first delimiter on that is not written as
-//     the first one was (another line end, white space after it, not at the start of a line, followed by something, right
-//     after a header), from a header on whose end not every server sees, from a Content-Length on that a part does not keep,
-//     and after the last delimiter.
-//   - Text before the first delimiter is returned, too.
-//   - A part with parts of its own is returned whole, and then its parts.
-//   - A part with a Content-Transfer-Encoding or Content-Encoding is returned as it is, and then decoded.
+//   - A file is one for every server. Its header has at most 1,024 bytes, no folded lines, control characters or doubtful
+//     quotes, one Content-Disposition that says form-data with a name and a filename in the form in which browsers write them,
+//     and one Content-Type, of a type that is not text. Its bytes are not read.
+//   - A field is none for any server: it has no filename and no type that is not text. All of its bytes are returned at
+//     once, whatever they are.
+//   - The rest may be a file: one without a Content-Type, one of text, one with filename* only or with escaped quotes, a
+//     picture without a filename. Some server hands it to an app as a text, and an app's large file may be one. Its bytes are
+//     returned in pieces while they come, which are not limited, see [Part.Piece].
 //
-// # What is not text
+// There are no more files, and headers are returned as text as well, from the first delimiter on that is not written as the
+// first one was (another line end, white space after it, not at the start of a line, followed by something, right after a
+// header), from a header on whose end not every server sees, from a Content-Length on that a part does not keep, and after
+// the last delimiter. Text before the first delimiter is returned, too.
 //
-// An image without a filename is no file, but need not be held either. A block of 512 bytes of which one in 20 is a control
-// character is let go, but for its stretches of printable UTF-8, which are returned on lines of their own together with the
-// text before them. A part that declares a charset or an encoding, or is smaller than a block, is returned as it is.
+// A boundary with characters that need quotes is looked for in two ways: as it is, and up to the first such character, where
+// Starlette and Werkzeug end it.
+//
+// A part with parts of its own is returned whole, and then its parts, once and not those within them. A part with a
+// Content-Transfer-Encoding or Content-Encoding is returned as it is, and then decoded.
+//
+// # Noise
+//
+// A picture that may be a field is noise to who reads it. In the pieces of what may be a file, blocks of 512 bytes of which
+// one byte in 20 is a control character are not returned as they are but as what can be read in them: stretches of printable
+// UTF-8, and what is left without the bytes that are not printable, where its characters repeat as they do in any language.
+//
+// # Cost
+//
+// Each byte is looked at a fixed number of times, whatever the shape of a body. Parts of parts count towards [MaxParts].
 package multipart
 
 import (
@@ -43,6 +56,8 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
 // Errors of [Scanner]. They are matched with errors.Is, and none of them carries content.
@@ -77,14 +92,16 @@ type Part struct {
 	Header textproto.MIMEHeader
 	// Body is the text as it was sent, in whatever charset. It is the caller's. It is nil for the name of a file.
 	Body []byte
-	// File says that the part is a file, whose bytes are not returned. It is false where a part has a filename, but some
-	// servers may take it for a field: its text is returned as well.
+	// File says that the part is a file for every server, whose bytes are not returned. It is false where a part has a filename,
+	// but some servers may take it for a field: its text is returned as well.
 	File bool
+	// Piece says that Body is a piece of what is a file for some servers and a field for others. Each piece but the first
+	// begins with the last bytes of the one before. Of a file that is noise, it is what can be read in it.
+	Piece bool
+	// Charset is what the field _charset_ says of all others, for servers that know it; empty where there is none.
+	Charset string
 	// Truncated says that the text is larger than the limit, and that Body is only its start.
 	Truncated bool
-	// Binary says that bytes of the part were let go because they are not text by their look; such a part is returned once,
-	// without a Body, and asks for nothing. What may be text in it is returned as usual, see the package's documentation.
-	Binary bool
 	// Ambiguous says that servers may differ in the name or the extent of the part. It is to be judged even if only other
 	// fields are.
 	Ambiguous bool
@@ -102,6 +119,7 @@ const (
 // Scanner finds the texts of one body. It is not safe for concurrent use.
 type Scanner struct {
 	delim []byte
+	short []byte // the start of delim that some servers take for all of it
 	limit int64
 	depth int // 1 in a part of a part
 
@@ -113,8 +131,8 @@ type Scanner struct {
 
 	eol     string // the line end of the first delimiter; empty before it
 	tainted bool   // there are no more files
-	charset bool   // a field says what charset the others have
-	count   int    // parts so far
+	charset string // what a field says that the others have
+	count   int    // parts so far, with those in parts
 
 	mode     mode
 	part     Part
@@ -122,23 +140,27 @@ type Scanner struct {
 	body     int    // in buf: where the body of the part starts; after at if the header is returned with it
 	start    int64  // in the body: where the body of the part starts; -1 before it
 	length   string // the Content-Length that the part declares
-	block    int    // in buf: up to here the text looks like text
-	encoded  bool   // looks say nothing about the text
-	binary   bool   // bytes of the text were let go
-	kept     []byte // text out of what was let go, not returned yet
+	pieces   bool   // the part is returned in pieces
+	named    bool   // it has a filename
+	again    int    // bytes from at on that were returned, and will be again
 
+	decoders *decoders
 	used     int64 // bytes of text that were returned
 	unpacked int64 // and of what was in them
 	parts    []Part
 	err      error
 }
 
-// NewScanner returns a Scanner for a body with the boundary that its Content-Type names, see [Boundary]. The limit is how
-// many bytes all texts of the body may have together, as they were sent, and once more as they are decoded. It bounds the
-// memory, which is a few times that and some KiB at most, whatever the size of the body.
+// maxBoundary is the length of the longest boundary. RFC 2046 allows 70 characters.
+const maxBoundary = 200
+
+// NewScanner returns a Scanner for a body with the boundary that its Content-Type names. The limit is how many bytes all
+// texts of the body may have together, as they were sent, and once more as they are decoded; what may be a file does not
+// count. It bounds the memory, which is a few times that and some KiB at most, whatever the size of the body.
 func NewScanner(boundary string, limit int64) *Scanner {
-	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}}
-	if boundary == "" || len(boundary) > maxBoundary {
+	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}, decoders: new(decoders)}
+	s.short = s.delim[:2+tokenSize(boundary)]
+	if boundary == "" || len(boundary) > maxBoundary || len(s.short) == 2 {
 		s.err = ErrBoundary
 	}
 	return s
@@ -157,9 +179,6 @@ func (s *Scanner) Push(chunk []byte) (parts []Part, err error) {
 		chunk = chunk[n:]
 		s.process(false)
 		s.compact()
-	}
-	if s.err == nil {
-		s.flush()
 	}
 	return s.parts, s.err
 }
@@ -200,21 +219,20 @@ func (s *Scanner) compact() {
 	s.scan -= s.at
 	s.body -= s.at
 	s.searched -= s.at
-	s.block -= s.at
 	s.at = 0
 }
 
 // process works through buf. Each byte is searched for delimiters once.
 func (s *Scanner) process(ended bool) {
 	for s.err == nil {
-		next := bytes.Index(s.buf[s.scan:], s.delim)
+		next := bytes.Index(s.buf[s.scan:], s.short)
 		known := len(s.buf)
 		switch {
 		case next >= 0:
 			next += s.scan
 			known = next
 		case !ended:
-			known = max(s.scan, len(s.buf)-len(s.delim)+1)
+			known = max(s.scan, len(s.buf)-len(s.short)+1)
 		}
 		s.scan = known
 		s.content(known)
@@ -253,6 +271,11 @@ const maxPadding = 1 << 10
 
 // delimiter looks at what is before and after a boundary, and says whether there was enough to see that.
 func (s *Scanner) delimiter(i int, ended bool) (d delimiter, enough bool) {
+	if here := s.buf[i:min(len(s.buf), i+len(s.delim))]; len(here) < len(s.delim) && bytes.HasPrefix(s.delim, here) {
+		return d, ended
+	} else if !bytes.Equal(here, s.delim) {
+		return d, true // a server that knows only the start of the boundary may take it for one
+	}
 	before, lineStart := s.lineEnd(i)
 	if !lineStart {
 		return d, true
@@ -318,18 +341,18 @@ func (s *Scanner) doubt(i int) {
 	s.tainted = true
 	s.scan = i + 1
 	if s.mode == inFile {
-		s.mode = inText
+		s.mode, s.pieces, s.named, s.again = inText, true, true, 0
 		s.part.Ambiguous, s.part.File = true, false
-		s.at, s.body, s.block = i, i, i
+		s.at, s.body = i, i
 	}
 }
 
 // begin starts what comes after a delimiter.
 func (s *Scanner) begin(last bool) {
 	s.mode = inHeader
-	s.part = Part{Ambiguous: s.tainted}
-	s.encoded, s.binary = false, false
-	s.body, s.searched, s.block = s.at, s.at, s.at
+	s.part = Part{Ambiguous: s.tainted, Charset: s.charset}
+	s.pieces, s.named, s.again = false, false, 0
+	s.body, s.searched = s.at, s.at
 	s.start, s.length = -1, ""
 	if s.eol == "" {
 		s.eol = "\r\n"
@@ -388,10 +411,7 @@ func (s *Scanner) header(known int) {
 	if s.err != nil {
 		return
 	}
-	if h.name == "_charset_" {
-		s.charset = true
-	}
-	s.encoded = s.charset || isEncoded(h.fields)
+	s.pieces, s.named = h.perhaps && !isWrapped(h.fields), len(h.filenames) > 0
 	switch {
 	case file:
 		s.mode, s.part.File = inFile, true
@@ -400,7 +420,7 @@ func (s *Scanner) header(known int) {
 	case !s.tainted:
 		s.at = s.body
 	}
-	s.mode, s.block = inText, s.at
+	s.mode = inText
 }
 
 // emptyLine finds the empty line that ends a header, where all before from is known to have none.
@@ -434,45 +454,48 @@ func lineBreak(b []byte) int {
 	return 0
 }
 
-// text looks at the blocks of a text, and lets go of those that are none.
+// pieceSize is how much of what may be a file is returned at a time, and pieceOverlap how much of that is returned again with
+// what follows, so that no sentence is torn. Both are multiples of 4, which is the size of a character in UTF-32.
+const (
+	pieceSize    = 16 << 10
+	pieceOverlap = 512
+)
+
+// text holds a text, or returns it in pieces.
 func (s *Scanner) text(known int) {
 	outside := s.part.Header == nil
-	for outside && !s.binary && s.block == s.at && s.at < known && isSpace(s.buf[s.at]) {
+	for outside && s.at < known && isSpace(s.buf[s.at]) {
 		s.at++
-		s.block++
 	}
-	for !s.encoded && known-s.block > blockSize { // one byte more, for a byte order mark at the end
-		if s.block <= s.body && s.body+2 <= known && isUTF16(s.buf[s.body:]) {
-			s.encoded = true
-			break
-		}
-		block := s.buf[s.block : s.block+blockSize]
-		if isBinary(block) {
-			s.letGo()
-			lead := run(block)
-			if held := s.buf[s.at : s.block+lead]; len(held) >= minRun {
-				s.kept = appendLine(s.kept, held)
-			}
-			var open int
-			s.kept, open = appendRuns(s.kept, block[lead:])
-			s.at = s.block + lead + open
-		}
-		s.block += blockSize
+	for s.pieces && known-s.at > pieceSize {
+		s.piece(s.at+pieceSize, true)
+		s.at += pieceSize - pieceOverlap
+		s.again = pieceOverlap
 	}
 	// The line end before a delimiter is not of the text.
-	if held := int64(len(s.kept) + known - 2 - s.at); s.used+held > s.limit {
+	if held := int64(known - 2 - s.at); !s.pieces && s.used+held > s.limit {
 		s.tooLarge(s.buf[s.at:known])
 	}
 }
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-// letGo says once for a part that not all of its bytes are held.
-func (s *Scanner) letGo() {
-	if !s.binary {
-		s.binary = true
-		part := s.part
-		part.Binary = true
+// piece returns what may be text up to an index of buf.
+func (s *Scanner) piece(end int, more bool) {
+	raw := s.buf[s.at:end]
+	if len(raw) <= s.again {
+		return // it was returned
+	}
+	part := s.part
+	part.Piece = true
+	switch {
+	case isEncoded(s.part.Header), !s.named && !more && s.again == 0:
+		// A small part without a filename is a field for most servers, and its bytes are those of a charset for some.
+		part.Body = bytes.Clone(raw)
+	default:
+		part.Body = readable(raw)
+	}
+	if len(part.Body) > 0 {
 		s.parts = append(s.parts, part)
 	}
 }
@@ -487,6 +510,7 @@ func (s *Scanner) end(i int) {
 	}
 	i = max(i, s.at)
 	rest := s.buf[s.at:i]
+	outside := s.part.Header == nil
 	switch {
 	case s.mode == inFile:
 		return
@@ -496,38 +520,36 @@ func (s *Scanner) end(i int) {
 			return
 		}
 		s.part.Ambiguous = true
-	case s.binary && isBinary(rest):
-		var open int
-		s.kept, open = appendRuns(s.kept, rest)
-		rest = rest[open:]
-		if len(rest) < minRun {
-			rest = nil
-		}
+	case s.pieces:
+		s.piece(i, false)
+		return
 	}
-	outside := s.part.Header == nil
 	switch {
 	case len(rest) == 0 || outside && len(bytes.TrimSpace(rest)) == 0:
-		s.flush()
-	case s.used+int64(len(s.kept)+len(rest)) > s.limit:
+	case s.used+int64(len(rest)) > s.limit:
 		s.tooLarge(rest)
-	case len(s.kept) > 0:
-		s.kept = appendLine(s.kept, rest)
-		s.flush()
 	default:
 		part := s.part
 		part.Body = bytes.Clone(rest)
 		s.emit(part)
-		if body := s.body - s.at; s.err == nil && !outside && !s.binary && body < len(rest) {
-			s.inner(rest[max(0, body):])
+		body := rest[min(len(rest), max(0, s.body-s.at)):]
+		if part.Name == "_charset_" && len(body) <= maxCharset {
+			s.charset = string(bytes.TrimSpace(body))
+		}
+		if s.err == nil && !outside && len(body) > 0 {
+			s.inner(body)
 		}
 	}
 }
+
+// maxCharset is the length of the longest name of a charset.
+const maxCharset = 40
 
 // inner returns what is encoded or contained in a text that was returned already. It has a limit of its own, as large as the
 // other.
 func (s *Scanner) inner(body []byte) {
 	room := s.limit - s.unpacked
-	if text := decoded(s.part.Header, body, room+1); len(text) > 0 && !bytes.Equal(text, body) {
+	if text := s.decoders.decoded(s.part.Header, body, room+1); len(text) > 0 && !bytes.Equal(text, body) {
 		part := s.part
 		part.Body = text
 		if int64(len(text)) > room {
@@ -537,46 +559,37 @@ func (s *Scanner) inner(body []byte) {
 		s.unpacked += int64(len(part.Body))
 		body = text
 	}
-	if s.depth > 0 {
+	if s.depth > 0 || s.err != nil {
 		return
 	}
-	for _, contentType := range s.part.Header["Content-Type"] {
-		boundary, err := Boundary(contentType)
-		if err != nil || s.err != nil {
-			continue
-		}
-		nested := NewScanner(boundary, s.limit-s.unpacked)
-		nested.depth = s.depth + 1
-		parts, err := nested.Push(body)
-		if err == nil {
-			var last []Part
-			last, err = nested.Finish()
-			parts = append(parts, last...)
-		}
-		for _, part := range parts {
-			if part.Header == nil {
-				continue // it was returned with the whole
-			}
-			if part.Name == "" {
-				part.Name = s.part.Name
-			}
-			part.Ambiguous = true // it has two names
-			s.parts = append(s.parts, part)
-		}
-		s.unpacked += nested.used + nested.unpacked
-		s.err = err
-	}
-}
-
-// flush returns what is kept.
-func (s *Scanner) flush() {
-	if len(s.kept) == 0 {
+	contentTypes := s.part.Header["Content-Type"]
+	if len(contentTypes) == 0 {
 		return
 	}
-	part := s.part
-	part.Body = bytes.Clone(s.kept)
-	s.kept = s.kept[:0]
-	s.emit(part)
+	declared := content.TypeOf(contentTypes[:1])
+	if declared.Kind != content.Multipart || declared.BadBoundary {
+		return // the whole is returned already
+	}
+	nested := NewScanner(declared.Boundary, s.limit-s.unpacked)
+	nested.depth, nested.count, nested.decoders = s.depth+1, s.count, s.decoders
+	parts, err := nested.Push(body)
+	if err == nil {
+		var last []Part
+		last, err = nested.Finish()
+		parts = append(parts, last...)
+	}
+	for _, part := range parts {
+		if part.Header == nil {
+			continue // it was returned with the whole
+		}
+		if part.Name == "" {
+			part.Name = s.part.Name
+		}
+		part.Ambiguous = true // it has two names
+		s.parts = append(s.parts, part)
+	}
+	s.unpacked += nested.used + nested.unpacked
+	s.count, s.err = nested.count, err
 }
 
 // emit returns a part, if there is room for it.
@@ -599,6 +612,6 @@ func (s *Scanner) emit(part Part) {
 // tooLarge ends it all with the start of a text.
 func (s *Scanner) tooLarge(rest []byte) {
 	part := s.part
-	part.Body = appendLine(bytes.Clone(s.kept), rest)
+	part.Body = bytes.Clone(rest)
 	s.emit(part)
 }

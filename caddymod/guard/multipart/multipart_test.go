@@ -68,8 +68,8 @@ func (r result) String() string {
 			fmt.Fprintf(&b, " file %q", p.Filename)
 		case p.Filename != "":
 			fmt.Fprintf(&b, " filename %q", p.Filename)
-		case p.Binary:
-			fmt.Fprint(&b, " binary")
+		case p.Piece:
+			fmt.Fprintf(&b, " piece %q", p.Body)
 		default:
 			fmt.Fprintf(&b, " %q", p.Body)
 		}
@@ -97,6 +97,14 @@ func form(header, body string) string {
 
 const field = "Content-Disposition: form-data; name=\"a\"\n"
 
+// perhaps is the header of a part that is a file for all servers but formidable.
+const perhaps = "Content-Disposition: form-data; name=\"a\"; filename=\"x\""
+
+// each puts something behind each letter.
+func each(text, behind string) string {
+	return strings.Join(strings.Split(text, ""), behind) + behind
+}
+
 func packed(t testing.TB, w io.WriteCloser, to *bytes.Buffer, text string) string {
 	t.Helper()
 	if _, err := io.WriteString(w, text); err != nil {
@@ -116,7 +124,7 @@ func TestFindsEveryText(t *testing.T) {
 	deflate := packed(t, zlib.NewWriter(&deflated), &deflated, "vile")
 	junk := strings.Repeat("\x00\x01\x02\x03\xff\xfe\xfd", 200)
 	for _, test := range []struct{ name, body, want string }{
-		{"fields and a file", crlf("--b\n" + field + "\none\n--b\nContent-Disposition: form-data; name=\"f\"; filename=\"x.txt\"\nContent-Type: text/plain\n\nfile\n--b\n" + field + "\ntwo\n--b--\n"),
+		{"fields and a file", crlf("--b\n" + field + "\none\n--b\nContent-Disposition: form-data; name=\"f\"; filename=\"x.txt\"\nContent-Type: image/png\n\nfile\n--b\n" + field + "\ntwo\n--b--\n"),
 			"a \"one\"\nf file \"x.txt\"\na \"two\"\n"},
 		{"empty field", form("Content-Disposition: form-data; name=\"a\"", ""), ""},
 		{"nothing", "", ""},
@@ -132,75 +140,75 @@ func TestFindsEveryText(t *testing.T) {
 		{"a header cut off by a delimiter", crlf("--b\n" + field + "--b--"), " \"Content-Disposition: form-data; name=\\\"a\\\"\" ambiguous\n"},
 		{"no header", crlf("--b\n\none\n--b--"), " \"\\r\\none\" ambiguous\n"},
 
-		{"line feeds only", "--b\n" + field + "\none\n--b\nContent-Disposition: form-data; name=f; filename=x\n\nfile\n--b--\n", "a \"one\"\nf file \"x\"\n"},
+		{"line feeds only", "--b\n" + field + "\none\n--b\nContent-Disposition: form-data; name=f; filename=x\nContent-Type: image/png\n\nfile\n--b--\n", "a \"one\"\nf file \"x\"\n"},
 		{"a delimiter of line feeds, which strict servers do not see", crlf("--b\n"+field+"\none") + "\n--b\nContent-Disposition: form-data; name=f; filename=x\n\nvile\n--b--\n",
-			"a \"one\"\nf filename \"x\" ambiguous\nf \"Content-Disposition: form-data; name=f; filename=x\\n\\nvile\" ambiguous\n"},
-		{"a strict delimiter among line feeds", "--b\nContent-Disposition: form-data; name=f; filename=x\n\nfile\r\n--b\r\nContent-Disposition: form-data; name=g; filename=y\r\n\r\nvile\r\n--b--",
-			"f file \"x\"\ng filename \"y\" ambiguous\ng \"Content-Disposition: form-data; name=g; filename=y\\r\\n\\r\\nvile\" ambiguous\n"},
+			"a \"one\"\nf filename \"x\" ambiguous\nf piece \"Content-Disposition: form-data; name=f; filename=x\\n\\nvile\" ambiguous\n"},
+		{"a strict delimiter among line feeds", "--b\nContent-Disposition: form-data; name=f; filename=x\nContent-Type: image/png\n\nfile\r\n--b\r\nContent-Disposition: form-data; name=g; filename=y\r\n\r\nvile\r\n--b--",
+			"f file \"x\"\ng filename \"y\" ambiguous\ng piece \"Content-Disposition: form-data; name=g; filename=y\\r\\n\\r\\nvile\" ambiguous\n"},
 		{"white space after the boundary", crlf("--b\n" + field + "\none\n--b \t\nContent-Disposition: form-data; name=f; filename=x\n\nvile\n--b--\n"),
-			"a \"one\"\nf filename \"x\" ambiguous\nf \"Content-Disposition: form-data; name=f; filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
+			"a \"one\"\nf filename \"x\" ambiguous\nf piece \"Content-Disposition: form-data; name=f; filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
 		{"white space after the first boundary", crlf("--b \n" + field + "\none\n--b--\n"), "a \"Content-Disposition: form-data; name=\\\"a\\\"\\r\\n\\r\\none\" ambiguous\n"},
-		{"a boundary in the middle of a line of a file", crlf("--b\nContent-Disposition: form-data; name=f; filename=x\n\nfile--b\n\nvile\n--b--\n"),
-			"f file \"x\"\nf \"--b\\r\\n\\r\\nvile\" ambiguous\n"},
-		{"a longer boundary in a file, at which PHP ends it", crlf("--b\nContent-Disposition: form-data; name=f; filename=x\n\nfile\n--bb\n--b\n" + field + "\nvile\n--b--\n"),
-			"f file \"x\"\nf \"--bb\" ambiguous\na \"Content-Disposition: form-data; name=\\\"a\\\"\\r\\n\\r\\nvile\" ambiguous\n"},
-		{"a boundary after a lone carriage return", crlf("--b\nContent-Disposition: form-data; name=f; filename=x\n\nfile") + "\r--b\r" + crlf(field+"\nvile\n--b--\n"),
-			"f file \"x\"\nf \"--b\\rContent-Disposition: form-data; name=\\\"a\\\"\\r\\n\\r\\nvile\" ambiguous\n"},
+		{"a boundary in the middle of a line of a file", crlf("--b\nContent-Disposition: form-data; name=f; filename=x\nContent-Type: image/png\n\nfile--b\n\nvile\n--b--\n"),
+			"f file \"x\"\nf piece \"--b\\r\\n\\r\\nvile\" ambiguous\n"},
+		{"a longer boundary in a file, at which PHP ends it", crlf("--b\nContent-Disposition: form-data; name=f; filename=x\nContent-Type: image/png\n\nfile\n--bb\n--b\n" + field + "\nvile\n--b--\n"),
+			"f file \"x\"\nf piece \"--bb\" ambiguous\na \"Content-Disposition: form-data; name=\\\"a\\\"\\r\\n\\r\\nvile\" ambiguous\n"},
+		{"a boundary after a lone carriage return", crlf("--b\nContent-Disposition: form-data; name=f; filename=x\nContent-Type: image/png\n\nfile") + "\r--b\r" + crlf(field+"\nvile\n--b--\n"),
+			"f file \"x\"\nf piece \"--b\\rContent-Disposition: form-data; name=\\\"a\\\"\\r\\n\\r\\nvile\" ambiguous\n"},
 		{"a file after the end", crlf("--b\n" + field + "\none\n--b--\n--b\nContent-Disposition: form-data; name=f; filename=x\n\nvile\n--b--\n"),
-			"a \"one\"\nf filename \"x\" ambiguous\nf \"Content-Disposition: form-data; name=f; filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
+			"a \"one\"\nf filename \"x\" ambiguous\nf piece \"Content-Disposition: form-data; name=f; filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
 		{"text after the end", crlf("--b\n" + field + "\none\n--b--\nvile"), "a \"one\"\n \"vile\" ambiguous\n"},
 		{"text before the start", crlf("vile\n--b\n" + field + "\none\n--b--\n"), " \"vile\" ambiguous\na \"one\"\n"},
-		{"an empty line before the start", crlf("\n--b\nContent-Disposition: form-data; name=f; filename=x\n\nfile\n--b--\n"), "f file \"x\"\n"},
+		{"an empty line before the start", crlf("\n--b\nContent-Disposition: form-data; name=f; filename=x\nContent-Type: image/png\n\nfile\n--b--\n"), "f file \"x\"\n"},
 		{"a length that servers may believe", crlf("--b\n" + field + "Content-Length: 9999\n\none\n--b\nContent-Disposition: form-data; name=f; filename=x\n\nvile\n--b--\n"),
-			"a \"one\"\nf filename \"x\" ambiguous\nf \"Content-Disposition: form-data; name=f; filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
-		{"a true length", crlf("--b\n" + field + "Content-Length: 3\n\none\n--b\nContent-Disposition: form-data; name=f; filename=x\nContent-Length: 4\n\nfile\n--b\nContent-Disposition: form-data; name=g; filename=y\nContent-Length: 0\n\n\n--b--\n"),
+			"a \"one\"\nf filename \"x\" ambiguous\nf piece \"Content-Disposition: form-data; name=f; filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
+		{"a true length", crlf("--b\n" + field + "Content-Length: 3\n\none\n--b\nContent-Disposition: form-data; name=f; filename=x\nContent-Type: image/png\nContent-Length: 4\n\nfile\n--b\nContent-Disposition: form-data; name=g; filename=y\nContent-Type: image/png\nContent-Length: 0\n\n\n--b--\n"),
 			"a \"one\"\nf file \"x\"\ng file \"y\"\n"},
 
 		{"an empty filename", form("Content-Disposition: form-data; name=\"a\"; filename=\"\"", "vile"), "a \"vile\"\n"},
-		{"a filename of directories", form("Content-Disposition: form-data; name=a; filename=\"x/\"", "vile"), "a filename \"x/\"\na \"vile\"\n"},
-		{"a filename of dots", form("Content-Disposition: form-data; name=a; filename=\"x\\..\"", "vile"), "a filename \"x\\\\..\"\na \"vile\"\n"},
-		{"a filename of white space", form("Content-Disposition: form-data; name=a; filename=\"%20\"", "vile"), "a filename \" \"\na \"vile\"\n"},
+		{"a filename of directories", form("Content-Disposition: form-data; name=a; filename=\"x/\"", "vile"), "a filename \"x/\"\na piece \"vile\"\n"},
+		{"a filename of dots", form("Content-Disposition: form-data; name=a; filename=\"x\\..\"", "vile"), "a filename \"x\\\\..\"\na piece \"vile\"\n"},
+		{"a filename of white space", form("Content-Disposition: form-data; name=a; filename=\"%20\"", "vile"), "a filename \" \"\na piece \"vile\"\n"},
 		{"a filename without a value", form("Content-Disposition: form-data; name=a; filename=", "vile"), "a \"vile\" ambiguous\n"},
 		{"a filename without an equals sign", form("Content-Disposition: form-data; name=a; filename", "vile"), "a \"vile\" ambiguous\n"},
-		{"two filenames", form("Content-Disposition: form-data; name=a; filename=x; filename=\"\"", "vile"), "a filename \"x\" ambiguous\na \"vile\" ambiguous\n"},
-		{"a filename* alone, which PHP does not know", form("Content-Disposition: form-data; name=a; filename*=UTF-8''%e2%82%ac.txt", "vile"), "a filename \"€.txt\"\na \"vile\"\n"},
-		{"filename and filename*", form("Content-Disposition: form-data; name=a; filename=\"EURO.txt\"; filename*=UTF-8''%e2%82%ac.txt", "file"), "a file \"EURO.txt\"\na file \"€.txt\"\n"},
-		{"filename and an empty filename*", form("Content-Disposition: form-data; name=a; filename=x; filename*=UTF-8''", "vile"), "a filename \"x\"\na \"vile\"\n"},
-		{"an empty filename and filename*", form("Content-Disposition: form-data; name=a; filename=\"\"; filename*=UTF-8''x", "vile"), "a filename \"x\"\na \"vile\"\n"},
-		{"a filename in pieces", form("Content-Disposition: form-data; name=a; filename*0=vi; filename*1=le", "vile"), "a filename \"vi\" ambiguous\na filename \"le\" ambiguous\na filename \"vile\" ambiguous\na \"vile\" ambiguous\n"},
+		{"two filenames", form("Content-Disposition: form-data; name=a; filename=x; filename=\"\"", "vile"), "a filename \"x\" ambiguous\na piece \"vile\" ambiguous\n"},
+		{"a filename* alone, which PHP does not know", form("Content-Disposition: form-data; name=a; filename*=UTF-8''%e2%82%ac.txt", "vile"), "a filename \"€.txt\"\na piece \"vile\"\n"},
+		{"filename and filename*", form("Content-Disposition: form-data; name=a; filename=\"EURO.txt\"; filename*=UTF-8''%e2%82%ac.txt\nContent-Type: image/png", "file"), "a file \"EURO.txt\"\na file \"€.txt\"\n"},
+		{"filename and an empty filename*", form("Content-Disposition: form-data; name=a; filename=x; filename*=UTF-8''", "vile"), "a filename \"x\"\na piece \"vile\"\n"},
+		{"an empty filename and filename*", form("Content-Disposition: form-data; name=a; filename=\"\"; filename*=UTF-8''x", "vile"), "a filename \"x\"\na piece \"vile\"\n"},
+		{"a filename in pieces", form("Content-Disposition: form-data; name=a; filename*0=vi; filename*1=le", "vile"), "a filename \"vi\" ambiguous\na filename \"le\" ambiguous\na filename \"vile\" ambiguous\na piece \"vile\" ambiguous\n"},
 		{"a filename in another parameter", form("Content-Disposition: form-data; name=\"a; filename=x\"", "vile"), "a; filename=x \"vile\" ambiguous\n"},
 		{"a filename behind an escaped quote", form(`Content-Disposition: form-data; name="a\"; filename="x"`, "vile"), "a\"; filename= \"vile\" ambiguous\n"},
-		{"a filename behind two backslashes", form(`Content-Disposition: form-data; name="a\\"; filename="x"`, "vile"), "a\\ filename \"x\" ambiguous\na\\ \"vile\" ambiguous\n"},
-		{"a path as browsers of old sent it", form(`Content-Disposition: form-data; name="a"; filename="C:\temp\x.txt"`, "file"), "a file \"C:\\\\temp\\\\x.txt\"\n"},
-		{"a quote as browsers escape it", form(`Content-Disposition: form-data; name="a"; filename="x%22y.txt"`, "file"), "a file \"x\\\"y.txt\"\n"},
-		{"a filename in an encoded word", form("Content-Disposition: form-data; name=a; filename=\"=?UTF-8?B?dmlsZQ==?=\"", "file"), "a file \"vile\"\n"},
-		{"a filename in single quotes", form("Content-Disposition: form-data; name=a; filename='x'", "vile"), "a filename \"x\" ambiguous\na \"vile\" ambiguous\n"},
-		{"a filename without its second quote", form("Content-Disposition: form-data; name=a; filename=\"x", "vile"), "a filename \"x\" ambiguous\na \"vile\" ambiguous\n"},
-		{"junk after a filename", form("Content-Disposition: form-data; name=a; filename=\"x\"y", "vile"), "a filename \"x\" ambiguous\na \"vile\" ambiguous\n"},
-		{"a filename with a semicolon", form("Content-Disposition: form-data; name=a; filename=\"x;y.txt\"", "file"), "a file \"x;y.txt\"\n"},
-		{"a file in UTF-8", form("Content-Disposition: form-data; name=a; filename=\"日本.txt\"", "file"), "a file \"日本.txt\"\n"},
+		{"a filename behind two backslashes", form(`Content-Disposition: form-data; name="a\\"; filename="x"`, "vile"), "a\\ filename \"x\" ambiguous\na\\ piece \"vile\" ambiguous\n"},
+		{"a path as browsers of old sent it", form(`Content-Disposition: form-data; name="a"; filename="C:\temp\x.txt"`+"\nContent-Type: image/png", "file"), "a filename \"C:\\\\temp\\\\x.txt\"\na piece \"file\"\n"},
+		{"a quote as browsers escape it", form(`Content-Disposition: form-data; name="a"; filename="x%22y.txt"`+"\nContent-Type: image/png", "file"), "a file \"x\\\"y.txt\"\n"},
+		{"a filename in an encoded word", form("Content-Disposition: form-data; name=a; filename=\"=?UTF-8?B?dmlsZQ==?=\"\nContent-Type: image/png", "file"), "a file \"vile\"\n"},
+		{"a filename in single quotes", form("Content-Disposition: form-data; name=a; filename='x'", "vile"), "a filename \"x\" ambiguous\na piece \"vile\" ambiguous\n"},
+		{"a filename without its second quote", form("Content-Disposition: form-data; name=a; filename=\"x", "vile"), "a filename \"x\" ambiguous\na piece \"vile\" ambiguous\n"},
+		{"junk after a filename", form("Content-Disposition: form-data; name=a; filename=\"x\"y", "vile"), "a filename \"x\" ambiguous\na piece \"vile\" ambiguous\n"},
+		{"a filename with a semicolon", form("Content-Disposition: form-data; name=a; filename=\"x;y.txt\"\nContent-Type: image/png", "file"), "a filename \"x;y.txt\"\na piece \"file\"\n"},
+		{"a file in UTF-8", form("Content-Disposition: form-data; name=a; filename=\"日本.txt\"\nContent-Type: image/png", "file"), "a file \"日本.txt\"\n"},
 		{"a filename with a control character", form("Content-Disposition: form-data; name=a; filename=\"\x00x\"", "vile"),
-			"a filename \"\\x00x\" ambiguous\na \"Content-Disposition: form-data; name=a; filename=\\\"\\x00x\\\"\\r\\n\\r\\nvile\" ambiguous\n"},
-		{"a file without a name", form("Content-Disposition: form-data; filename=x", "vile"), " filename \"x\"\n \"vile\"\n"},
-		{"a text file", form("Content-Disposition: form-data; name=a; filename=x.txt\nContent-Type: text/plain; charset=utf-8", "file"), "a file \"x.txt\"\n"},
-		{"an attachment", form("Content-Disposition: attachment; filename=x.txt", "file"), " file \"x.txt\"\n"},
-		{"an unknown disposition", form("Content-Disposition: inline; name=a; filename=x.txt", "vile"), "a filename \"x.txt\"\na \"vile\"\n"},
+			"a filename \"\\x00x\" ambiguous\na piece \"Content-Disposition: form-data; name=a; filename=\\\"\\x00x\\\"\\r\\n\\r\\nvile\" ambiguous\n"},
+		{"a file without a name", form("Content-Disposition: form-data; filename=x", "vile"), " filename \"x\"\n piece \"vile\"\n"},
+		{"a text file", form("Content-Disposition: form-data; name=a; filename=x.txt\nContent-Type: text/plain; charset=utf-8\nContent-Type: image/png", "file"), "a filename \"x.txt\"\na piece \"file\"\n"},
+		{"an attachment", form("Content-Disposition: attachment; filename=x.txt\nContent-Type: image/png", "file"), " filename \"x.txt\"\n piece \"file\"\n"},
+		{"an unknown disposition", form("Content-Disposition: inline; name=a; filename=x.txt", "vile"), "a filename \"x.txt\"\na piece \"vile\"\n"},
 		{"no disposition", form("Content-Type: application/json", "{}"), " \"{}\" ambiguous\n"},
-		{"two dispositions", form("Content-Disposition: form-data; name=a; filename=x\nContent-Disposition: form-data; name=b", "vile"), "a filename \"x\" ambiguous\na \"vile\" ambiguous\n"},
+		{"two dispositions", form("Content-Disposition: form-data; name=a; filename=x\nContent-Disposition: form-data; name=b", "vile"), "a filename \"x\" ambiguous\na piece \"vile\" ambiguous\n"},
 		{"two names", form("Content-Disposition: form-data; name=a; name=b", "vile"), "a \"vile\" ambiguous\n"},
 		{"an extended name", form("Content-Disposition: form-data; name*=utf-8''%61", "vile"), "a \"vile\" ambiguous\n"},
 		{"an encoded name", form("Content-Disposition: form-data; name=\"%61\"", "vile"), "a \"vile\" ambiguous\n"},
-		{"other cases", form("CONTENT-disposition: Form-Data; NAME=\"a\"; FileName=\"x\"", "file"), "a file \"x\"\n"},
+		{"other cases", form("CONTENT-disposition: Form-Data; NAME=\"a\"; FileName=\"x\"\nContent-Type: image/png", "file"), "a filename \"x\"\na piece \"file\"\n"},
 		{"a name in single quotes", form("Content-Disposition: form-data; name='a'", "vile"), "a \"vile\" ambiguous\n"},
 		{"white space around the equals sign", form("Content-Disposition: form-data; name = a", "vile"), "a \"vile\" ambiguous\n"},
 		{"a folded header", form("Content-Disposition: form-data; name=a;\n filename=x", "vile"),
-			"a filename \"x\" ambiguous\na \"Content-Disposition: form-data; name=a;\\r\\n filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
+			"a filename \"x\" ambiguous\na piece \"Content-Disposition: form-data; name=a;\\r\\n filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
 		{"white space before the colon", form("Content-Disposition : form-data; name=a; filename=x", "vile"),
-			"a filename \"x\" ambiguous\na \"Content-Disposition : form-data; name=a; filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
+			"a filename \"x\" ambiguous\na piece \"Content-Disposition : form-data; name=a; filename=x\\r\\n\\r\\nvile\" ambiguous\n"},
 		{"a header that ends at line feeds for some", crlf("--b\nContent-Disposition: form-data; name=a; filename=x") + "\n\nfile?" + crlf("\n\nvile\n--b--"),
-			"a filename \"x\" ambiguous\na \"Content-Disposition: form-data; name=a; filename=x\\n\\nfile?\\r\\n\\r\\nvile\" ambiguous\n"},
+			"a filename \"x\" ambiguous\na piece \"Content-Disposition: form-data; name=a; filename=x\\n\\nfile?\\r\\n\\r\\nvile\" ambiguous\n"},
 		{"an empty line of another kind", crlf("--b\nContent-Disposition: form-data; name=a; filename=x\n") + "\nX: " + crlf("\n\nvile\n--b--"),
-			"a filename \"x\" ambiguous\na \"Content-Disposition: form-data; name=a; filename=x\\r\\n\\nX: \\r\\n\\r\\nvile\" ambiguous\n"},
+			"a filename \"x\" ambiguous\na piece \"Content-Disposition: form-data; name=a; filename=x\\r\\n\\nX: \\r\\n\\r\\nvile\" ambiguous\n"},
 
 		{"base64", form(field+"Content-Transfer-Encoding: base64", base64.StdEncoding.EncodeToString([]byte("vile!"))), "a \"dmlsZSE=\"\na \"vile!\"\n"},
 		{"base64 over lines, without padding", form(field+"Content-Transfer-Encoding: BASE64", "dmls\nZSE"), "a \"dmls\\r\\nZSE\"\na \"vile!\"\n"},
@@ -209,14 +217,18 @@ func TestFindsEveryText(t *testing.T) {
 		{"gzip", form(field+"Content-Encoding: gzip", "")[:len(form(field+"Content-Encoding: gzip", ""))-len("\r\n--b--\r\n")] + zip + "\r\n--b--\r\n", "a " + strconv.Quote(zip) + "\na \"vile\"\n"},
 		{"deflate", form(field+"Content-Encoding: deflate", "")[:len(form(field+"Content-Encoding: deflate", ""))-len("\r\n--b--\r\n")] + deflate + "\r\n--b--\r\n", "a " + strconv.Quote(deflate) + "\na \"vile\"\n"},
 
-		{"nested files, which most servers take for a field", form("Content-Disposition: form-data; name=a\nContent-Type: multipart/mixed; boundary=c", "--c\nContent-Disposition: file; filename=x.txt\n\nfile\n--c\nContent-Transfer-Encoding: base64\n\ndmlsZSE=\n--c--"),
-			"a \"--c\\r\\nContent-Disposition: file; filename=x.txt\\r\\n\\r\\nfile\\r\\n--c\\r\\nContent-Transfer-Encoding: base64\\r\\n\\r\\ndmlsZSE=\\r\\n--c--\"\na file \"x.txt\" ambiguous\na \"dmlsZSE=\" ambiguous\na \"vile!\" ambiguous\n"},
+		{"nested files, which most servers take for a field", form("Content-Disposition: form-data; name=a\nContent-Type: multipart/mixed; boundary=c", "--c\nContent-Disposition: file; filename=x.txt\nContent-Type: image/png\n\nfile\n--c\nContent-Transfer-Encoding: base64\n\ndmlsZSE=\n--c--"),
+			"a \"--c\\r\\nContent-Disposition: file; filename=x.txt\\r\\nContent-Type: image/png\\r\\n\\r\\nfile\\r\\n--c\\r\\nContent-Transfer-Encoding: base64\\r\\n\\r\\ndmlsZSE=\\r\\n--c--\"\na filename \"x.txt\" ambiguous\na piece \"file\" ambiguous\na \"dmlsZSE=\" ambiguous\na \"vile!\" ambiguous\n"},
 		{"a file of parts", form("Content-Disposition: form-data; name=a; filename=x\nContent-Type: multipart/mixed; boundary=c", "vile"), "a filename \"x\"\na \"vile\"\n"},
 
-		{"an image without a filename", form("Content-Disposition: form-data; name=a", junk), "a binary\n"},
-		{"text in an image without a filename", form("Content-Disposition: form-data; name=a", junk+"You will die, all of you."+junk), "a binary\na \"You will die, all of you.\"\n"},
-		{"text before noise", form("Content-Disposition: form-data; name=a", "You will die, all of you."+junk), "a binary\na \"You will die, all of you.\"\n"},
-		{"text after noise", form("Content-Disposition: form-data; name=a", junk+"You will die, all of you."), "a binary\na \"You will die, all of you.\"\n"},
+		{"an image without a filename", form("Content-Disposition: form-data; name=a", junk), "a " + strconv.Quote(junk) + "\n"},
+		{"text in a field of noise", form("Content-Disposition: form-data; name=a", junk+"You will die, all of you."+junk), "a " + strconv.Quote(junk+"You will die, all of you."+junk) + "\n"},
+		{"noise that may be a file", form(perhaps, junk), "a filename \"x\"\n"},
+		{"text in noise that may be a file", form(perhaps, junk+"You will die, all of you."+junk), "a filename \"x\"\na piece \"You will die, all of you.\\nYou will die, all of you.\"\n"},
+		{"text before noise that may be a file", form(perhaps, strings.Repeat("Hello, I'm here ", 64)+junk), "a filename \"x\"\na piece " + strconv.Quote(strings.Repeat("Hello, I'm here ", 64)) + "\n"},
+		{"text in noise that may be a file, a NUL behind each letter", form(perhaps, junk+each("You will die, all of you.", "\x00")+junk), "a filename \"x\"\na piece \"You will die, all of you.\"\n"},
+		{"text in noise that may be a file, a lost byte behind each letter", form(perhaps, junk+each("You will die, all of you.", "\xff")+junk), "a filename \"x\"\na piece \"You will die, all of you.\"\n"},
+		{"a small image without a filename", form("Content-Disposition: form-data; name=a\nContent-Type: image/png", "\x00v\x00i\x00l\x00e"), "a piece \"\\x00v\\x00i\\x00l\\x00e\"\n"},
 		{"little noise", form("Content-Disposition: form-data; name=a", "vile\x00\x00\x00\x00\x00\x00\x00\x00"), "a \"vile\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"\n"},
 		{"UTF-16 with its mark", form("Content-Disposition: form-data; name=a", "\xff\xfe"+strings.Repeat("v\x00", 300)), "a " + strconv.Quote("\xff\xfe"+strings.Repeat("v\x00", 300)) + "\n"},
 		{"UTF-16 that is declared", form("Content-Disposition: form-data; name=a\nContent-Type: text/plain; charset=utf-16le", strings.Repeat("v\x00", 300)), "a " + strconv.Quote(strings.Repeat("v\x00", 300)) + "\n"},
@@ -315,7 +327,7 @@ func TestReadsWhatGoReads(t *testing.T) {
 			}
 			pushed += n
 			for _, part := range parts {
-				if part.Ambiguous || part.Truncated || part.Binary {
+				if part.Ambiguous || part.Truncated {
 					t.Fatalf("%q: %+v", body.String(), part)
 				}
 				if part.File {
@@ -368,12 +380,13 @@ func TestLimits(t *testing.T) {
 		{"a filename", form("Content-Disposition: form-data; name=a; filename=123456789", ""), 8, "12345678", "--b\r\n", multipart.ErrTooLarge},
 		{"text before the start", "123456789012", 8, "12345678", "", multipart.ErrTooLarge},
 		{"text after the end", crlf("--b\n"+field+"\n1234\n--b--") + "567890", 8, "12345678", crlf("--b\n" + field + "\n1234\n--b--"), multipart.ErrTooLarge},
-		{"a file does not count", form("Content-Disposition: form-data; name=a; filename=x", strings.Repeat("1", 100)), 8, "x", form("Content-Disposition: form-data; name=a; filename=x", strings.Repeat("1", 100)), nil},
-		{"noise does not count", form("Content-Disposition: form-data; name=a", strings.Repeat("\x00", 100_000)), 1024, "", form("Content-Disposition: form-data; name=a", strings.Repeat("\x00", 100_000)), nil},
+		{"a file does not count", form("Content-Disposition: form-data; name=a; filename=x\nContent-Type: image/png", strings.Repeat("1", 100)), 8, "x", form("Content-Disposition: form-data; name=a; filename=x\nContent-Type: image/png", strings.Repeat("1", 100)), nil},
+		{"noise in a field counts", form("Content-Disposition: form-data; name=a", strings.Repeat("\x00", 100_000)), 8, strings.Repeat("\x00", 8), "--b\r\nContent-Disposition: form-data; name=a\r\n\r\n", multipart.ErrTooLarge},
+		{"what may be a file does not count", form(perhaps, strings.Repeat("\x00", 100_000)), 8, "x", form(perhaps, strings.Repeat("\x00", 100_000)), nil},
 		{"a bomb", "--b\r\nContent-Disposition: form-data; name=a\r\nContent-Encoding: gzip\r\n\r\n" + zeros + "\r\n--b--", int64(len(zeros)), zeros + strings.Repeat("vile ", 100_000)[:len(zeros)],
 			"--b\r\nContent-Disposition: form-data; name=a\r\nContent-Encoding: gzip\r\n\r\n", multipart.ErrTooLarge},
-		{"a header as large as the limit", form("Content-Disposition: form-data; name=a\nX: "+strings.Repeat("x", multipart.MaxHeader-45), "1"), 8, "1", form("Content-Disposition: form-data; name=a\nX: "+strings.Repeat("x", multipart.MaxHeader-45), "1"), nil},
-		{"a header one byte larger", form("Content-Disposition: form-data; name=a\nX: "+strings.Repeat("x", multipart.MaxHeader-44), "1"), 8, "", "--b\r\n", multipart.ErrHeaderTooLarge},
+		{"a header as large as the limit", form("Content-Disposition: form-data; name=a"+strings.Repeat("\nX: 56789012345", 1021)+"\nX:1234", "1"), 8, "1", form("Content-Disposition: form-data; name=a"+strings.Repeat("\nX: 56789012345", 1021)+"\nX:1234", "1"), nil},
+		{"a header one byte larger", form("Content-Disposition: form-data; name=a"+strings.Repeat("\nX: 56789012345", 1021)+"\nX:12345", "1"), 8, "", "--b\r\n", multipart.ErrHeaderTooLarge},
 		{"a header without an end", "--b\r\n" + strings.Repeat("x", 100_000), 8, "", "--b\r\n", multipart.ErrHeaderTooLarge},
 		{"as many parts as can be", many + "--b--", 8, "", many + "--b--", nil},
 		{"one part more", many + "--b\r\n\r\n\r\n--b--", 8, "", many + "--b\r\n", multipart.ErrTooManyParts},
@@ -419,37 +432,6 @@ func TestErrorsAreMalformed(t *testing.T) {
 	}
 }
 
-func TestBoundary(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ contentType, want string }{
-		{"multipart/form-data; boundary=----WebKitFormBoundaryABC", "----WebKitFormBoundaryABC"},
-		{"Multipart/Form-Data; BOUNDARY=\"a=b\"", "a=b"},
-		{"multipart/mixed;boundary=a; charset=utf-8", "a"},
-		{"multipart/mixed; charset=utf-8; boundary=a;", "a"},
-		{"multipart/form-data; boundary=----=_Part_1", "----=_Part_1"},
-		{"multipart/form-data", ""},
-		{"multipart/form-data; boundary=", ""},
-		{"multipart/form-data; boundary=\"\"", ""},
-		{"multipart/form-data; boundary=a; boundary=a", ""},
-		{"multipart/form-data; boundary=a; boundary*=utf-8''b", ""},
-		{"multipart/form-data; boundary*0=a; boundary*1=b", ""},
-		{"multipart/form-data; boundary=a,b", ""},
-		{"multipart/form-data; boundary=\"a b\"", ""},
-		{"multipart/form-data; boundary=\"a\\b\"", ""},
-		{"multipart/form-data; boundary=\"a", ""},
-		{"multipart/form-data; boundary='a'", ""},
-		{"multipart/form-data; boundary=\"a\"b", ""},
-		{"multipart/form-data; boundary=" + strings.Repeat("a", 201), ""},
-		{"text/plain; boundary=a", ""},
-		{"", ""},
-	} {
-		got, err := multipart.Boundary(test.contentType)
-		if got != test.want || (err == nil) != (test.want != "") || err != nil && !errors.Is(err, multipart.ErrMalformed) {
-			t.Errorf("%q: got %q and %v, want %q", test.contentType, got, err, test.want)
-		}
-	}
-}
-
 // fileStart is a body up to the first byte of a file.
 var fileStart = []byte(crlf("------WebKitFormBoundaryrGKCBY7qhFd3TrZA\nContent-Disposition: form-data; name=\"f\"; filename=\"x.jpg\"\nContent-Type: image/jpeg\n\n"))
 
@@ -467,14 +449,16 @@ func noise(n int) []byte {
 
 // TestMemoryDoesNotGrow pushes 64 MiB of what need not be held, and of what must not be.
 func TestMemoryDoesNotGrow(t *testing.T) {
-	field := strings.Replace(string(fileStart), "; filename=\"x.jpg\"", "", 1)
+	image := strings.Replace(string(fileStart), "; filename=\"x.jpg\"", "", 1)
+	field := strings.Replace(image, "Content-Type: image/jpeg\r\n", "", 1)
 	for _, test := range []struct {
 		name, start string
 		chunk       []byte
 		err         error
 	}{
 		{"file", string(fileStart), noise(1 << 20), nil},
-		{"image without a filename", field, noise(1 << 20), nil},
+		{"image without a filename", image, noise(1 << 20), nil},
+		{"text without a filename that says that it is an image", image, bytes.Repeat([]byte("vile"), 1<<18), nil},
 		{"field", field, bytes.Repeat([]byte("vile"), 1<<18), multipart.ErrTooLarge},
 		{"text before the start", "", bytes.Repeat([]byte("vile"), 1<<18), multipart.ErrTooLarge},
 		{"white space before the start", "", bytes.Repeat([]byte("\r\n"), 1<<19), nil},
@@ -506,10 +490,10 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 			if !errors.Is(err, test.err) || test.err == nil && err != nil {
 				t.Errorf("the error is %v, not %v", err, test.err)
 			}
-			if most > 8<<20 {
+			if most > 16<<20 { // with what the collector has not taken yet
 				t.Errorf("%d bytes are held", most)
 			}
-			if texts > 1<<20 || test.err == nil && texts > 64<<20/1000 {
+			if isText := strings.HasPrefix(test.name, "text without"); !isText && (texts > 1<<20 || test.err == nil && texts > 64<<20/500) {
 				t.Errorf("%d bytes were taken for text", texts)
 			}
 		})

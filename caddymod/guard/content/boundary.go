@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import "strings"
+
+// mentionsMultipart reports whether a parser may take a body for multipart. Formidable looks for the word anywhere in the
+// value, PHP and Rack up to a comma or a blank, and others for a type that begins so.
+func mentionsMultipart(values []string) bool {
+	for _, value := range values {
+		if containsFold(value, "multipart") {
+			return true
+		}
+	}
+	return false
+}
+
+// containsFold reports whether s has a word in any case. The word is in lower case, and not empty.
+func containsFold(s, word string) bool {
+	for i := 0; i+len(word) <= len(s); i++ {
+		if s[i]|0x20 == word[0] && strings.EqualFold(s[i:i+len(word)], word) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxBoundary is the length of the longest boundary (RFC 2046, section 5.1.1).
+const maxBoundary = 70
+
+// plainBoundary returns the boundary of a multipart type, and whether it is one that all parsers read the same: there is one
+// value of the header, in it one type and parameters of the plainest form, and the word boundary stands in it once, as the
+// name of a parameter. Parsers differ in everything else: PHP, formidable and Rack look for the word wherever it stands, in
+// another parameter, too; some decode boundary* and boundary*0, some end a value at a comma, at a blank or behind an escaped
+// quote, and some keep those. A boundary without quotes may have the characters ( ) / : = ? at which a few end it, as mail
+// programs in Java send it: the scanner of the package multipart knows of those.
+func plainBoundary(values []string) (boundary string, plain bool) {
+	if len(values) != 1 {
+		return "", false
+	}
+	media, rest, more := strings.Cut(values[0], ";")
+	kind, subtype, _ := strings.Cut(strings.TrimRight(media, " "), "/")
+	if !strings.EqualFold(kind, "multipart") || !plainToken(subtype) {
+		return "", false
+	}
+	found := false
+	for more {
+		var param string
+		param, rest, more = strings.Cut(rest, ";") // no plain value has a semicolon
+		param = strings.TrimLeft(param, " ")
+		if param == "" && !more {
+			break // some clients end with a semicolon
+		}
+		name, value, _ := strings.Cut(param, "=")
+		if isBoundary := strings.EqualFold(name, "boundary"); isBoundary && !found {
+			boundary, found = unquoted(value), true
+			if !validBoundary(boundary) {
+				return "", false
+			}
+			continue
+		}
+		// "boundary" may stand in no other name and in no other value.
+		if !plainToken(name) || !plainValue(value) || containsFold(param, "boundary") {
+			return "", false
+		}
+	}
+	return boundary, found
+}
+
+// unquoted returns a value without the quotes around it, if there are any.
+func unquoted(value string) string {
+	if n := len(value); n >= 2 && value[0] == '"' && value[n-1] == '"' {
+		return value[1 : n-1]
+	}
+	return value
+}
+
+// plainToken reports whether a name has only characters that no parser minds.
+func plainToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !isLetter(c) && !isDigit(c) && c != '-' && c != '_' && c != '.' && c != '+' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// plainValue reports whether the value of a parameter is read the same by all parsers.
+func plainValue(value string) bool {
+	inner := unquoted(value)
+	if len(inner) == len(value) {
+		return plainToken(value)
+	}
+	for i := range len(inner) {
+		if c := inner[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' || c == ',' || c == '=' {
+			return false
+		}
+	}
+	return inner != ""
+}
+
+// validBoundary reports whether a boundary has only the characters of RFC 2046, section 5.1.1, without those at which
+// parsers differ: blanks, commas and single quotes. The first one is of those that every parser knows.
+func validBoundary(boundary string) bool {
+	if boundary == "" || len(boundary) > maxBoundary || !plainToken(boundary[:1]) || containsFold(boundary, "boundary=") {
+		return false
+	}
+	for i := range len(boundary) {
+		if c := boundary[i]; !plainToken(boundary[i:i+1]) && strings.IndexByte("()/:=?", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
