@@ -170,10 +170,16 @@ func (rd *reader) read(r *http.Request, w http.ResponseWriter, x *exchange) (f f
 	return f
 }
 
-// hasBody reports whether a request has a body that may hold text. The body of an extended CONNECT (RFC 8441) is the
-// connection of a WebSocket.
+// hasBody reports whether a request has a body that may hold text. What follows the header of a WebSocket over HTTP/2 or
+// HTTP/3 (extended CONNECT, RFC 8441 and RFC 9220) is the connection. Any other CONNECT has a body as every request may.
 func hasBody(r *http.Request) bool {
-	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 && r.Method != http.MethodConnect
+	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 && !isWebSocket(r)
+}
+
+// isWebSocket reports whether a request is an extended CONNECT for a WebSocket, as a reverse proxy tells it.
+func isWebSocket(r *http.Request) bool {
+	return r.Method == http.MethodConnect &&
+		(r.ProtoMajor == 2 && r.Header.Get(":protocol") == "websocket" || r.ProtoMajor == 3 && r.Proto == "websocket")
 }
 
 // readBody finds the texts of the body.
