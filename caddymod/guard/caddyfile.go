@@ -43,6 +43,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		json <pointer>...                             # of JSON bodies only these, such as /comment or /posts/*/text
 //		form <field>...                               # of forms only these
 //		text                                          # read every body as plain text
+//		credentials                                   # read passwords and tokens, too
 //		query <parameter>...                          # also these parameters of the address
 //		header <name>...                              # also these header fields
 //		categories <category>...                      # only these can flag
@@ -104,6 +105,7 @@ func (r *Reading) options(allowed map[string]options.Option, addressed bool) {
 		allowed["form"] = several(&r.Form, "<field>", nil)
 		allowed["query"] = several(&r.Query, "<parameter>", nil)
 		allowed["header"] = several(&r.Header, "<name>", nil)
+		allowed["credentials"] = options.Flag(&r.Credentials)
 	}
 }
 
@@ -336,6 +338,7 @@ func (o *reactionOptions) finish(h httpcaddyfile.Helper) error {
 //		status judged|nothing|partial|skipped|error...
 //		json|form|query|header <name>...
 //		text
+//		credentials
 //	}
 func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	recommend := func(d *caddyfile.Dispenser, args []string) error {
