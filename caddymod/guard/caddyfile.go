@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -30,7 +31,7 @@ func init() {
 
 func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	m := new(Moderate)
-	on := reactionOptions{to: &m.On}
+	on := reactionOptions{to: &m.On, selfHarm: true}
 	if err := m.read(h.Dispenser, &on); err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		block_file <file>
 //		account <id>                                  # count in its usage
 //		enforce_quota                                 # and hold its limits
-//		on reject|review|approve {
+//		on reject|review|approve|self-harm {
 //			<directives>
 //		}
 //		shadow                                        # judge and log, but never act
@@ -64,6 +65,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		max_text <characters> [reject|pass|prefix]    # default 100000 reject
 //		timeout <duration>                            # default 30s
 //		on_error pass|reject                          # default pass
+//		cors <origin>...                              # pages of these, or *, may read refusals
 //	}
 //
 // The blocks of "on" hold directives, so that they are read in a Caddyfile's site only, not here.
@@ -78,6 +80,7 @@ func (m *Moderate) read(d *caddyfile.Dispenser, on *reactionOptions) error {
 		"max_body": m.Limits.maxBodyOption(),
 		"max_text": m.Limits.maxTextOption(),
 		"timeout":  options.Duration(&m.Timeout),
+		"cors":     cors.Option(&m.CORS),
 		"on_error": choice(&m.OnError, errorPass, errorReject),
 	}
 	m.Reading.options(allowed, true)
@@ -279,6 +282,7 @@ func limit(past *Past, syntax string, parse func(string) error) options.Option {
 
 // reactionOptions are the blocks of "on". They are read when all else is, because only a site's helper can read directives.
 type reactionOptions struct {
+	selfHarm bool // self-harm is one of them
 	to       **Reactions
 	segments []*caddyfile.Dispenser
 	names    []string
@@ -290,8 +294,8 @@ func (o *reactionOptions) option() options.Option {
 			return d.Err("'on' needs a recommendation and a block: on reject|review|approve { ... }")
 		}
 		name := d.Val()
-		if !slices.Contains(recommendations, engine.Recommendation(name)) {
-			return d.Errf("on: there is no recommendation '%s'; there are reject, review and approve", name)
+		if !slices.Contains(recommendations, engine.Recommendation(name)) && (name != selfHarm || !o.selfHarm) {
+			return d.Errf("on: there is no recommendation '%s'; there are reject, review and approve%s", name, o.more())
 		}
 		if slices.Contains(o.names, name) {
 			return d.Errf("'on %s' is given twice", name)
@@ -301,6 +305,14 @@ func (o *reactionOptions) option() options.Option {
 		o.segments = append(o.segments, d.NewFromNextSegment())
 		return nil
 	}}
+}
+
+// more names what there is beside recommendations.
+func (o *reactionOptions) more() string {
+	if o.selfHarm {
+		return ", and self-harm for the page that helps"
+	}
+	return ""
 }
 
 // finish reads the directives of the blocks.
@@ -324,6 +336,8 @@ func (o *reactionOptions) finish(h httpcaddyfile.Helper) error {
 			(*o.to).Review = subroute.Routes
 		case engine.Approve:
 			(*o.to).Approve = subroute.Routes
+		default:
+			(*o.to).SelfHarm = subroute.Routes
 		}
 	}
 	return nil

@@ -132,6 +132,13 @@ type Verdict struct {
 	Reason string
 
 	took time.Duration // what judging took
+	// hostile says that a text is rejected for something else than what a person in a crisis says.
+	hostile bool
+}
+
+// crisis reports whether self-harm is flagged, and nothing is rejected for anything else.
+func (v *Verdict) crisis() bool {
+	return v.Categories[engine.SelfHarm].Flagged && !v.hostile
 }
 
 // Finding is a text that is not approved.
