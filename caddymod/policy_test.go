@@ -4,9 +4,15 @@
 package caddymod_test
 
 import (
+	"bytes"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 )
 
 // TestNoListNamesTheVerdict guards against clients that have the proxy remove what the guard tells the app.
@@ -277,5 +283,54 @@ func TestRefusalsForOtherOrigins(t *testing.T) {
 	got, err := try(t, http.MethodOptions, base+"/comments", "", nil, "Origin", "https://www.example.com", "Access-Control-Request-Method", "POST")
 	if err != nil || string(got.body) != "app" {
 		t.Errorf("a preflight request did not reach the app: %v %s", err, got.body)
+	}
+}
+
+// TestMistakesAreTold guards against mistakes in a configuration that nobody hears of: errors and warnings at load.
+func TestMistakesAreTold(t *testing.T) {
+	adapter := caddyconfig.GetAdapter("caddyfile")
+	for _, test := range []struct{ config, want string }{
+		{base + " {\nmoderation\n}", "there is no directive 'moderation'; the directive is moderate;"},
+		{base + " {\nhandle {\nmoderate_request\n}\n}", "there is no directive 'moderate_request'; the directive is moderate"},
+		{base + " {\nmoderate_responses\n}", "the directive is moderate_response"},
+		{"{\nmoderate {\nshadow\n}\n}\n" + base + " {\nrespond x\n}", "'moderate' is no global option but a directive"},
+		{base + " {\nmoderate {\non selfharm {\nrespond x\n}\n}\n}", "there is no recommendation 'selfharm'; there are reject, review and approve, and self-harm"},
+		{base + " {\nmoderate_response {\non self-harm {\nrespond x\n}\n}\n}", "there is no recommendation 'self-harm'"},
+		{base + " {\nmoderate {\ncors example.com\n}\n}", `cors: "example.com" is no origin`},
+		{base + " {\nmoderate {\nshadows\n}\n}", "unknown option 'shadows'"},
+	} {
+		_, _, err := adapter.Adapt([]byte(test.config), map[string]any{"filename": "Caddyfile"})
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile:") {
+			t.Errorf("%q: %v", test.config, err)
+		}
+	}
+
+	const twice, unknown = "requests pass two of the directive moderate", "the account of a guard cannot be used"
+	for _, test := range []struct {
+		name, site, want string
+	}{
+		{"two without matchers", "moderate\nmoderate {\nthreshold hate 0.6\n}", twice},
+		{"two with the same matcher", "moderate /a*\nmoderate /a* {\nthreshold hate 0.6\n}", twice},
+		{"one in a handle, below another", "moderate\nhandle /a* {\nmoderate {\nthreshold hate 0.6\n}\n}", twice},
+		{"different paths", "moderate /a*\nmoderate /b*", ""},
+		{"handles of their own", "handle /a* {\nmoderate\n}\nhandle {\nmoderate\n}", ""},
+		{"another policy in shadow mode", "moderate\nmoderate {\nshadow\nthreshold hate 0.6\n}", ""},
+		{"an account that is not there", "moderate {\naccount nosuch\n}", unknown},
+		{"an account that is", "moderate {\naccount small\n}", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "caddy.log")
+			load(t, strings.Replace(guardConfig(t, test.site+"\nrespond x"), "output discard", "output file "+file, 1))
+			var log []byte
+			for end := time.Now().Add(2 * time.Second); test.want != "" && !bytes.Contains(log, []byte(test.want)) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				log, _ = os.ReadFile(file)
+			}
+			log, _ = os.ReadFile(file)
+			for _, warning := range []string{twice, unknown} {
+				if bytes.Contains(log, []byte(warning)) != (warning == test.want) {
+					t.Errorf("%q: %s", warning, log)
+				}
+			}
+		})
 	}
 }

@@ -95,6 +95,7 @@ func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.
 		if _, err := app.Get(ctx); err != nil { // counting needs the store
 			return nil, err
 		}
+		owner.AtStart(fmt.Sprint("account ", p.EnforceQuota, p.Account), j.checkAccount)
 	}
 	for c := range j.ignored {
 		j.ignored[c] = len(p.Categories) > 0

@@ -183,6 +183,7 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	m.key = m.reader.key + m.Policy.key()
+	m.app.AtStart("two guards", func() { warnOfTwo(ctx, m.logger) })
 	return m.On.provision(ctx)
 }
 
