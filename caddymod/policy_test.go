@@ -334,3 +334,41 @@ func TestMistakesAreTold(t *testing.T) {
 		})
 	}
 }
+
+// TestAccessLogWithoutJudgedText runs the filter that docs/guard.md shows for sites that judge queries and header fields.
+func TestAccessLogWithoutJudgedText(t *testing.T) {
+	page, err := os.ReadFile("../docs/guard.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, config, found := strings.Cut(string(page), "access log holds judged text.** Take it out:\n\n```caddyfile\n")
+	config, _, ended := strings.Cut(config, "```\n")
+	if !found || !ended {
+		t.Fatal("docs/guard.md does not show the filter")
+	}
+	app := newBackend(t)
+	dir := t.TempDir()
+	for _, file := range []string{"server.log", "access.log"} {
+		config = strings.Replace(config, "log {\n\t\tformat", "log {\n\t\toutput file "+filepath.Join(dir, file)+"\n\t\tformat", 1)
+		config = strings.Replace(config, "\tlog {\n\t\toutput", "\tLOG {\n\t\toutput", 1)
+	}
+	config = strings.ReplaceAll(config, "\tLOG {", "\tlog {")
+	config = strings.NewReplacer("http://localhost:8080", base, "reverse_proxy localhost:3000", app.proxy()).Replace(config)
+	load(t, strings.Replace(config, "{\n", "{\n\tadmin "+adminAddr+"\n\tpersist_config off\n", 1))
+	for _, text := range []string{vile, fine} {
+		call(t, http.MethodGet, base+"/?q="+strings.ReplaceAll(text, " ", "+"), "", nil, "Subject", text)
+	}
+	var log []byte
+	for end := time.Now().Add(5 * time.Second); bytes.Count(log, []byte("\n")) < 2 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		log, _ = os.ReadFile(filepath.Join(dir, "access.log"))
+	}
+	server, _ := os.ReadFile(filepath.Join(dir, "server.log"))
+	if !bytes.Contains(log, []byte("q=REDACTED")) {
+		t.Errorf("%s", log)
+	}
+	for _, word := range []string{"worthless", "bakery"} {
+		if bytes.Contains(append(log, server...), []byte(word)) {
+			t.Errorf("the logs tell %q: %s", word, log)
+		}
+	}
+}
