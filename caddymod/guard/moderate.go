@@ -40,8 +40,9 @@ func init() {
 // (moderation_id, moderation_status, moderation_action, moderation_recommendation, moderation_categories,
 // moderation_fields, moderation_error), and in metrics. None of them holds text that was judged.
 //
-// A refusal is the site's own error page where handle_errors has one for status 422, a small page for clients that ask for
-// HTML, and problem details (RFC 9457) for all others.
+// A refusal is the site's own error page where handle_errors has one for status 422, what clients of language models know where
+// the path is that of such an interface, a small page for clients that ask for HTML, and problem details (RFC 9457) for all
+// others.
 type Moderate struct {
 	Reading
 	Policy
