@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // TestCompare forwards to a stand-in for the service that is to be left.
@@ -131,4 +133,86 @@ func ask(t *testing.T, url, body string, headers ...string) reply {
 		t.Fatal(err)
 	}
 	return reply{response.StatusCode, response.Header, received}
+}
+
+// TestCompareForwards lists what arrives at the other service, and sees that nothing else does.
+func TestCompareForwards(t *testing.T) {
+	arrivals := make(chan *http.Request, 1)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // trailers come behind it
+		arrivals <- r
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	t.Cleanup(other.Close)
+	load(t, strings.Replace(guardConfig(t, "moderation_compare "+other.URL), "demo off", "demo off\nkey_prefix acme", 1))
+	// What browsers, proxies and libraries send.
+	client := []string{
+		"Accept: application/json", "Accept-Encoding: gzip", "Content-Type: application/json", "Accept-Language: de-AT", "User-Agent: Mozilla/5.0 (X11)",
+		"Cookie: session=secret", "Referer: https://www.example.com/private", "Origin: https://www.example.com", "DNT: 1", "Sec-CH-UA: x",
+		"X-Forwarded-For: 203.0.113.7", "X-Forwarded-Host: www.example.com", "X-Forwarded-Proto: https", "Forwarded: for=203.0.113.7", "Via: 1.1 proxy",
+		"X-Real-IP: 203.0.113.7", "True-Client-IP: 203.0.113.7", "CF-Connecting-IP: 203.0.113.7", "X-Client-IP: 203.0.113.7", "X-Request-Id: 1",
+		"X-Stainless-OS: Linux", "X-Csrf-Token: secret", "Proxy-Authorization: Basic x", "X-Moderation-Id: 1", "Early-Data: 1", "Te: trailers",
+		"Transfer-Encoding: chunked", "Trailer: X-Secret",
+	}
+	for _, test := range []struct {
+		name, path  string
+		credentials []string
+		want        map[string]string // beside what all have
+		query       string
+	}{
+		{"a key of the other service", "/v1/moderations?user=7&key=abc", []string{"Authorization: Bearer sk-theirs", "OpenAI-Organization: org", "OpenAI-Project: p"},
+			map[string]string{"Authorization": "Bearer sk-theirs", "Openai-Organization": "org", "Openai-Project": "p"}, "key=abc"},
+		{"a key of this server", "/v1/moderations", []string{"Authorization: Bearer mod_sk_0123456789abcdef"}, nil, ""},
+		{"with the configured prefix", "/v1/moderations", []string{"Authorization: bearer  acme_sk_0123456789abcdef"}, nil, ""},
+		{"a password of the site", "/v1/moderations", []string{"Authorization: Basic YTpi"}, nil, ""},
+		{"Google's header", "/v1alpha1/comments:analyze", []string{"X-Goog-Api-Key: AIza", "X-Goog-User-Project: p"},
+			map[string]string{"X-Goog-Api-Key": "AIza", "X-Goog-User-Project": "p"}, ""},
+		{"both servers' keys", "/v1alpha1/comments:analyze?key=AIza&alt=json&quotaUser=203.0.113.7", []string{"X-Goog-Api-Key: mod_sk_0123456789abcdef"}, nil, "alt=json&key=AIza"},
+		{"a key of this server in the address", "/v1alpha1/comments:analyze?key=%6Dod_sk_0123456789abcdef", nil, nil, ""},
+		{"what is not compared", "/$discovery/rest?version=v1alpha1&session=secret", []string{"Authorization: Bearer mod_sk_0123456789abcdef"}, nil, "version=v1alpha1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := attempt{path: test.path, header: append(test.credentials, client...), body: chunked(`{"input":"`+fine+`"}`, 9, "", "X-Secret: 1\r\n")}
+			if status, body := a.raw(t); status != http.StatusOK {
+				t.Fatalf("%d %s", status, body)
+			}
+			got := <-arrivals
+			want := map[string]string{"Accept": "application/json", "Accept-Encoding": "gzip", "Content-Type": "application/json", "User-Agent": "caddy-moderation"}
+			for name, value := range test.want {
+				want[name] = value
+			}
+			for name, values := range got.Header {
+				if value, ok := want[name]; !ok || strings.Join(values, "|") != value {
+					t.Errorf("%s: %q, want %q", name, values, value)
+				}
+			}
+			if len(got.Header) != len(want) || len(got.Trailer) != 0 || got.URL.RawQuery != test.query || "http://"+got.Host != other.URL {
+				t.Errorf("%s %s %v %v", got.Host, got.URL, got.Header, got.Trailer)
+			}
+		})
+	}
+}
+
+// TestCompareForwardsWhatTheSiteSets sees that a site can send a credential of its own.
+func TestCompareForwardsWhatTheSiteSets(t *testing.T) {
+	arrivals := make(chan *http.Request, 1)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrivals <- r
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	t.Cleanup(other.Close)
+	listen := strings.TrimPrefix(base, "http://")
+	config := `{"admin":{"listen":"` + adminAddr + `","config":{"persist":false}},"logging":{"logs":{"default":{"writer":{"output":"discard"}}}},"apps":{"http":{"servers":{"s":{
+		"listen":["` + listen + `"],"automatic_https":{"disable":true},"routes":[{"handle":[{"handler":"moderation_compare","proxy":{"handler":"reverse_proxy",
+		"upstreams":[{"dial":"` + strings.TrimPrefix(other.URL, "http://") + `"}],
+		"headers":{"request":{"set":{"authorization":["Bearer of the site"],"X-Forwarded-For":["192.0.2.1"]}}}}}]}]}}}}}`
+	if err := caddy.Load([]byte(config), true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = caddy.Stop() })
+	ask(t, base+"/v1/moderations", `{"input":"`+fine+`"}`, "Authorization", "Bearer mod_sk_0123456789abcdef", "Cookie", "a=b")
+	header := (<-arrivals).Header
+	if header.Get("Authorization") != "Bearer of the site" || header.Get("X-Forwarded-For") != "192.0.2.1" || header.Get("X-Forwarded-Host")+header.Get("Via")+header.Get("Cookie") != "" {
+		t.Errorf("%v", header)
+	}
 }

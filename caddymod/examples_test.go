@@ -248,6 +248,7 @@ var examples = map[string]func(t *testing.T){
 	"blog-comments": exampleBlog,
 	"chat":          exampleChat,
 	"contact-form":  exampleContact,
+	"crisis":        exampleCrisis,
 	"photo-upload":  exampleUpload,
 	"llm-gateway":   exampleGateway,
 	"shadow-mode":   exampleShadow,
@@ -365,6 +366,35 @@ func exampleContact(t *testing.T) {
 	}
 }
 
+func exampleCrisis(t *testing.T) {
+	app := newApp(t, "the forum", nil)
+	runExample(t, "crisis", "localhost:3000", app.address())
+
+	got, _ := postForm(t, "/posts", "text", distress)
+	got.wantStatus(t, http.StatusSeeOther, "")
+	if to := got.header.Get("Location"); to != "/you-are-not-alone" {
+		t.Errorf("to %q", to)
+	}
+	response, err := browser.Get("http://" + exampleAddr + "/you-are-not-alone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, _ := io.ReadAll(response.Body)
+	if !bytes.Contains(page, []byte("116 123")) || !bytes.HasPrefix(page, []byte("<!doctype html>")) {
+		t.Errorf("%s", page)
+	}
+	for _, text := range []string{"You should kill yourself.", nasty} {
+		got, _ = postForm(t, "/posts", "text", text)
+		got.wantStatus(t, http.StatusUnprocessableEntity, "content_rejected")
+	}
+	app.wantNothing(t)
+
+	got, body := postForm(t, "/posts", "text", friendly)
+	got.wantStatus(t, http.StatusOK, "kept by the forum")
+	app.want(t, body)
+}
+
 func exampleUpload(t *testing.T) {
 	photo := make([]byte, 3<<20)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(photo)
@@ -460,8 +490,13 @@ func exampleGateway(t *testing.T) {
 		return got
 	}
 
-	ask(false, nasty).wantRefused(t, "harassment", "/messages/0/content")
-	ask(true, nasty).wantRefused(t, "harassment", "/messages/0/content")
+	for _, stream := range []bool{false, true} {
+		got := ask(stream, nasty)
+		got.wantStatus(t, http.StatusBadRequest, `"type":"invalid_request_error","param":null,"code":"content_filter"`)
+		if id := got.header.Get("X-Request-Id"); !strings.HasPrefix(id, "mod_") || bytes.Contains(got.body, []byte("worthless")) {
+			t.Errorf("%s %s", id, got.body)
+		}
+	}
 	got, _ := postJSON(t, "/api/chat", map[string]any{"messages": []any{}})
 	got.wantStatus(t, http.StatusNotFound, "")
 	model.wantNothing(t)

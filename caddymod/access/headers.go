@@ -59,12 +59,16 @@ func setLimits(header http.Header, values *[numFields]string, d *quota.Decision)
 	}
 }
 
+// maxInteger is the largest number in these fields. Integers of structured fields have at most 15 digits (RFC 9651, section
+// 3.3.1), and a known parser takes no more than 14 before a parameter. A limit beyond it is none that anybody reaches.
+const maxInteger = 99_999_999_999_999
+
 // policy appends one item of RateLimit-Policy.
 func policy(text []byte, name string, limit, window int64) []byte {
 	text = append(text, '"')
 	text = append(text, name...)
 	text = append(text, `";q=`...)
-	text = strconv.AppendInt(text, limit, 10)
+	text = strconv.AppendInt(text, min(limit, maxInteger), 10)
 	text = append(text, ";w="...)
 	return strconv.AppendInt(text, window, 10)
 }
@@ -74,7 +78,7 @@ func remaining(text []byte, name string, left, seconds int64) []byte {
 	text = append(text, '"')
 	text = append(text, name...)
 	text = append(text, `";r=`...)
-	text = strconv.AppendInt(text, left, 10)
+	text = strconv.AppendInt(text, min(left, maxInteger), 10)
 	text = append(text, ";t="...)
 	return strconv.AppendInt(text, seconds, 10)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dunglas/httpsfv"
+
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
@@ -62,8 +64,8 @@ Ratelimit-Policy: "month";q=3;w=2505600
 			Limits: quota.Limits{RequestsPerMonth: 1<<63 - 1, RequestsPerMinute: 1<<63 - 1},
 			Now:    at("2028-02-19T10:00:42.5Z"), MinuteReset: at("2028-02-19T10:01:00Z"), Period: february,
 		}, `
-Ratelimit: "minute";r=9223372036854775807;t=18, "month";r=9223372036854775807;t=914358
-Ratelimit-Policy: "minute";q=9223372036854775807;w=60, "month";q=9223372036854775807;w=2505600
+Ratelimit: "minute";r=99999999999999;t=18, "month";r=99999999999999;t=914358
+Ratelimit-Policy: "minute";q=99999999999999;w=60, "month";q=99999999999999;w=2505600
 X-Ratelimit-Limit: 9223372036854775807
 X-Ratelimit-Remaining: 9223372036854775807
 X-Ratelimit-Reset: 18
@@ -83,6 +85,13 @@ X-Ratelimit-Reset: 18
 			}
 			if got != test.want {
 				t.Errorf("got:%swant:%s", got, test.want)
+			}
+			for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} {
+				if values := header[name]; len(values) > 0 {
+					if _, err := httpsfv.UnmarshalList(values); err != nil {
+						t.Errorf("%s is no structured field: %v", name, err)
+					}
+				}
 			}
 		})
 	}

@@ -91,6 +91,8 @@ type App struct {
 	stored   bool
 	claim    claim
 	services atomic.Pointer[Services]
+	// atStart is what is still to be done, by its key.
+	atStart map[string]func()
 	// started is closed when Start has ended or the configuration is given up.
 	started chan struct{}
 	once    sync.Once
@@ -162,6 +164,26 @@ func (a *App) setDefaults() {
 // Start opens the store, or joins the one that the running configuration has open, and lets requests in.
 func (a *App) Start() error {
 	defer a.open()
+	if err := a.startStore(); err != nil {
+		return err
+	}
+	for _, check := range a.atStart {
+		check()
+	}
+	return nil
+}
+
+// AtStart has a check called when all of the configuration is provisioned and the store is open; once for each key. It must be
+// called while a module is provisioned.
+func (a *App) AtStart(key string, check func()) {
+	if a.atStart == nil {
+		a.atStart = map[string]func(){}
+	}
+	a.atStart[key] = check
+}
+
+// startStore opens the store, where there is one.
+func (a *App) startStore() error {
 	if !a.stored {
 		return nil
 	}

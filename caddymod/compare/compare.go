@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -36,6 +37,10 @@ func init() {
 // Perspective API (comments:analyze) and OpenAI's moderation endpoint (/v1/moderations); what else it forwards it does not
 // compare. The scores that it compares with are those that moderation_analyze and moderation_openai answer by default.
 //
+// The other service gets the path, the body and what describes it, its own credentials (Authorization: Bearer, X-Goog-Api-Key and
+// the parameter key, but no key of this server), and nothing else of a request: no cookie, no address of a client, no other
+// header field or parameter.
+//
 // For each answer there is a line in the log, with both scores of each attribute, and the metrics
 // caddy_moderation_compare_total (by attribute, threshold, and whether both, one or neither of the two are above it) and
 // caddy_moderation_compare_difference. Neither holds any text, nor a key. Judging begins when the client has its answer,
@@ -50,6 +55,8 @@ type Compare struct {
 	app    *app.App
 	logger *zap.Logger
 	proxy  caddyhttp.MiddlewareHandler
+	// prefixes are what the keys of this server begin with, in small letters.
+	prefixes []string
 }
 
 // CaddyModule returns the Caddy module information.
@@ -80,7 +87,12 @@ func (c *Compare) Provision(ctx caddy.Context) (err error) {
 	if !ok {
 		return fmt.Errorf("the module %T cannot forward requests", module)
 	}
-	c.proxy = proxy
+	if known, ok := proxy.(*reverseproxy.Handler); ok {
+		if err := hideClient(ctx, known); err != nil {
+			return err
+		}
+	}
+	c.proxy, c.prefixes = proxy, keyPrefixes(c.app.KeyPrefix)
 	if len(c.Thresholds) == 0 {
 		c.Thresholds = []float64{0.5, 0.7, 0.8, 0.9}
 	}
@@ -105,14 +117,15 @@ func checkThresholds(thresholds []float64) error {
 // ServeHTTP forwards the request, and compares what is answered.
 func (c *Compare) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	shape := shapeOf(r)
+	forwarded := c.forwarded(r)
 	if shape == nil {
-		return c.proxy.ServeHTTP(w, r, next)
+		return c.proxy.ServeHTTP(w, forwarded, next)
 	}
 	sent := &kept{}
-	r.Body = sent.tee(r.Body)
+	forwarded.Body = sent.tee(r.Body)
 	encodings := r.Header["Content-Encoding"]
 	answer := &recorder{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
-	if err := c.proxy.ServeHTTP(answer, r, next); err != nil {
+	if err := c.proxy.ServeHTTP(answer, forwarded, next); err != nil {
 		return err
 	}
 	// The client has its answer; what follows is not its concern, nor can it fail for it.

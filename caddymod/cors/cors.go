@@ -3,7 +3,8 @@
 
 // Package cors lets the pages of chosen origins call the service from a browser (CORS, as in the Fetch standard).
 //
-// Cookies and other credentials of the browser are never allowed: a key is sent by the page's own script.
+// Cookies and other credentials of the browser are of no use to the service, and not allowed: a key is sent by the page's own
+// script. An answer that stands in for one of an app ([Origins.Show]) allows them.
 package cors
 
 import (
@@ -45,7 +46,7 @@ func (o Origins) Validate() error {
 		}
 		parsed, err := url.Parse(origin)
 		if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" || strings.Contains(origin, Any) || origin != parsed.Scheme+"://"+parsed.Host {
-			return fmt.Errorf("cors_origins has %q; an origin is a scheme and a host, such as https://www.example.com, or *", origin)
+			return fmt.Errorf("%q is no origin; an origin is a scheme and a host, such as https://www.example.com, or *", origin)
 		}
 	}
 	return nil
@@ -83,15 +84,41 @@ func (o Origins) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 }
 
 func (o Origins) allow(origin string) bool {
+	return o.names(Any) || o.names(origin)
+}
+
+// Show sets the header fields that let a page of an allowed origin read an answer that stands in for one of an app's: also a page
+// that sends its cookies to the app, when its origin is named. What is set already stays.
+func (o Origins) Show(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	if len(o) == 0 || header.Get("Access-Control-Allow-Origin") != "" {
+		return
+	}
+	header.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if origin == "" || !o.allow(origin) {
+		return
+	}
+	header.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id")
+	if !o.names(origin) {
+		header.Set("Access-Control-Allow-Origin", Any)
+		return
+	}
+	header.Set("Access-Control-Allow-Origin", origin)
+	header.Set("Access-Control-Allow-Credentials", "true")
+}
+
+// names reports whether an origin is one of them by its name.
+func (o Origins) names(origin string) bool {
 	for _, allowed := range o {
-		if allowed == Any || strings.EqualFold(allowed, origin) {
+		if strings.EqualFold(allowed, origin) {
 			return true
 		}
 	}
 	return false
 }
 
-// Option is the Caddyfile option cors_origins. Syntax:
+// Option is a Caddyfile option, such as cors_origins. Syntax:
 //
 //	cors_origins <origin>...
 func Option(dst *Origins) options.Option {
@@ -106,7 +133,7 @@ func Option(dst *Origins) options.Option {
 		}
 		*dst = origins
 		if err := dst.Validate(); err != nil {
-			return d.Err(err.Error())
+			return d.Errf("%s: %v", name, err)
 		}
 		return nil
 	}}

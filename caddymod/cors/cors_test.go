@@ -83,10 +83,10 @@ func TestOption(t *testing.T) {
 	rows := []struct{ input, want string }{
 		{"cors_origins https://a.example http://localhost:3000 *", ""},
 		{"cors_origins", "'cors_origins' needs at least 1 argument: cors_origins <origin>..., at Testfile:1"},
-		{"cors_origins a.example", `cors_origins has "a.example"; an origin is a scheme and a host, such as https://www.example.com, or *, at Testfile:1`},
-		{"cors_origins https://a.example/", `cors_origins has "https://a.example/"; an origin is a scheme and a host, such as https://www.example.com, or *, at Testfile:1`},
-		{"cors_origins https://u:p@a.example", `cors_origins has "https://u:p@a.example"; an origin is a scheme and a host, such as https://www.example.com, or *, at Testfile:1`},
-		{"cors_origins https://*.example", `cors_origins has "https://*.example"; an origin is a scheme and a host, such as https://www.example.com, or *, at Testfile:1`},
+		{"cors_origins a.example", `cors_origins: "a.example" is no origin; an origin is a scheme and a host, such as https://www.example.com, or *, at Testfile:1`},
+		{"cors_origins https://a.example/", `cors_origins: "https://a.example/" is no origin; an origin is a scheme and a host, such as https://www.example.com, or *, at Testfile:1`},
+		{"cors_origins https://u:p@a.example", `cors_origins: "https://u:p@a.example" is no origin; an origin is a scheme and a host, such as https://www.example.com, or *, at Testfile:1`},
+		{"cors_origins https://*.example", `cors_origins: "https://*.example" is no origin; an origin is a scheme and a host, such as https://www.example.com, or *, at Testfile:1`},
 		{"cors_origins * {\nx\n}", "'cors_origins' takes no block, at Testfile:2"},
 	}
 	for _, row := range rows {
@@ -101,6 +101,41 @@ func TestOption(t *testing.T) {
 				t.Error(err)
 			case row.want != "" && (err == nil || err.Error() != row.want):
 				t.Errorf("error %v, want %s", err, row.want)
+			}
+		})
+	}
+}
+
+// TestShow is what a page of another origin may read of an answer in the place of an app's.
+func TestShow(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, origin, set  string
+		origins            cors.Origins
+		allow, credentials string
+	}{
+		{"named", "https://a.example", "", cors.Origins{"https://a.example"}, "https://a.example", "true"},
+		{"another", "https://b.example", "", cors.Origins{"https://a.example"}, "", ""},
+		{"any", "https://b.example", "", cors.Origins{"*"}, "*", ""},
+		{"named beside any", "https://a.example", "", cors.Origins{"*", "https://a.example"}, "https://a.example", "true"},
+		{"no page", "", "", cors.Origins{"*"}, "", ""},
+		{"none", "https://a.example", "", nil, "", ""},
+		{"set by the site", "https://a.example", "https://c.example", cors.Origins{"*"}, "https://c.example", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil)
+			if test.origin != "" {
+				r.Header.Set("Origin", test.origin)
+			}
+			if test.set != "" {
+				w.Header().Set("Access-Control-Allow-Origin", test.set)
+			}
+			test.origins.Show(w, r)
+			header := w.Header()
+			if header.Get("Access-Control-Allow-Origin") != test.allow || header.Get("Access-Control-Allow-Credentials") != test.credentials ||
+				(len(test.origins) > 0 && test.set == "") != (header.Get("Vary") == "Origin") {
+				t.Errorf("%v", header)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -31,7 +32,7 @@ func init() {
 
 func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	m := new(Moderate)
-	on := reactionOptions{to: &m.On}
+	on := reactionOptions{to: &m.On, selfHarm: true}
 	if err := m.read(h.Dispenser, &on); err != nil {
 		return nil, err
 	}
@@ -44,6 +45,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		json <pointer>...                             # of JSON bodies only these, such as /comment or /posts/*/text
 //		form <field>...                               # of forms only these
 //		text                                          # read every body as plain text
+//		credentials                                   # read passwords and tokens, too
 //		query <parameter>...                          # also these parameters of the address
 //		header <name>...                              # also these header fields
 //		categories <category>...                      # only these can flag
@@ -56,7 +58,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		block_file <file>
 //		account <id>                                  # count in its usage
 //		enforce_quota                                 # and hold its limits
-//		on reject|review|approve {
+//		on reject|review|approve|self-harm {
 //			<directives>
 //		}
 //		shadow                                        # judge and log, but never act
@@ -64,6 +66,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		max_text <characters> [reject|pass|prefix|suffix|both]   # default: no limit
 //		timeout <duration>                            # default 30s
 //		on_error pass|reject                          # default pass
+//		cors <origin>...                              # pages of these, or *, may read refusals
 //	}
 //
 // The blocks of "on" hold directives, so that they are read in a Caddyfile's site only, not here.
@@ -78,6 +81,7 @@ func (m *Moderate) read(d *caddyfile.Dispenser, on *reactionOptions) error {
 		"max_body": m.Limits.maxBodyOption(pastBody),
 		"max_text": m.Limits.maxTextOption(),
 		"timeout":  options.Duration(&m.Timeout),
+		"cors":     cors.Option(&m.CORS),
 		"on_error": choice(&m.OnError, errorPass, errorReject),
 	}
 	m.Reading.options(allowed, true)
@@ -105,6 +109,7 @@ func (r *Reading) options(allowed map[string]options.Option, addressed bool) {
 		allowed["form"] = several(&r.Form, "<field>", nil)
 		allowed["query"] = several(&r.Query, "<parameter>", nil)
 		allowed["header"] = several(&r.Header, "<name>", nil)
+		allowed["credentials"] = options.Flag(&r.Credentials)
 	}
 }
 
@@ -285,6 +290,7 @@ func namesOf(possible []Past) (names []string) {
 
 // reactionOptions are the blocks of "on". They are read when all else is, because only a site's helper can read directives.
 type reactionOptions struct {
+	selfHarm bool // self-harm is one of them
 	to       **Reactions
 	segments []*caddyfile.Dispenser
 	names    []string
@@ -296,8 +302,8 @@ func (o *reactionOptions) option() options.Option {
 			return d.Err("'on' needs a recommendation and a block: on reject|review|approve { ... }")
 		}
 		name := d.Val()
-		if !slices.Contains(recommendations, engine.Recommendation(name)) {
-			return d.Errf("on: there is no recommendation '%s'; there are reject, review and approve", name)
+		if !slices.Contains(recommendations, engine.Recommendation(name)) && (name != selfHarm || !o.selfHarm) {
+			return d.Errf("on: there is no recommendation '%s'; there are reject, review and approve%s", name, o.more())
 		}
 		if slices.Contains(o.names, name) {
 			return d.Errf("'on %s' is given twice", name)
@@ -307,6 +313,14 @@ func (o *reactionOptions) option() options.Option {
 		o.segments = append(o.segments, d.NewFromNextSegment())
 		return nil
 	}}
+}
+
+// more names what there is beside recommendations.
+func (o *reactionOptions) more() string {
+	if o.selfHarm {
+		return ", and self-harm for the page that helps"
+	}
+	return ""
 }
 
 // finish reads the directives of the blocks.
@@ -330,6 +344,8 @@ func (o *reactionOptions) finish(h httpcaddyfile.Helper) error {
 			(*o.to).Review = subroute.Routes
 		case engine.Approve:
 			(*o.to).Approve = subroute.Routes
+		default:
+			(*o.to).SelfHarm = subroute.Routes
 		}
 	}
 	return nil
@@ -344,6 +360,7 @@ func (o *reactionOptions) finish(h httpcaddyfile.Helper) error {
 //		status judged|nothing|partial|skipped|error...
 //		json|form|query|header <name>...
 //		text
+//		credentials
 //	}
 func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	recommend := func(d *caddyfile.Dispenser, args []string) error {

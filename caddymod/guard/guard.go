@@ -132,6 +132,13 @@ type Verdict struct {
 	Reason string
 
 	took time.Duration // what judging took
+	// hostile says that a text is rejected for something else than what a person in a crisis says.
+	hostile bool
+}
+
+// crisis reports whether self-harm is flagged, and nothing is rejected for anything else.
+func (v *Verdict) crisis() bool {
+	return v.Categories[engine.SelfHarm].Flagged && !v.hostile
 }
 
 // Finding is a text that is not approved.
@@ -328,12 +335,63 @@ func fieldName(name string) string {
 }
 
 // strip removes fields that only a guard may set. Servers behind CGI-like gateways read underscores as hyphens, so that
-// both count.
+// both count. Nor may a client have a proxy remove what the guard says, or what it went by: no list of fields that end at
+// the next hop names any of it.
 func strip(header http.Header) {
 	for name := range header {
-		if len(name) >= len(headerPrefix) && (name[0] == 'X' || name[0] == 'x') &&
-			strings.EqualFold(strings.ReplaceAll(name[:len(headerPrefix)], "_", "-"), headerPrefix) {
+		if guarded(name, headerPrefix) {
 			delete(header, name)
 		}
 	}
+	for _, list := range hopLists {
+		if values, ok := header[list]; ok {
+			stripList(header, list, values)
+		}
+	}
+}
+
+// guarded reports whether the name of a header field begins with a prefix, in any case and with either kind of dash.
+func guarded(name, prefix string) bool {
+	if len(name) < len(prefix) || name[0]|0x20 != prefix[0]|0x20 {
+		return false
+	}
+	return strings.EqualFold(strings.ReplaceAll(name[:len(prefix)], "_", "-"), prefix)
+}
+
+// hopLists are the header fields that name others, or are read so by some proxy. What Connection names a proxy must remove
+// (RFC 9110, section 7.6.1).
+var hopLists = [...]string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Upgrade"}
+
+// bodyPrefix begins the header fields that say what a body is. A body that was read as a form must not reach the app without
+// its type.
+const bodyPrefix = "Content-"
+
+// stripList removes names from a list that is in the header.
+func stripList(header http.Header, list string, values []string) {
+	forbidden := func(item string) bool {
+		item = strings.TrimSpace(item)
+		return guarded(item, headerPrefix) || guarded(item, bodyPrefix)
+	}
+	clean := true
+	for _, value := range values {
+		for item := range strings.SplitSeq(value, ",") {
+			clean = clean && !forbidden(item)
+		}
+	}
+	if clean {
+		return
+	}
+	var kept []string // what else it names, such as close and Upgrade
+	for _, value := range values {
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.TrimSpace(item); item != "" && !forbidden(item) {
+				kept = append(kept, item)
+			}
+		}
+	}
+	if len(kept) == 0 {
+		delete(header, list)
+		return
+	}
+	header[list] = []string{strings.Join(kept, ", ")}
 }

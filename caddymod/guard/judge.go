@@ -31,6 +31,8 @@ type Policy struct {
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
 	// RejectLevels are the probabilities from which a flagged category is rejected and not only reviewed: at least the
 	// threshold and at most 1. Default: half-way from a threshold that is given here to 1, else those of the moderation app.
+	// What people send is not rejected for self-harm alone unless a level is given for it, here or in the moderation app: a
+	// person in a crisis is not to be turned away. Text that tells others to harm themselves is.
 	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
 	// Themes are free-text themes, at most 10 of at most 100 characters. Text with any of them is rejected.
 	Themes []string `json:"themes,omitempty"`
@@ -64,6 +66,8 @@ type judge struct {
 	account string
 	enforce bool
 	recent  *recent
+	// kind says that text of a person in a crisis is reviewed instead of rejected.
+	kind bool
 }
 
 // maxThemes and maxTheme are the limits of the interface.
@@ -91,6 +95,7 @@ func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.
 		if _, err := app.Get(ctx); err != nil { // counting needs the store
 			return nil, err
 		}
+		owner.AtStart(fmt.Sprint("account ", p.EnforceQuota, p.Account), j.checkAccount)
 	}
 	for c := range j.ignored {
 		j.ignored[c] = len(p.Categories) > 0
@@ -110,6 +115,7 @@ func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.
 	if err := j.levels.Validate(); err != nil {
 		return nil, err
 	}
+	j.kind = direction == metrics.Inbound && p.RejectLevels[selfHarm] == 0 && owner.RejectLevels[selfHarm] == 0
 	if j.allow, err = newLists(ctx, "allow", p.Allow, p.AllowFiles); err != nil {
 		return nil, err
 	}
@@ -227,7 +233,7 @@ func (j *judge) together(ctx context.Context, results []judged, short *joiner) (
 func (j *judge) view(ctx context.Context, results []judged, names func() string, text string) ([]judged, error) {
 	before := len(results)
 	results, err := j.one(ctx, results, "", text, true)
-	if err == nil && len(results) > before && j.decide(results[before:]).Recommendation == engine.Reject {
+	if err == nil && len(results) > before && j.decide(results[before:]).Recommendation != engine.Approve {
 		results[before].name = names()
 	}
 	return results, err
@@ -275,7 +281,15 @@ func (j *judge) add(v *Verdict, text *judged) {
 	if text.blocked {
 		result.Flagged, result.Recommendation, result.Confidence = true, engine.Reject, 1
 	}
-	if text.strict && (result.Recommendation != engine.Reject || v.Recommendation == engine.Reject) {
+	rejected := result.Recommendation == engine.Reject
+	switch {
+	case !rejected:
+	case !j.crisis(text, &result):
+		v.hostile = true
+	case j.kind:
+		result.Recommendation = engine.Review
+	}
+	if text.strict && (!rejected || v.Recommendation == engine.Reject) {
 		return
 	}
 	for c := range result.Categories {
@@ -310,6 +324,29 @@ func (j *judge) add(v *Verdict, text *judged) {
 		}
 	}
 	v.Fields = append(v.Fields, finding)
+}
+
+// goading is the part of the thresholds of hate and harassment from which text that is rejected for self-harm is taken to be
+// said to somebody else: "kill yourself". What people say about themselves stays far below it.
+const goading = 0.5
+
+// crisis reports whether a text is rejected for self-harm, for nothing else, and is not said to somebody else.
+func (j *judge) crisis(text *judged, result *engine.Result) bool {
+	if text.blocked || slices.ContainsFunc(result.Themes, func(t engine.ThemeResult) bool { return t.Flagged }) {
+		return false
+	}
+	for c := range result.Categories {
+		rejected := result.Categories[c].Flagged && result.Categories[c].Probability >= j.levels.RejectLevels[c]
+		if rejected != (engine.Category(c) == engine.SelfHarm) {
+			return false
+		}
+	}
+	for _, c := range [...]engine.Category{engine.Hate, engine.Harassment} {
+		if text.result.Categories[c].Probability >= goading*j.levels.Thresholds[c] {
+			return false
+		}
+	}
+	return true
 }
 
 // severity orders recommendations.

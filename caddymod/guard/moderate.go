@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -38,8 +39,9 @@ func init() {
 // (moderation_id, moderation_status, moderation_action, moderation_recommendation, moderation_categories,
 // moderation_fields, moderation_error), and in metrics. None of them holds text that was judged.
 //
-// A refusal is the site's own error page where handle_errors has one for status 422, a small page for clients that ask for
-// HTML, and problem details (RFC 9457) for all others.
+// A refusal is the site's own error page where handle_errors has one for status 422, what clients of language models know where
+// the path is that of such an interface, a small page for clients that ask for HTML, and problem details (RFC 9457) for all
+// others.
 type Moderate struct {
 	Reading
 	Policy
@@ -59,6 +61,11 @@ type Moderate struct {
 	// caddy_moderation_guard_errors_total. Default "pass".
 	OnError string `json:"on_error,omitempty"`
 
+	// CORS are origins, such as "https://www.example.com", whose pages may read refusals; "*" stands for all of them, without
+	// their cookies. Without any, a page of another origin sees an error of the network instead of a refusal, unless the
+	// site sets the header fields itself. What the app answers is the app's concern. Default: none.
+	CORS cors.Origins `json:"cors,omitempty"`
+
 	app    *app.App
 	logger *zap.Logger
 	reader *reader
@@ -75,18 +82,29 @@ type Reactions struct {
 	Review caddyhttp.RouteList `json:"review,omitempty"`
 	// Approve is run for everything else that was judged. When its handlers do not answer, the request goes on.
 	Approve caddyhttp.RouteList `json:"approve,omitempty"`
+	// SelfHarm is run, instead of the others, when self-harm is flagged and nothing is rejected for anything else: for the page
+	// that helps a person in a crisis. When its handlers do not answer, a rejected request is refused, and any other goes on.
+	SelfHarm caddyhttp.RouteList `json:"self_harm,omitempty"`
 }
 
 func (on *Reactions) provision(ctx caddy.Context) error {
 	if on == nil {
 		return nil
 	}
-	for name, routes := range map[string]caddyhttp.RouteList{"reject": on.Reject, "review": on.Review, "approve": on.Approve} {
+	for name, routes := range map[string]caddyhttp.RouteList{"reject": on.Reject, "review": on.Review, "approve": on.Approve, selfHarm: on.SelfHarm} {
 		if err := routes.Provision(ctx); err != nil {
 			return fmt.Errorf("on %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// routesFor are the routes for a verdict on a request; nil where there are none.
+func (on *Reactions) routesFor(v *Verdict) caddyhttp.RouteList {
+	if on != nil && on.SelfHarm != nil && v.crisis() {
+		return on.SelfHarm
+	}
+	return on.routes(v.Recommendation)
 }
 
 // routes are those for a recommendation; nil where there are none.
@@ -103,6 +121,9 @@ func (on *Reactions) routes(r engine.Recommendation) caddyhttp.RouteList {
 	}
 	return nil
 }
+
+// selfHarm is the word for [Reactions.SelfHarm] behind "on".
+const selfHarm = "self-harm"
 
 // Values of on_error.
 const (
@@ -148,6 +169,9 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 	if err := provisionOnError(&m.OnError); err != nil {
 		return err
 	}
+	if err := m.CORS.Validate(); err != nil {
+		return fmt.Errorf("cors: %w", err)
+	}
 	if m.reader, err = newReader(&m.Reading, m.Limits, durationOr(m.Timeout, defaultTimeout)); err != nil {
 		return err
 	}
@@ -159,6 +183,7 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	m.key = m.reader.key + m.Policy.key()
+	m.app.AtStart("two guards", func() { warnOfTwo(ctx, m.logger) })
 	return m.On.provision(ctx)
 }
 
@@ -199,7 +224,7 @@ func (m *Moderate) act(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	}
 	v.Action = Passed
 	v.setHeaders(r.Header, x.id)
-	if routes := m.On.routes(v.Recommendation); routes != nil && v.Status != Nothing {
+	if routes := m.On.routesFor(v); routes != nil && v.Status != Nothing {
 		v.Action = Handled
 		app := next
 		next = routes.Compile(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -216,9 +241,9 @@ func (m *Moderate) reject(w http.ResponseWriter, r *http.Request, x *exchange, v
 	refusal := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		v.Action = Refused
 		drain(w, r, x)
-		return refuse(w, r, x.id, rejection(v))
+		return m.refuse(w, r, x.id, rejection(v))
 	})
-	routes := m.On.routes(engine.Reject)
+	routes := m.On.routesFor(v)
 	if routes != nil {
 		v.Action = Handled
 	}
@@ -256,7 +281,7 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	drain(w, r, x)
 	if errors.Is(*ended, errRejected) {
-		return refuse(w, r, x.id, rejection(v))
+		return m.refuse(w, r, x.id, rejection(v))
 	}
 	return m.refuseUnread(w, r, x, &found{err: *ended})
 }

@@ -32,6 +32,9 @@ type Reading struct {
 	// Form are names of fields. Of urlencoded and multipart forms only these are read. Names match in any case, and "name"
 	// also matches "name[]" and "name[x]". Other bodies are still read whole.
 	Form []string `json:"form,omitempty"`
+	// Credentials also reads what is left out otherwise: short values, with at most one blank, of fields and members whose names
+	// stand for passwords, tokens and other credentials. Default false.
+	Credentials bool `json:"credentials,omitempty"`
 	// Text reads every body as one plain text, whatever its Content-Type says. Default false.
 	Text bool `json:"text,omitempty"`
 	// Query are parameters of the address that are read, too, of requests of any method. Default: none.
@@ -146,17 +149,17 @@ func newReader(r *Reading, limits Limits, timeout time.Duration) (*reader, error
 		}
 		built.selection.JSON = append(built.selection.JSON, pointer)
 	}
-	built.selection.Form, built.selection.Text = r.Form, r.Text
+	built.selection.Form, built.selection.Text, built.selection.Credentials = r.Form, r.Text, r.Credentials
 	for _, name := range r.Header {
 		built.header = append(built.header, textproto.CanonicalMIMEHeaderKey(name))
 	}
-	built.key = fmt.Sprintf("%q %q %v %q %q %v", r.JSON, r.Form, r.Text, r.Query, built.header, limits)
+	built.key = fmt.Sprintf("%q %q %v %v %q %q %v", r.JSON, r.Form, r.Text, r.Credentials, r.Query, built.header, limits)
 	return built, nil
 }
 
 // narrow reports whether the reading differs from the default one.
 func (r *Reading) narrow() bool {
-	return len(r.JSON)+len(r.Form)+len(r.Query)+len(r.Header) > 0 || r.Text
+	return len(r.JSON)+len(r.Form)+len(r.Query)+len(r.Header) > 0 || r.Text || r.Credentials
 }
 
 // found is what was found in a request.
@@ -203,10 +206,16 @@ func (rd *reader) read(r *http.Request, w http.ResponseWriter, x *exchange) (f f
 	return f
 }
 
-// hasBody reports whether a request has a body that may hold text. The body of an extended CONNECT (RFC 8441) is the
-// connection of a WebSocket.
+// hasBody reports whether a request has a body that may hold text. What follows the header of a WebSocket over HTTP/2 or
+// HTTP/3 (extended CONNECT, RFC 8441 and RFC 9220) is the connection. Any other CONNECT has a body as every request may.
 func hasBody(r *http.Request) bool {
-	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 && r.Method != http.MethodConnect
+	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 && !isWebSocket(r)
+}
+
+// isWebSocket reports whether a request is an extended CONNECT for a WebSocket, as a reverse proxy tells it.
+func isWebSocket(r *http.Request) bool {
+	return r.Method == http.MethodConnect &&
+		(r.ProtoMajor == 2 && r.Header.Get(":protocol") == "websocket" || r.ProtoMajor == 3 && r.Proto == "websocket")
 }
 
 // readBody finds the texts of the body. Here, and nowhere else, it is decided what passes unread and in which ways the rest
@@ -366,7 +375,7 @@ func (rd *reader) parts(pieces []content.Piece, parts []multipart.Part) (_ []con
 		part := &parts[i]
 		selection := rd.selection
 		if part.Ambiguous {
-			selection.Form = nil // some servers may take it for any field
+			selection.Form, selection.Credentials = nil, true // some servers may take it for any field
 		}
 		pieces = selection.Part(pieces, part.Name, part.Filename, part.Header, part.Body)
 		if len(part.Body) == 0 || !selection.WantsField(part.Name) {

@@ -68,7 +68,7 @@ func (m *Moderate) refuseUnread(w http.ResponseWriter, r *http.Request, x *excha
 		code, detail = problem.NotJudged, notJudged
 	}
 	drain(w, r, x)
-	return refuse(w, r, x.id, problem.New(code, detail))
+	return m.refuse(w, r, x.id, problem.New(code, detail))
 }
 
 const notJudged = "The text could not be judged now. Try again."
@@ -78,20 +78,29 @@ func (m *Moderate) refuseUnjudged(w http.ResponseWriter, r *http.Request, x *exc
 	drain(w, r, x)
 	switch v.Reason {
 	case "unknown_encoding":
-		return refuse(w, r, x.id, problem.New(problem.UnsupportedEncoding, "The Content-Encoding cannot be undone here; use gzip, br, zstd, deflate or none."))
+		return m.refuse(w, r, x.id, problem.New(problem.UnsupportedEncoding, "The Content-Encoding cannot be undone here; use gzip, br, zstd, deflate or none."))
 	case "unknown_charset":
-		return refuse(w, r, x.id, problem.New(problem.UnsupportedMediaType, "The charset of the body is not known here; use UTF-8."))
+		return m.refuse(w, r, x.id, problem.New(problem.UnsupportedMediaType, "The charset of the body is not known here; use UTF-8."))
 	case "broken_encoding":
-		return refuse(w, r, x.id, problem.New(problem.IncompleteBody, "The body is not in the Content-Encoding that it says."))
+		return m.refuse(w, r, x.id, problem.New(problem.IncompleteBody, "The body is not in the Content-Encoding that it says."))
 	}
 	w.Header().Set("Retry-After", "1")
-	return refuse(w, r, x.id, problem.New(problem.NotJudged, notJudged))
+	return m.refuse(w, r, x.id, problem.New(problem.NotJudged, notJudged))
 }
 
-// refuse answers a request with a problem: by the site's own error routes (handle_errors) where they answer, as a page when
-// the client asks for HTML, and else as problem details.
+// refuse is [refuse], which pages of other origins may read as the site says.
+func (m *Moderate) refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) error {
+	m.CORS.Show(w, r)
+	return refuse(w, r, id, p)
+}
+
+// refuse answers a request with a problem: by the site's own error routes (handle_errors) where they answer, as the interface of
+// a language model does when the request is for one, as a page when the client asks for HTML, and else as problem details.
 func refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) error {
 	own := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if say := dialectOf(r); say != nil {
+			return say.speak(w, r, id, p)
+		}
 		if wantsHTML(r.Header["Accept"]) {
 			return writePage(w, r, id, p)
 		}

@@ -71,7 +71,9 @@ func (s *Selection) readPair(dst []Piece, charset string, pair []byte) []Piece {
 		}
 		values := readings(charset, bytesOf(unescapeQuery(view(rawValue))))
 		for _, value := range values.all() {
-			dst = appendValue(dst, name, view(value))
+			if !s.leavesOutField(name, view(value)) || !s.leavesOutField(sent, view(value)) {
+				dst = s.appendValue(dst, name, view(value))
+			}
 		}
 		return dst
 	}
@@ -97,7 +99,7 @@ func Query(dst []Piece, rawQuery string, names []string) []Piece {
 	s := Selection{Form: names}
 	for _, name := range names {
 		if name == "*" {
-			s.Form = nil
+			s.Form, s.Credentials = nil, true
 		}
 	}
 	for _, p := range s.readPairs(nil, "", repair(bytesOf(rawQuery))) {

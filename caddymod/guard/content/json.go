@@ -344,7 +344,7 @@ func (s *scanner) emit(text string) {
 	if s.opened < maxOpened && looksJSON(text) && s.inner(text) {
 		return
 	}
-	if !s.wanted() || notLanguage(text) {
+	if !s.wanted() || notLanguage(text) || s.leavesOut(text) {
 		return
 	}
 	if s.opened < maxOpened && looksJSON(text) {

@@ -25,6 +25,8 @@ type Selection struct {
 	Form []string
 	// Text says that every body is read as one plain text, whatever its type.
 	Text bool
+	// Credentials says that fields and members whose names stand for passwords, tokens and the like are read, too.
+	Credentials bool
 	// Trusted says that the body comes from an app of one's own and not from somebody who has something to hide. Its type
 	// is believed, and of markup only what is visible is read.
 	Trusted bool
@@ -147,7 +149,11 @@ func (s *Selection) Part(dst []Piece, name, filename string, header textproto.MI
 	if !s.WantsField(name) {
 		return dst
 	}
+	sent := name
 	name, filename = view(repair(bytesOf(name))), view(repair(bytesOf(filename)))
+	if name != sent {
+		s = &Selection{Form: s.Form, Trusted: s.Trusted, Credentials: true} // apps may differ in what the name is
+	}
 	if Letters(filename) {
 		dst = appendText(dst, place(name, ".filename"), words(filename))
 	}
@@ -171,11 +177,13 @@ func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHead
 	if t.Kind == Binary || t.Kind == Multipart || t.Kind == Text || t.Kind == Form {
 		versions := readings(t.Charset, body)
 		for _, reading := range versions.all() {
-			dst = appendValue(dst, name, view(reading))
+			if !s.leavesOutField(name, view(reading)) {
+				dst = s.appendValue(dst, name, view(reading))
+			}
 		}
 		return dst
 	}
-	whole := Selection{Trusted: s.Trusted}
+	whole := Selection{Trusted: s.Trusted, Credentials: s.Credentials}
 	for _, p := range whole.Read(nil, t, body) {
 		p.Name = place(name, p.Name)
 		dst = add(dst, p)
@@ -248,13 +256,13 @@ func appendText(dst []Piece, name, text string) []Piece {
 }
 
 // appendValue appends the text of a form's field, which may be JSON itself.
-func appendValue(dst []Piece, name, text string) []Piece {
+func (s *Selection) appendValue(dst []Piece, name, text string) []Piece {
 	if !mayRead(text) {
 		return dst
 	}
 	name = place(name, "")
 	if c := text[0]; c == '{' || c == '[' {
-		inner := scanner{sel: &everything, dst: dst, src: bytesOf(text), prefix: name, opened: 1}
+		inner := scanner{sel: s.whole(), dst: dst, src: bytesOf(text), prefix: name, opened: 1}
 		if inner.scan(); inner.clean() {
 			return inner.dst
 		}
@@ -262,6 +270,3 @@ func appendValue(dst []Piece, name, text string) []Piece {
 	}
 	return appendText(dst, name, text)
 }
-
-// everything selects all.
-var everything Selection

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"strings"
+	"unicode"
+)
+
+// maxCredential is the length in bytes of the longest credential that is left out. Longer tokens are read: what is random
+// says nothing to the judge.
+const maxCredential = 128
+
+// leavesOut reports whether a value is a credential and not language: its place has a name that stands for one, and it is no
+// longer than a credential is. Whoever reads credentials, or reads what an app says, leaves out none.
+func (s *Selection) leavesOut(name, value string) bool {
+	return !s.Credentials && !s.Trusted && isCredentialName(name) && isCredential(value)
+}
+
+// leavesOutField is [Selection.leavesOut] for a form's field. A field that the selection names is read.
+func (s *Selection) leavesOutField(name, value string) bool {
+	return len(s.Form) == 0 && s.leavesOut(name, value)
+}
+
+// leavesOut reports whether the string here is a credential: the value of a member of an object, which no pointer names.
+// Elements of arrays are none.
+func (s *scanner) leavesOut(text string) bool {
+	f := s.top()
+	if f == nil || !f.object || !f.keyed || s.broken || !s.sel.leavesOut(f.key, text) {
+		return false
+	}
+	place := s.place()
+	for i := range s.sel.JSON {
+		pointer := &s.sel.JSON[i]
+		if n := len(pointer.tokens); n > 0 && n == len(place) && !pointer.tokens[n-1].any && pointer.covers(place) {
+			return false
+		}
+	}
+	return true
+}
+
+// whole is the selection of all of what is found inside of a value.
+func (s *Selection) whole() *Selection {
+	if s.Credentials || s.Trusted {
+		return &everything
+	}
+	return &common
+}
+
+var (
+	// everything selects all.
+	everything = Selection{Credentials: true}
+	// common selects all but credentials.
+	common Selection
+)
+
+// isCredential reports whether a value may be a credential: it is short, and has at most one blank. Text that hides in a
+// field called "password" has more. What could be several fields, or JSON, is none.
+func isCredential(value string) bool {
+	if len(value) > maxCredential || value == "" || value[0] == '{' || value[0] == '[' {
+		return false
+	}
+	if _, rest, found := strings.Cut(value, ";"); found && strings.Contains(rest, "=") {
+		return false // two fields, to some apps
+	}
+	blanks := 0
+	for _, r := range value {
+		if unicode.IsControl(r) {
+			return false
+		}
+		if unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
+			blanks++
+		}
+	}
+	return blanks <= 1
+}
+
+// longestCredentialName is the length of the longest name below.
+const longestCredentialName = 24
+
+// isCredentialName reports whether a name stands for a credential, in any case, with hyphens and underscores or without. Of
+// user[password] and Input.Password the last name counts, and of password[first], as some frameworks have it, the one before.
+func isCredentialName(name string) bool {
+	if base, ok := strings.CutSuffix(name, "[first]"); ok {
+		name = base
+	} else if base, ok := strings.CutSuffix(name, "[second]"); ok {
+		name = base
+	}
+	var buf [longestCredentialName]byte
+	n := 0
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case c == '-' || c == '_' || c == ']':
+		case c == '.' || c == '[':
+			n = 0
+		case n == len(buf) || !isLetter(c) && !isDigit(c):
+			return false // some app may take it for another name
+		case c >= 'A' && c <= 'Z':
+			buf[n] = c + 'a' - 'A'
+			n++
+		default:
+			buf[n] = c
+			n++
+		}
+	}
+	switch string(buf[:n]) {
+	case
+		// Passwords.
+		"password", "passwd", "pwd", "pass", "passphrase", "passcode", "userpassword", "userpass", "loginpassword", "plainpassword",
+		"newpassword", "oldpassword", "currentpassword", "password1", "password2", "newpassword1", "newpassword2", "pass1", "pass2",
+		"passwordconfirm", "passwordconfirmation", "confirmpassword", "confirmnewpassword", "passwordrepeat", "repeatpassword",
+		"passwordagain", "retypepassword", "verifypassword", "wppassword", "wpretype",
+		// One-time codes.
+		"otp", "otpcode", "onetimecode", "totp", "totpcode", "mfacode", "twofactorcode", "verificationcode", "recoverycode", "backupcode",
+		// Keys and secrets.
+		"secret", "clientsecret", "secretkey", "apikey", "apitoken", "accesskey", "privatekey", "authorization",
+		// Tokens.
+		"token", "accesstoken", "refreshtoken", "idtoken", "authtoken", "sessiontoken", "sessionid", "resettoken", "resetpasswordtoken",
+		"confirmationtoken", "invitationtoken", "codeverifier", "clientassertion", "samlresponse", "samlrequest",
+		// Against forged requests.
+		"csrf", "csrftoken", "csrfmiddlewaretoken", "xsrf", "xsrftoken", "authenticitytoken", "requestverificationtoken", "wpnonce", "nonce",
+		"formtoken", "formkey", "formbuildid", "securitytoken", "wplogintoken", "wpedittoken",
+		// Against robots.
+		"grecaptcharesponse", "hcaptcharesponse", "cfturnstileresponse", "recaptchatoken", "captchatoken":
+		return true
+	}
+	return false
+}

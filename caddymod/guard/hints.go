@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+)
+
+// Names that are not those of the guard's directives, but easily taken for them. Without them Caddy only says that it does not
+// know the directive.
+func init() {
+	for wrong, right := range map[string]string{
+		"moderation":          "moderate; 'moderation' is the name of the global option and of the matcher",
+		"moderat":             "moderate",
+		"moderator":           "moderate",
+		"moderate_request":    "moderate",
+		"moderate_requests":   "moderate",
+		"moderate_responses":  "moderate_response",
+		"moderation_response": "moderate_response",
+	} {
+		httpcaddyfile.RegisterDirective(wrong, func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+			h.Next()
+			return nil, h.Errf("there is no directive '%s'; the directive is %s", wrong, right)
+		})
+	}
+	httpcaddyfile.RegisterGlobalOption("moderate", func(d *caddyfile.Dispenser, _ any) (any, error) {
+		d.Next()
+		return nil, d.Err("'moderate' is no global option but a directive, which stands in a site; the global option is 'moderation'")
+	})
+}
+
+// warnOfTwo warns of requests that two guards judge, one after the other: somebody may think that the second takes the place of
+// the first. It is called when all of the configuration is provisioned.
+func warnOfTwo(ctx caddy.Context, logger *zap.Logger) {
+	loaded, err := ctx.AppIfConfigured("http")
+	if err != nil {
+		return
+	}
+	server, ok := loaded.(*caddyhttp.App)
+	if !ok {
+		return
+	}
+	for name, server := range server.Servers {
+		if two(server.Routes, false) {
+			logger.Warn("requests pass two of the directive moderate: both judge them, each by its own policy, and the app gets the header fields of the last; "+
+				"one of several takes effect where each stands in a handle of its own", zap.String("server", name))
+		}
+	}
+}
+
+// two reports whether there are requests that pass two guards which act; guarded says that all pass one before.
+func two(routes caddyhttp.RouteList, guarded bool) bool {
+	var before []caddyhttp.MatcherSets
+	for i := range routes {
+		route := &routes[i]
+		for _, handler := range route.Handlers {
+			switch handler := handler.(type) {
+			case *Moderate:
+				if handler.Shadow {
+					continue // to try another policy beside the one in force is what it is for
+				}
+				for _, matchers := range before {
+					guarded = guarded || len(matchers)+len(route.MatcherSets) == 0 || reflect.DeepEqual(matchers, route.MatcherSets)
+				}
+				if guarded {
+					return true
+				}
+				guarded = len(route.MatcherSets) == 0
+				before = append(before, route.MatcherSets)
+			case *caddyhttp.Subroute:
+				if two(handler.Routes, guarded) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// checkAccount warns of an account that does not exist. Accounts of the configuration are known when it starts, others may be made
+// later: it is no error.
+func (j *judge) checkAccount() {
+	services, err := j.app.Services(context.Background())
+	if err != nil {
+		return // the app says so itself
+	}
+	if _, err = services.Gate.Identify(context.Background(), j.account); err == nil {
+		return
+	}
+	consequence := "what is judged for it is not counted"
+	if j.enforce {
+		consequence = "with enforce_quota nothing is judged, and on_error says what follows"
+	}
+	j.logger.Warn("the account of a guard cannot be used: "+consequence+"; declare it in the global option moderation, or make it with: caddy moderation account create",
+		zap.String("account", j.account), zap.Error(err))
+}
