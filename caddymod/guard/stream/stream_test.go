@@ -275,13 +275,14 @@ func TestJudgesInContext(t *testing.T) {
 			`data: {"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"}}],"modelVersion":"g"}` + "\n\n",
 			`data: {"candidates":[{"content":{"parts":[{"text":" there"},{"text":"."}]},"finishReason":"STOP"}]}` + "\n\n"}, []string{"Hi there."}},
 		{"an unknown kind", newEvents, stream.Options{}, []string{`data: {"from":"Ann","say":["Hi","there"],"n":{"x":1,"y":"z"}}` + "\n\n", `data: {"type":"chat","say":"Ho"}` + "\n\n"},
-			[]string{"Ann\nHi\nthere\nz\n", "Ann\nHi\nthere\nz\nchat\nHo\n"}},
-		{"known kinds without text", newEvents, stream.Options{}, []string{`data: {"choices":[],"id":"x","object":"","prompt_filter_results":[{"a":"b."}]}` + "\n\n" + `data: {"type":"ping"}` + "\n\n" + `data: {"type":"response.created","response":{"id":"x."}}` + "\n\n" + `data: {"error":{"message":"x."}}` + "\n\n"}, nil},
+			[]string{"Ann", "Hi", "there", "z", "chat", "Ho", "Hithere"}},
+		{"the text of an error", newEvents, stream.Options{}, []string{`data: {"error":{"message":"x."}}` + "\n\n"}, []string{"x."}},
+		{"known kinds without text", newEvents, stream.Options{}, []string{`data: {"choices":[],"id":"x","object":"","prompt_filter_results":[{"a":"b."}]}` + "\n\n" + `data: {"type":"ping"}` + "\n\n" + `data: {"type":"response.created","response":{"id":"x."}}` + "\n\n"}, nil},
 		{"a container", newEvents, stream.Options{Delta: [][]string{{"out"}}}, []string{`data: {"out":{"a":["x","y."],"b":{"c":1}},"in":"z."}` + "\n\n"},
 			[]string{"xy."}},
 		{"the whole data", newEvents, stream.Options{Delta: [][]string{{}}}, []string{`data: ["x","y."]` + "\n\n"}, []string{"xy."}},
 		{"not this data", newEvents, stream.Options{Delta: [][]string{{"out"}}}, []string{"data: Hello.\n\n", "data: {\n\n"}, nil},
-		{"broken data", newEvents, stream.Options{}, []string{`data: {"choices":[{"text":"Hi."}` + "\n\n"}, []string{`{"choices":[{"text":"Hi."}`}},
+		{"broken data", newEvents, stream.Options{}, []string{`data: {"choices":[{"text":"Hi."}` + "\n\n"}, []string{"Hi.", `{"choices":[{"text":"Hi."}`}},
 		{"no text", newEvents, stream.Options{}, []string{"data: 1\n\n", "data: null\n\n", "data: {}\n\n", "data\n\n", "event: x\n\n", "\n\n"}, nil},
 		{"text", newText, stream.Options{}, []string{"I wi", "ll come. A", "nd see", "."}, []string{"I will come. ", "I will come. And see."}},
 		{"text at a word", newText, stream.Options{Hold: 8}, []string{"one two three ", "four."}, []string{"one two ", "one two three four."}},
@@ -393,19 +394,24 @@ func TestJudgeThatFails(t *testing.T) {
 	}
 }
 
-// TestHugeEvents go on as they are, or end the stream: after what is before them, and before what is after them.
+// TestHugeEvents are judged as plain text, whatever else fails: after what is before them, and before what is after them.
 func TestHugeEvents(t *testing.T) {
 	t.Parallel()
-	huge := delta(strings.Repeat("word ", stream.MaxEvent/4))
+	words := strings.Repeat("word ", stream.MaxEvent/4)
+	huge, vileHuge := delta(words), delta(words+strings.ReplaceAll(vile, "k", `\u006b`)+". "+words)
+	vileHuge = strings.ReplaceAll(vileHuge, `\\u`, `\u`)
 	fine, bad := delta("Hello"), delta("I kill you.")
-	for n := 1000; n < len(huge); n *= 10 {
-		got, err := pass(t, newEvents, stream.Options{Judge: judge, FailOpen: true}, pieces(fine+huge+ping+fine+bad, n, n)...)
-		if !errors.Is(err, stream.ErrRejected) || !strings.HasPrefix(got, fine+huge+ping+"data: ") || !strings.HasSuffix(got, end) {
-			t.Errorf("in chunks of %d bytes: %v, %d bytes of %d", n, err, len(got), len(fine+huge+ping))
-		}
-		got, err = pass(t, newEvents, stream.Options{Judge: judge}, pieces(fine+huge+fine, n, n)...)
-		if !errors.Is(err, stream.ErrUnjudged) || !strings.HasPrefix(got, fine+"data: ") || len(got) > 1000 {
-			t.Errorf("in chunks of %d bytes: %v, %d bytes", n, err, len(got))
+	for n := 10_000; n < len(huge); n *= 100 {
+		for _, open := range []bool{false, true} {
+			o := stream.Options{Judge: judge, FailOpen: open}
+			got, err := pass(t, newEvents, o, pieces(fine+huge+ping+fine+bad, n, n)...)
+			if !errors.Is(err, stream.ErrRejected) || !strings.HasPrefix(got, fine+huge+ping+"data: ") || !strings.HasSuffix(got, end) {
+				t.Errorf("in chunks of %d bytes: %v, %d bytes of %d", n, err, len(got), len(fine+huge+ping))
+			}
+			got, err = pass(t, newEvents, o, pieces(fine+vileHuge+fine, n, n)...)
+			if !errors.Is(err, stream.ErrRejected) || strings.Contains(got, "ill you") || !strings.HasSuffix(got, "[DONE]\n\n") {
+				t.Errorf("in chunks of %d bytes: %v, %d bytes", n, err, len(got))
+			}
 		}
 	}
 }
