@@ -78,6 +78,12 @@ func (a *answer) read(over bool) (f found, body []byte) {
 	}
 	f.pieces = a.m.reader.selection.Read(nil, a.declared, body)
 	a.m.reader.cut(&f)
+	if f.err == nil && f.status != Skipped && (len(a.m.JSON) == 0 || a.declared.Kind != content.JSON) {
+		// What was meant to be a stream may come at once, with its words in pieces.
+		for _, text := range stream.Texts(body) {
+			f.pieces = append(f.pieces, content.Piece{Text: text[:byteOf(text, a.m.MaxText)]})
+		}
+	}
 	return f, body
 }
 
@@ -221,7 +227,11 @@ func (a *answer) startFlow(flow io.WriteCloser) mode {
 
 // flowOn makes a stream of what is held.
 func (a *answer) flowOn() {
-	a.mode = a.startFlow(stream.NewText(a.downstream(), a.flowOptions()))
+	flow := io.WriteCloser(stream.NewPlain(a.downstream(), a.flowOptions()))
+	if a.growth != nil {
+		flow = stream.NewLines(a.downstream(), a.flowOptions())
+	}
+	a.mode = a.startFlow(flow)
 	switch a.mode {
 	case through:
 		if !a.m.Shadow {
@@ -264,13 +274,9 @@ func (a *answer) judgePart(text string) (bool, error) {
 	defer a.timed(began)
 	ctx := a.r.Context()
 	if a.charge == nil {
-		decision, gate, err := a.m.judge.count(ctx)
-		if err != nil && a.m.judge.enforce {
-			return false, a.fail(err)
-		}
+		decision, gate, err := a.m.judge.countOnce(ctx, a.x)
 		if err != nil {
-			a.m.app.Metrics().GuardError(a.m.judge.direction, "account")
-			a.m.logger.Error("counting a response", zap.String("account", a.m.Account), zap.Error(err))
+			return false, a.fail(err)
 		}
 		a.charge = &charge{decision, gate}
 	}

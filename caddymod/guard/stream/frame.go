@@ -97,7 +97,9 @@ type values struct {
 	array bool  // an array is open whose elements are the events
 	in    where // what the event is, as far as it has come
 	comma bool  // a comma is before it
-	depth int
+	// closed says that the array has ended.
+	closed bool
+	depth  int
 	// quoted says that a string is open, escaped that a backslash is before what comes next.
 	quoted, escaped bool
 }
@@ -182,7 +184,7 @@ func (f *values) between(c byte) (complete bool) {
 	case ',':
 		f.comma = true
 	case ']':
-		f.array = false
+		f.closed, f.array = f.array, false
 	case '[':
 		f.in = opened
 		if f.array {
