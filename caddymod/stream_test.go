@@ -198,3 +198,60 @@ func get2path(t testing.TB, path string, headers ...string) reply {
 	t.Helper()
 	return call(t, http.MethodGet, base+path, "", nil, append([]string{"Accept-Encoding", "identity"}, headers...)...)
 }
+
+// TestStreamCountsOnce for an account that several guards count it for.
+func TestStreamCountsOnce(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, chunkOf(fine)+doneEvent)
+	})
+	load(t, guardConfig(t, `
+	handle /stream {
+		route {
+			moderate_response {
+				account small
+				block zorkmid
+			}
+			moderate_response {
+				account small
+			}
+			`+app.proxy()+`
+		}
+	}
+	handle {
+		moderate {
+			account small
+			enforce_quota
+			on_error reject
+		}
+		respond ok
+	}
+	moderation_api`))
+	inOneMinute()
+	// Three a minute are allowed.
+	for range 2 {
+		if got := call(t, http.MethodGet, base+"/stream", "", nil); got.status != 200 || string(got.body) != chunkOf(fine)+doneEvent {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	}
+	for _, want := range []int{200, 503} {
+		if got := call(t, http.MethodPost, base+"/", "", strings.NewReader(fine), "Content-Type", "text/plain"); got.status != want {
+			t.Errorf("%d %s, want %d", got.status, got.body, want)
+		}
+	}
+}
+
+// TestNamesOfEventsAreNoText for people: they count only when they are to be rejected.
+func TestNamesOfEventsAreNoText(t *testing.T) {
+	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"event":"on_chat_model_stream","data":{"chunk":{"content":"`+r.URL.Query().Get("text")+`"}}}`+"\n\n")
+	})
+	load(t, guardConfig(t, "header >X-Seen {http.moderation.response.recommendation}\nmoderate_response\n"+app.proxy()))
+	for text, want := range map[string]string{"Hi.": "approve", borderlineText: "review"} {
+		// The header goes out when the first text is judged.
+		if got := get2path(t, "/?text="+url.QueryEscape(text)); got.status != 200 || got.header.Get("X-Seen") != want {
+			t.Errorf("%s: %d %v %s", text, got.status, got.header, got.body)
+		}
+	}
+}

@@ -196,7 +196,8 @@ func (a *answer) downstream() io.Writer {
 // flowOptions are the options of one stream.
 func (a *answer) flowOptions() stream.Options {
 	o := a.m.stream
-	o.Judge = a.judgePart
+	o.Judge = func(text string) (bool, error) { return a.judgePart(text, false) }
+	o.Strict = func(text string) (bool, error) { return a.judgePart(text, true) }
 	if !a.m.Shadow {
 		o.Flush = http.NewResponseController(a.ResponseWriter).Flush
 	}
@@ -268,8 +269,8 @@ type charge struct {
 	gate     *quota.Gate
 }
 
-// judgePart judges a part of a stream in its context.
-func (a *answer) judgePart(text string) (bool, error) {
+// judgePart judges a part of a stream in its context. strict says that it counts only when it is to be rejected.
+func (a *answer) judgePart(text string, strict bool) (bool, error) {
 	began := a.m.app.Now()
 	defer a.timed(began)
 	ctx := a.r.Context()
@@ -288,6 +289,7 @@ func (a *answer) judgePart(text string) (bool, error) {
 		a.v.Status, a.v.Recommendation = Judged, engine.Approve
 	}
 	for i := range results {
+		results[i].strict = results[i].strict || strict
 		a.m.judge.add(a.v, &results[i])
 	}
 	// One finding tells of the whole stream: the worst.

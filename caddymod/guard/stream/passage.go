@@ -193,10 +193,12 @@ func (t *passage) finish() {
 
 // judge judges at least one piece, and as many as end at or before the first cut at or behind want.
 func (t *passage) judge(o *Options, want int) error {
-	if t.labels && o.Context > labelContext {
-		few := *o
-		few.Context = labelContext
-		o = &few
+	if t.labels || t.view {
+		strict := *o
+		if strict.Judge = o.Strict; t.labels {
+			strict.Context = min(o.Context, labelContext)
+		}
+		o = &strict
 	}
 	if t.done < t.suspect {
 		return t.judgeSuspect(o)

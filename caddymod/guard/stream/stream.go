@@ -59,6 +59,9 @@ const (
 type Options struct {
 	// Judge says whether a text may go on.
 	Judge Judge
+	// Strict judges what is only another view of texts that are judged, and names, numbers and identifiers, in which nothing
+	// but what is to be rejected matters. Nil means Judge.
+	Strict Judge
 	// Flush is called after each release. Nil means that nothing is to be flushed.
 	Flush func() error
 	// Delta says where in the JSON data of an event the text stands: JSON Pointers (RFC 6901) in parts, in which "*" is any
@@ -87,6 +90,9 @@ var (
 func (o Options) normal() Options {
 	if o.Flush == nil {
 		o.Flush = func() error { return nil }
+	}
+	if o.Strict == nil {
+		o.Strict = o.Judge
 	}
 	if o.Hold <= 0 {
 		o.Hold = DefaultHold

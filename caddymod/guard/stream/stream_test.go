@@ -37,6 +37,7 @@ func judges(asked *[]string) stream.Judge {
 type newWriter func(io.Writer, stream.Options) io.WriteCloser
 
 func newEvents(w io.Writer, o stream.Options) io.WriteCloser { return stream.NewEvents(w, o) }
+func newPlain(w io.Writer, o stream.Options) io.WriteCloser  { return stream.NewPlain(w, o) }
 func newText(w io.Writer, o stream.Options) io.WriteCloser   { return stream.NewText(w, o) }
 
 // pass sends chunks through a writer, and returns what came out and the error of Close.
@@ -549,6 +550,33 @@ func FuzzEvents(f *testing.F) {
 		if err != wantErr || got != want {
 			t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
 		}
+	})
+}
+
+// FuzzLines does the same for lines of JSON.
+func FuzzLines(f *testing.F) {
+	for i := range formats {
+		f.Add(strings.Join(formats[i].write("Hello.", " I", " ki", "ll you."), ""), 7, 20)
+	}
+	f.Add("[[1,{\"a\":\"I kill\"}, 7 ]\n{\"a\":\" you", 3, 3)
+	f.Fuzz(func(t *testing.T, recorded string, n, hold int) {
+		n = 1 + (n&0xffff)%(len(recorded)+1)
+		for _, make := range []newWriter{newLines, newPlain} {
+			o := stream.Options{Judge: func(string) (bool, error) { return true, nil }, Hold: hold % 100, Context: 50}
+			if got, err := pass(t, make, o, pieces(recorded, n, n)...); err != nil || got != recorded {
+				t.Fatalf("%v, %q", err, got)
+			}
+			o.Judge = judge
+			want, wantErr := pass(t, make, o, recorded)
+			got, err := pass(t, make, o, pieces(recorded, n, n)...)
+			if err != wantErr || got != want {
+				t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
+			}
+		}
+		_ = stream.Texts([]byte(recorded))
+		growth := new(stream.Growth)
+		growth.Add([]byte(recorded))
+		_ = growth.Streams()
 	})
 }
 
