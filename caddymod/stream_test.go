@@ -240,18 +240,3 @@ func TestStreamCountsOnce(t *testing.T) {
 		}
 	}
 }
-
-// TestNamesOfEventsAreNoText for people: they count only when they are to be rejected.
-func TestNamesOfEventsAreNoText(t *testing.T) {
-	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, `data: {"event":"on_chat_model_stream","data":{"chunk":{"content":"`+r.URL.Query().Get("text")+`"}}}`+"\n\n")
-	})
-	load(t, guardConfig(t, "header >X-Seen {http.moderation.response.recommendation}\nmoderate_response\n"+app.proxy()))
-	for text, want := range map[string]string{"Hi.": "approve", borderlineText: "review"} {
-		// The header goes out when the first text is judged.
-		if got := get2path(t, "/?text="+url.QueryEscape(text)); got.status != 200 || got.header.Get("X-Seen") != want {
-			t.Errorf("%s: %d %v %s", text, got.status, got.header, got.body)
-		}
-	}
-}

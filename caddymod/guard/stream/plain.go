@@ -101,8 +101,12 @@ const (
 	looksEvents
 )
 
+// maxLook is how much is looked at, in bytes.
+const maxLook = 512
+
 // looksLike tells what a text is by its first bytes.
 func looksLike(head []byte, ended bool) look {
+	ended = ended || len(head) > maxLook
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), " \t\r\n")
 	for _, name := range []string{"data:", "event:", "id:", "retry:"} {
 		if bytes.HasPrefix(head, []byte(name)) {

@@ -305,6 +305,22 @@ func TestJudgesInContext(t *testing.T) {
 	}
 }
 
+// TestNamesAreNoText for people: what events are called counts only when it is to be rejected, and so do further views.
+func TestNamesAreNoText(t *testing.T) {
+	t.Parallel()
+	var texts, names []string
+	o := stream.Options{Judge: judges(&texts), Strict: judges(&names)}
+	event := func(typ, text string) string {
+		return fmt.Sprintf(`data: {"event":"on_%s","run_id":"a9b3d7c1-5b7e-4a54-9f0e-1c3d5e7f9a1b","at":"2025-01-01T10:00:00Z","data":{"content":%q}}`, typ, text) + "\n\n"
+	}
+	if _, err := pass(t, newEvents, o, event("model", "Hi"), event("model", " there."), event("tool", "Ho."), end); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprintf("%q %q", texts, names), `["Hi there." "Ho."] ["on_model" "on_tool" "Hi there.Ho."]`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestTextIsReleasedInTime sends plain text in chunks, and says what is out after each.
 func TestTextIsReleasedInTime(t *testing.T) {
 	t.Parallel()
@@ -516,7 +532,16 @@ func TestFilteredAnswers(t *testing.T) {
 		{"completion", `{"object":"text_completion","choices":[]}`, `{"object":"text_completion","choices":[{"index":0,"text":"","logprobs":null,"finish_reason":"content_filter"}]}`},
 		{"response", `{"id":"r","object":"response","status":"completed","output":[{"x":"y"}]}`, `{"id":"r","object":"response","status":"incomplete","incomplete_details":{"reason":"content_filter"},"error":null,"output":[]}`},
 		{"message", `{"type":"message","role":"assistant","content":[{"text":"x"}],"stop_reason":"end_turn"}`, `{"type":"message","role":"assistant","content":[],"stop_reason":"refusal","stop_sequence":null}`},
+		{"contents", `{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}],"usageMetadata":{"totalTokenCount":3},"modelVersion":"g"}`,
+			`{"usageMetadata":{"totalTokenCount":3},"modelVersion":"g","candidates":[{"index":0,"content":{"role":"model","parts":[]},"finishReason":"SAFETY"}]}`},
+		{"Ollama's chat", `{"model":"m","created_at":"2023","message":{"role":"assistant","content":"x"},"done":true,"done_reason":"stop","eval_count":3}`,
+			`{"model":"m","created_at":"2023","eval_count":3,"message":{"role":"assistant","content":""},"done":true,"done_reason":"content_filter"}`},
+		{"Ollama's generate", `{"model":"m","response":"x","done":true,"context":[1]}`, `{"model":"m","response":"","done":true,"done_reason":"content_filter"}`},
+		{"Cohere", `{"id":"c","finish_reason":"COMPLETE","message":{"role":"assistant","content":[{"type":"text","text":"x"}]}}`,
+			`{"id":"c","finish_reason":"ERROR","message":{"role":"assistant","content":[]}}`},
+		{"text generation", `{"generated_text":"x","details":{"seed":1}}`, `{"generated_text":""}`},
 		{"something else", `{"object":"list"}`, ""},
+		{"something with a message", `{"message":{"role":"assistant"},"ok":true}`, ""},
 		{"an array", `[]`, ""},
 		{"half an answer", `{"object":"chat.completion","choices":[`, ""},
 	}
