@@ -120,8 +120,16 @@ func noText() []place {
 	)
 }
 
-// knownPlaces are all that are known.
-var knownPlaces = slices.Concat(structure(), noText())
+// knownWays are the ways to all places that are known.
+var knownWays = waysTo(slices.Concat(structure(), noText()))
+
+func waysTo(places []place) []*place {
+	ways := make([]*place, len(places))
+	for i := range places {
+		ways[i] = &places[i]
+	}
+	return ways
+}
 
 // standing is how the values at a place are held back.
 type standing uint8
@@ -184,23 +192,21 @@ const (
 type tree struct {
 	root, rest *node // rest is where all is for which there is no more room
 	raw        *node // the text of events that are too large to be read
-	known      []place
 	count      int
-	named      bool // only places that options name are read
+	// nodes and ways are memory that is not used yet.
+	nodes []node
+	ways  []*place
+	named bool // only places that options name are read
 }
 
 func newTree(o *Options) *tree {
-	t := &tree{named: len(o.Delta) > 0}
-	if t.known = knownPlaces; t.named {
-		t.known = structure()
+	t := &tree{named: len(o.Delta) > 0, ways: make([]*place, 0, 128)}
+	t.root, t.rest, t.raw = &node{standing: running}, new(node), &node{standing: running}
+	if t.root.ways = knownWays; t.named {
+		t.root.ways = waysTo(structure())
 	}
 	for _, parts := range o.Delta[:min(len(o.Delta), MaxDelta)] {
-		t.known = append(t.known, place{parts: parts, meaning: isText, text: &node{standing: running}})
-	}
-	t.root, t.rest, t.raw = &node{standing: running}, new(node), &node{standing: running}
-	t.root.ways = make([]*place, 0, len(t.known))
-	for i := range t.known {
-		t.root.ways = append(t.root.ways, &t.known[i])
+		t.root.ways = append(t.root.ways, &place{parts: parts, meaning: isText, text: &node{standing: running}})
 	}
 	t.root.settle()
 	return t
@@ -237,15 +243,22 @@ func (t *tree) child(n *node, name string) *node {
 	if n == t.rest {
 		return n
 	}
-	child := &node{depth: n.depth + 1, standing: standingOf(name), branch: n.branch || n.meaning&isBranch != 0}
+	if len(t.nodes) == 0 {
+		t.nodes = make([]node, 16)
+	}
+	child := &t.nodes[0]
+	t.nodes = t.nodes[1:]
+	*child = node{depth: n.depth + 1, standing: standingOf(name), branch: n.branch || n.meaning&isBranch != 0}
+	first := len(t.ways)
 	if name == "*" && n != t.root {
 		child.standing = n.standing
 	}
 	for _, way := range n.ways {
 		if n.depth >= len(way.parts) && way.meaning&inherited != 0 || n.depth < len(way.parts) && (way.parts[n.depth] == "*" || way.parts[n.depth] == name) {
-			child.ways = append(child.ways, way)
+			t.ways = append(t.ways, way)
 		}
 	}
+	child.ways = t.ways[first:len(t.ways):len(t.ways)]
 	switch {
 	case t.count < maxNodes:
 		t.count++
