@@ -24,8 +24,9 @@ type found struct {
 
 // Variants of texts that are views of others.
 const (
-	combined = -1 // all variants at a place in their order
-	spaced   = -2 // bare words with the space that belongs to the format, for readers that leave it there
+	combined = -1       // all variants at a place in their order
+	messages = -1 << 20 // each piece for itself
+	spaced   = -2       // bare words with the space that belongs to the format, for readers that leave it there
 )
 
 // meta is what the events of a stream have in common, as they write it. It is never changed, only replaced.

@@ -251,21 +251,41 @@ func (e *Events) grow(next *event, f *found) {
 	}
 	text, fresh := e.text(f)
 	if fresh {
-		text.labels = f.where.standing != running
+		text.labels = true
 	}
-	if f.where.standing == running {
+	certain := f.where == e.reader.root || f.where == e.reader.raw || f.where.certain || e.reader.named ||
+		f.where.standing == running && e.meta.kind != unknownKind
+	switch {
+	case certain:
+		text.flows, text.view = true, false
 		text.add(f)
-	} else {
-		text.take(f, &e.o)
+	case text.take(f, &e.o):
+		if text.flow(f.text); !text.flows {
+			e.message(next, f, text)
+		}
 	}
 	end := text.end()
 	if f.tail != 0 {
 		end++ // it ends within a character that is not there yet
 	}
 	next.parts = append(next.parts, part{text, end})
-	if f.where.standing == running || end > text.lastCut() {
+	if text.flows {
 		next.chars += utf8.RuneCountInString(f.text)
 	}
+}
+
+// message adds a piece that may be all that somebody says: nothing waits for more, and what comes next is judged apart from it.
+// That it may be a piece of a text is another view.
+func (e *Events) message(next *event, f *found, text *passage) {
+	text.cut(text.end())
+	text.view = true
+	alone := *f
+	alone.variant = variant{choice: messages - f.variant.choice, typ: f.variant.typ}
+	whole, _ := e.text(&alone)
+	whole.parted = true
+	whole.add(f)
+	whole.finish()
+	next.parts = append(next.parts, part{whole, whole.end()})
 }
 
 // text returns the text that a piece continues, and whether that has just begun.

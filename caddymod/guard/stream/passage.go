@@ -32,6 +32,10 @@ type passage struct {
 
 	// view says that it is another view of what other texts say.
 	view bool
+	// flows says that what comes are pieces of a text, so that they wait for the end of their sentence.
+	flows  bool
+	pieces int
+	short  bool // they are all short
 	// labels says that nothing came but words that are no pieces of a text: names, numbers, identifiers.
 	labels bool
 	// value is all that came so far, repeats says how often it came again.
@@ -115,13 +119,13 @@ func (t *passage) add(f *found) {
 
 // take appends a value that may be a piece of a text or not. What is none goes on as soon as it is judged: a name, a number or
 // an identifier, and a value that is the same in every event. Should it turn out to be a piece of a text after all, it is
-// judged again with the rest.
-func (t *passage) take(f *found, o *Options) {
+// judged again with the rest. It reports false for what goes on like that.
+func (t *passage) take(f *found, o *Options) bool {
 	whole := f.head == 0 && f.tail == 0
 	if !t.varied && whole && f.text == t.value {
 		t.repeats++
 		t.cut(t.end())
-		return
+		return false
 	}
 	if t.value != "" {
 		t.varied = true
@@ -136,11 +140,22 @@ func (t *passage) take(f *found, o *Options) {
 	}
 	t.labels = t.labels && whole && isLabel(f)
 	if t.labels && isNumber(f.text) {
-		return
+		return false
 	}
 	t.add(f)
 	if t.labels {
 		t.cut(t.end())
+	}
+	return !t.labels
+}
+
+// flow tells by the pieces of a text whether they are such: models begin their words with the space before them, or send
+// single characters. What people or programs say as a whole does neither.
+func (t *passage) flow(piece string) {
+	t.pieces++
+	t.short = (t.short || t.pieces == 1) && len(piece) <= 6 && utf8.RuneCountInString(piece) <= 3
+	if t.pieces > 1 && (isSpace(piece[0]) || isSpace(piece[len(piece)-1])) || t.short && t.pieces > 3 {
+		t.flows, t.view = true, false
 	}
 }
 

@@ -160,6 +160,15 @@ func standingOf(name string) standing {
 	return anything
 }
 
+// isPieces reports whether a member holds pieces of a text in every stream that has it.
+func isPieces(name string) bool {
+	switch name {
+	case "delta", "token", "chunk", "textDelta", "text_delta", "content_delta", "completion":
+		return true
+	}
+	return false
+}
+
 // node is a place of a stream. Elements of an array are one place, and so are members whose names are numbers.
 type node struct {
 	name     string
@@ -170,6 +179,7 @@ type node struct {
 	kind     kind
 	standing standing
 	branch   bool // it is within an alternative
+	certain  bool // it holds pieces of a text, whatever the stream
 	// first is the first variant of the text here, mixed says that there are others.
 	first variant
 	begun bool
@@ -248,10 +258,10 @@ func (t *tree) child(n *node, name string) *node {
 	}
 	child := &t.nodes[0]
 	t.nodes = t.nodes[1:]
-	*child = node{depth: n.depth + 1, standing: standingOf(name), branch: n.branch || n.meaning&isBranch != 0}
+	*child = node{depth: n.depth + 1, standing: standingOf(name), branch: n.branch || n.meaning&isBranch != 0, certain: isPieces(name)}
 	first := len(t.ways)
 	if name == "*" && n != t.root {
-		child.standing = n.standing
+		child.standing, child.certain = n.standing, n.certain
 	}
 	for _, way := range n.ways {
 		if n.depth >= len(way.parts) && way.meaning&inherited != 0 || n.depth < len(way.parts) && (way.parts[n.depth] == "*" || way.parts[n.depth] == name) {

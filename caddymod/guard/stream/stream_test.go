@@ -201,6 +201,8 @@ func TestReleasesInTime(t *testing.T) {
 		{"a choice that waits", stream.Options{Hold: 10}, []string{deltaOf(0, "One"), deltaOf(1, "Two."), deltaOf(1, " Three.")}, []int{0, 0, 3}},
 		{"half a character", stream.Options{Hold: 3}, []string{`data: "abcd\ud83d"` + "\n\n", `data: "\ude00"` + "\n\n", "data: \"x\"\n\n"}, []int{0, 2, 2}},
 		{"own place", stream.Options{Delta: [][]string{{"a", "*"}}}, []string{`data: {"a":{"b":"Hello"}}` + "\n\n", delta("x"), `data: {"a":["."]}` + "\n\n"}, []int{0, 0, 3}},
+		{"messages of programs", stream.Options{}, []string{`data: {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Sunny and warm"}]}}` + "\n\n", `data: {"say":"hi"}` + "\n\n", `data: {"say":"lol no"}` + "\n\n"}, []int{1, 2, 3}},
+		{"words of an unknown place", stream.Options{}, []string{`data: {"say":"Hi"}` + "\n\n", `data: {"say":" all"}` + "\n\n", `data: {"say":"."}` + "\n\n"}, []int{1, 1, 3}},
 		{"plain words", stream.Options{}, []string{"data: Hello\n\n", "data:  there.\n\n"}, []int{0, 2}},
 	}
 	for _, test := range tests {
@@ -276,8 +278,10 @@ func TestJudgesInContext(t *testing.T) {
 			`data: {"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"}}],"modelVersion":"g"}` + "\n\n",
 			`data: {"candidates":[{"content":{"parts":[{"text":" there"},{"text":"."}]},"finishReason":"STOP"}]}` + "\n\n"}, []string{"Hi there."}},
 		{"an unknown kind", newEvents, stream.Options{}, []string{`data: {"from":"Ann","say":["Hi","there"],"n":{"x":1,"y":"z"}}` + "\n\n", `data: {"type":"chat","say":"Ho"}` + "\n\n"},
-			[]string{"Ann", "Hi", "there", "z", "chat", "Ho", "Hithere"}},
-		{"the text of an error", newEvents, stream.Options{}, []string{`data: {"error":{"message":"x."}}` + "\n\n"}, []string{"x."}},
+			[]string{"Ann", "Ann", "Hi", "Hi", "there", "there", "z", "z", "chat", "Ho", "Ho"}},
+		{"messages of people, and what they are together", newEvents, stream.Options{}, []string{`data: {"say":"I will"}` + "\n\n", `data: {"say":"kill"}` + "\n\n"},
+			[]string{"I will", "I will", "I will\nkill", "I willkill"}},
+		{"the text of an error", newEvents, stream.Options{}, []string{`data: {"error":{"message":"x."}}` + "\n\n"}, []string{"x.", "x."}},
 		{"known kinds without text", newEvents, stream.Options{}, []string{`data: {"choices":[],"id":"x","object":"","prompt_filter_results":[{"a":"b."}]}` + "\n\n" + `data: {"type":"ping"}` + "\n\n" + `data: {"type":"response.created","response":{"id":"x."}}` + "\n\n"}, nil},
 		{"a container", newEvents, stream.Options{Delta: [][]string{{"out"}}}, []string{`data: {"out":{"a":["x","y."],"b":{"c":1}},"in":"z."}` + "\n\n"},
 			[]string{"xy."}},
@@ -316,7 +320,7 @@ func TestNamesAreNoText(t *testing.T) {
 	if _, err := pass(t, newEvents, o, event("model", "Hi"), event("model", " there."), event("tool", "Ho."), end); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprintf("%q %q", texts, names), `["Hi there." "Ho."] ["on_model" "on_tool" "Hi there.Ho."]`; got != want {
+	if got, want := fmt.Sprintf("%q %q", texts, names), `["Hi" "Hi there." "Ho."] ["on_model" "Hi" "on_tool" "Hi there.Ho." "Ho."]`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
