@@ -73,7 +73,9 @@ func TestResponseIsJudged(t *testing.T) {
 		{"a picture", "image/png", "\x89PNG\r\n\x1a\n" + vile, nil, 200, passes},
 		{"something of no type", "-", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + vile, nil, 200, passes},
 		{"a file", "text/plain", vile, map[string]string{"Content-Disposition": `Attachment; filename="a.txt"`}, 200, passes},
-		{"a range", "text/plain", vile, map[string]string{"Content-Range": "bytes 0-57/100"}, 206, passes},
+		{"a range that nobody asked for", "text/plain", vile, map[string]string{"Content-Range": "bytes 0-57/100"}, 206, rejected},
+		{"ranges that nobody asked for", "multipart/byteranges; boundary=x", "--x\r\nContent-Type: text/plain\r\n\r\n" + vile + "\r\n--x--\r\n", nil, 206, rejected},
+		{"a range of a picture", "image/png", vile, map[string]string{"Content-Range": "bytes 0-57/100"}, 206, passes},
 		{"gRPC", "application/grpc+json", vile, nil, 200, passes},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -28,16 +28,18 @@ func init() {
 
 // ModerateResponse is a middleware that judges what the app behind it answers, before the client reads it. It judges JSON,
 // plain text and the visible text of HTML and XML. Files (Content-Disposition: attachment, and types that are not text,
-// scripts and style sheets), ranges, answers without a body, gRPC and WebSockets go through untouched.
+// scripts and style sheets), answers without a body, gRPC and WebSockets go through untouched. Of what is text no range is
+// answered: the client gets the whole, judged; when the app sends a part nevertheless, that part is judged.
 //
 // An answer is held until it is judged. What is to be rejected becomes a problem (RFC 9457) with status 422 and the code
 // response_rejected, or the site's own error page where handle_errors has one; an answer of a language model's API (chat
 // completions, completions, responses and messages) becomes one without text and with the finish_reason "content_filter". What a
 // person should look at goes on with the header field X-Moderation-Recommendation: review.
 //
-// Server-sent events, and plain text of unknown length that the app flushes, are judged as they flow: text is held back only to
+// Server-sent events, lines of JSON, and plain text and arrays in JSON of unknown length that the app flushes, are judged as
+// they flow: text is held back only to
 // the end of its sentence, and judged together with what went before. When text is rejected in the middle, the stream ends with
-// an event that tells so (finish_reason "content_filter"), and the request to the app is cancelled.
+// what its readers understand (finish_reason "content_filter"), and the request to the app is cancelled.
 //
 // The app is asked for an answer without Content-Encoding, so that "encode", which stands outside, compresses instead. If the
 // app compresses nevertheless, gzip, br, zstd and deflate are understood.
@@ -79,17 +81,17 @@ type ModerateResponse struct {
 
 // Stream says how answers are judged that flow.
 type Stream struct {
-	// Delta are JSON Pointers to the text in the JSON data of a server-sent event, with * for any member or element; at most
-	// 32. Names match in their own case only. Default: the places of OpenAI's chat completions, completions and responses, of
-	// Anthropic's messages and of Gemini's contents; of events of other kinds every string, and data that is not JSON as a whole.
+	// Delta are JSON Pointers to the text in the JSON data of an event or a line, with * for any member or element; at most 32.
+	// Names match in their own case only. Default: every string, but for what is known to be no text (calls of tools, sound,
+	// identifiers), and data that is not JSON as a whole.
 	Delta []string `json:"delta,omitempty"`
 	// Hold is the number of characters after which text goes on before its sentence ends, from 1 to 10,000. Default 200.
 	Hold int `json:"hold,omitempty"`
 	// Context is the number of characters of the text before that are judged again with each sentence, from 1 to 100,000. More
 	// of it sees more connections, and takes more time for each sentence. Default 2000.
 	Context int `json:"context,omitempty"`
-	// Final is the data of the server-sent events that end a rejected stream. Default: what the stream's own kind ends with, for
-	// chat completions a chunk with finish_reason "content_filter" and then [DONE].
+	// Final is the data of the events, or the lines, that end a rejected stream. Default: what the stream's own kind ends with,
+	// for chat completions a chunk with finish_reason "content_filter" and then [DONE].
 	Final []string `json:"final,omitempty"`
 }
 
@@ -175,28 +177,74 @@ var errBroken = errors.New("the answer of the app broke off")
 
 // ServeHTTP lets the app answer, and judges that.
 func (m *ModerateResponse) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	inner := r.WithContext(ctx)
-	if !m.Shadow && r.Header["Upgrade"] == nil {
-		// The header is also that of handlers outside, and of the access log.
-		inner.Header = maps.Clone(r.Header)
-		inner.Header["Accept-Encoding"] = identity
-	}
 	if r.Method == http.MethodHead {
+		inner, cancel := m.inner(r)
+		defer cancel(nil)
 		return next.ServeHTTP(w, inner)
 	}
 	// The variables of a request may not change once it has gone on: reverse_proxy reads them while it connects, which it may
 	// still do when the answer has come by another connection, and Go ends a program that reads and writes a map at once.
 	exchangeOf(r, m.app)
-	a := &answer{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, m: m, r: r, cancel: cancel}
-	broken, err := a.receive(next, inner)
+	again := m.retry(w, r)
+	a, broken, err := m.ask(w, r, next, again != nil)
+	if a.partial {
+		a, broken, err = m.ask(w, again(), next, false)
+	}
 	if err = a.finish(broken, err); (broken || a.broken) && !a.ended && err == nil {
 		// The handler before has seen that the answer is not whole, and so must the client.
 		panic(http.ErrAbortHandler)
 	}
 	return err
 }
+
+// inner is the request as the app gets it. The answer ends with it.
+func (m *ModerateResponse) inner(r *http.Request) (*http.Request, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	inner := r.WithContext(ctx)
+	if !m.Shadow && r.Header["Upgrade"] == nil {
+		// The header is also that of handlers outside, and of the access log.
+		inner.Header = maps.Clone(r.Header)
+		inner.Header["Accept-Encoding"] = identity
+	}
+	return inner, cancel
+}
+
+// ask lets the app answer once. mayRetry says that it can be asked again for the whole of what it answers a part of.
+func (m *ModerateResponse) ask(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, mayRetry bool) (a *answer, broken bool, err error) {
+	inner, cancel := m.inner(r)
+	a = &answer{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, m: m, r: r, cancel: cancel, mayRetry: mayRetry}
+	defer cancel(nil)
+	broken, err = a.receive(next, inner)
+	return a, broken, err
+}
+
+// retry prepares for asking the app again. It returns what makes everything as it was before the app was asked, and the
+// request for the whole; nil for a request that asks for the whole, or that cannot be sent again.
+func (m *ModerateResponse) retry(w http.ResponseWriter, r *http.Request) func() *http.Request {
+	if r.Header["Range"] == nil || r.Method != http.MethodGet || m.Shadow || hasBody(r) {
+		return nil
+	}
+	header, address := w.Header().Clone(), *r.URL
+	groups, _ := r.Context().Value(routeGroups).(map[string]struct{})
+	groups = maps.Clone(groups)
+	return func() *http.Request {
+		clear(w.Header())
+		maps.Copy(w.Header(), header)
+		// Handlers that rewrite the address, and routes of which only one is taken, begin anew.
+		*r.URL = address
+		whole := r.WithContext(r.Context())
+		if groups != nil {
+			whole = r.WithContext(context.WithValue(r.Context(), routeGroups, groups))
+		}
+		whole.Header = maps.Clone(r.Header)
+		delete(whole.Header, "Range")
+		delete(whole.Header, "If-Range")
+		return whole
+	}
+}
+
+// routeGroups is where Caddy notes which of several routes was taken.
+const routeGroups caddy.CtxKey = "route_group"
 
 // identity asks for an answer without Content-Encoding. Nobody appends to it.
 var identity = []string{"identity"}

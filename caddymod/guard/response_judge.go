@@ -78,6 +78,12 @@ func (a *answer) read(over bool) (f found, body []byte) {
 	}
 	f.pieces = a.m.reader.selection.Read(nil, a.declared, body)
 	a.m.reader.cut(&f)
+	if f.err == nil && f.status != Skipped && (len(a.m.JSON) == 0 || a.declared.Kind != content.JSON) {
+		// What was meant to be a stream may come at once, with its words in pieces.
+		for _, text := range stream.Texts(body) {
+			f.pieces = append(f.pieces, content.Piece{Text: text[:byteOf(text, a.m.MaxText)]})
+		}
+	}
 	return f, body
 }
 
@@ -190,7 +196,8 @@ func (a *answer) downstream() io.Writer {
 // flowOptions are the options of one stream.
 func (a *answer) flowOptions() stream.Options {
 	o := a.m.stream
-	o.Judge = a.judgePart
+	o.Judge = func(text string) (bool, error) { return a.judgePart(text, false) }
+	o.Strict = func(text string) (bool, error) { return a.judgePart(text, true) }
 	if !a.m.Shadow {
 		o.Flush = http.NewResponseController(a.ResponseWriter).Flush
 	}
@@ -221,7 +228,11 @@ func (a *answer) startFlow(flow io.WriteCloser) mode {
 
 // flowOn makes a stream of what is held.
 func (a *answer) flowOn() {
-	a.mode = a.startFlow(stream.NewText(a.downstream(), a.flowOptions()))
+	flow := io.WriteCloser(stream.NewPlain(a.downstream(), a.flowOptions()))
+	if a.growth != nil {
+		flow = stream.NewLines(a.downstream(), a.flowOptions())
+	}
+	a.mode = a.startFlow(flow)
 	switch a.mode {
 	case through:
 		if !a.m.Shadow {
@@ -258,19 +269,15 @@ type charge struct {
 	gate     *quota.Gate
 }
 
-// judgePart judges a part of a stream in its context.
-func (a *answer) judgePart(text string) (bool, error) {
+// judgePart judges a part of a stream in its context. strict says that it counts only when it is to be rejected.
+func (a *answer) judgePart(text string, strict bool) (bool, error) {
 	began := a.m.app.Now()
 	defer a.timed(began)
 	ctx := a.r.Context()
 	if a.charge == nil {
-		decision, gate, err := a.m.judge.count(ctx)
-		if err != nil && a.m.judge.enforce {
-			return false, a.fail(err)
-		}
+		decision, gate, err := a.m.judge.countOnce(ctx, a.x)
 		if err != nil {
-			a.m.app.Metrics().GuardError(a.m.judge.direction, "account")
-			a.m.logger.Error("counting a response", zap.String("account", a.m.Account), zap.Error(err))
+			return false, a.fail(err)
 		}
 		a.charge = &charge{decision, gate}
 	}
@@ -282,6 +289,7 @@ func (a *answer) judgePart(text string) (bool, error) {
 		a.v.Status, a.v.Recommendation = Judged, engine.Approve
 	}
 	for i := range results {
+		results[i].strict = results[i].strict || strict
 		a.m.judge.add(a.v, &results[i])
 	}
 	// One finding tells of the whole stream: the worst.

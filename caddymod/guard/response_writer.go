@@ -36,10 +36,13 @@ type answer struct {
 
 	declared  content.Type
 	encodings []string
-	sniff     bool     // there is no Content-Type, so that the body tells what it is
-	trailers  []string // names of fields that come behind the body
-	kept      *[]byte  // from the pool
-	mayFlow   bool     // what is held becomes a stream when it is flushed
+	sniff     bool           // there is no Content-Type, so that the body tells what it is
+	trailers  []string       // names of fields that come behind the body
+	kept      *[]byte        // from the pool
+	mayFlow   bool           // what is held becomes a stream when it is flushed
+	growth    *stream.Growth // tells whether held JSON is one
+	mayRetry  bool           // the app can be asked for the whole
+	partial   bool           // the app must be asked for the whole
 
 	flow   io.WriteCloser // judges a stream
 	events bool           // it is one of server-sent events
@@ -78,6 +81,9 @@ func (a *answer) WriteHeader(status int) {
 	}
 	a.status = status
 	a.mode = a.decide(status, a.Header())
+	if a.partial {
+		return
+	}
 	if a.mode == through || a.m.Shadow {
 		a.began = true
 		a.ResponseWriter.WriteHeader(status)
@@ -93,6 +99,13 @@ func (a *answer) decide(status int, header http.Header) mode {
 	a.encodings = header["Content-Encoding"]
 	a.sniff = len(header["Content-Type"]) == 0
 	media := mediaType(header)
+	if status == http.StatusPartialContent && a.declared.Kind == content.Multipart {
+		a.declared = content.Type{Kind: content.Text} // several ranges
+	}
+	if status == http.StatusPartialContent && a.mayRetry && !a.sniff && isRead(a.declared.Kind) && !isCode(media) {
+		a.partial = true
+		return dropped
+	}
 	switch {
 	case a.sniff:
 	case media == "text/event-stream":
@@ -100,11 +113,18 @@ func (a *answer) decide(status int, header http.Header) mode {
 		return a.startFlow(stream.NewEvents(a.downstream(), a.flowOptions()))
 	case isCode(media):
 		return through
-	case a.declared.Kind != content.JSON && a.declared.Kind != content.Markup && a.declared.Kind != content.Text:
+	case isLines(media) && isUnicode(a.declared.Charset):
+		return a.startFlow(stream.NewLines(a.downstream(), a.flowOptions()))
+	case !isRead(a.declared.Kind):
 		return through
 	}
 	// Text that its app sends bit by bit is not waited for. Whether it does that is known when it flushes.
-	a.mayFlow = media == "text/plain" && header["Content-Length"] == nil && isUnicode(a.declared.Charset)
+	if header["Content-Length"] == nil && isUnicode(a.declared.Charset) {
+		a.mayFlow = media == "text/plain"
+		if a.declared.Kind == content.JSON && len(a.encodings) == 0 {
+			a.growth = new(stream.Growth)
+		}
+	}
 	a.x = exchangeOf(a.r, a.m.app)
 	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
 	if length > a.m.MaxBody && a.m.PastMaxBody == PastPass {
@@ -123,7 +143,7 @@ func (a *answer) decide(status int, header http.Header) mode {
 // hasText reports whether an answer has a body that is there to be read.
 func hasText(r *http.Request, status int, header http.Header) bool {
 	switch status {
-	case http.StatusSwitchingProtocols, http.StatusNoContent, http.StatusPartialContent, http.StatusNotModified:
+	case http.StatusSwitchingProtocols, http.StatusNoContent, http.StatusNotModified:
 		return false
 	}
 	if r.Method == http.MethodConnect && r.ProtoMajor >= 2 && status < 300 {
@@ -131,7 +151,24 @@ func hasText(r *http.Request, status int, header http.Header) bool {
 	}
 	disposition := header["Content-Disposition"]
 	attached := len(disposition) > 0 && len(disposition[0]) >= len("attachment") && strings.EqualFold(disposition[0][:len("attachment")], "attachment")
-	return !attached && header["Content-Range"] == nil
+	return !attached
+}
+
+// isRead reports whether answers of the kind are judged.
+func isRead(kind content.Kind) bool {
+	return kind == content.JSON || kind == content.Markup || kind == content.Text
+}
+
+// isLines reports whether a media type is one of JSON in lines, or of values that follow each other.
+func isLines(media string) bool {
+	switch media {
+	case "application/x-ndjson", "application/ndjson", "application/x-jsonl", "application/jsonl", "application/jsonlines",
+		"application/x-jsonlines", "application/json-lines", "application/json-seq", "application/stream+json",
+		"application/x-json-stream", "application/json-stream", "application/jsonstream", "text/x-ndjson", "text/ndjson",
+		"text/jsonl", "text/x-jsonl", "application/ld+ndjson", "application/x-ldjson":
+		return true
+	}
+	return strings.HasSuffix(media, "+json-seq") || strings.HasSuffix(media, "+ndjson") || strings.HasSuffix(media, "+jsonl")
 }
 
 // mediaType is the media type without its parameters, in lower case.
@@ -213,7 +250,7 @@ func (a *answer) FlushError() error {
 	if a.mode == undecided {
 		a.WriteHeader(http.StatusOK)
 	}
-	if a.mode == held && a.mayFlow {
+	if a.mode == held && (a.mayFlow || a.growth != nil && a.growth.Streams()) {
 		a.flowOn()
 	}
 	switch {
@@ -250,6 +287,14 @@ func (a *answer) hold(p []byte) (int, error) {
 			}
 			return a.ResponseWriter.Write(p)
 		}
+		if a.mayRetry && a.status == http.StatusPartialContent {
+			a.partial, a.mode = true, dropped
+			a.dropKept()
+			return 0, errEnded
+		}
+	}
+	if a.growth != nil {
+		a.growth.Add(p)
 	}
 	room := a.m.MaxBody - int64(len(*a.kept))
 	if int64(len(p)) <= room {

@@ -6,7 +6,6 @@ package stream
 import (
 	"bytes"
 	"errors"
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -14,97 +13,29 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// What a value at a place in an event's data is.
-type meaning uint8
-
-const (
-	isText       meaning = iota
-	isOutput             // text only if the event's type says so: arguments of tools and sound stand at the same place
-	isFinish             // anything but null ends the text
-	isType               // the type of an event of responses and messages
-	isIndex              // of a content block
-	isSequence           // the number of an event of responses
-	isResponse           // of responses: what the answer is so far
-	isIdentifier         // one of meta's
-	isFamiliar           // only the streams have it whose other places are known
-)
-
-// place is a JSON Pointer in parts and what stands there.
-type place struct {
-	parts   []string
-	meaning meaning
-}
-
-// known are the places whose meaning is the same in every stream.
-var known = []place{
-	{[]string{"choices"}, isFamiliar},
-	{[]string{"candidates"}, isFamiliar},
-	{[]string{"choices", "*", "finish_reason"}, isFinish},
-	{[]string{"candidates", "*", "finishReason"}, isFinish},
-	{[]string{"delta", "stop_reason"}, isFinish},
-	{[]string{"error"}, isFinish},
-	{[]string{"type"}, isType},
-	{[]string{"index"}, isIndex},
-	{[]string{"sequence_number"}, isSequence},
-	{[]string{"response"}, isResponse},
-	{[]string{"id"}, isIdentifier},
-	{[]string{"object"}, isIdentifier},
-	{[]string{"created"}, isIdentifier},
-	{[]string{"model"}, isIdentifier},
-}
-
-// usual are the places of text that are read when no others are named.
-var usual = []place{
-	// Chat completions, and what services that speak like them add.
-	{[]string{"choices", "*", "delta", "content"}, isText},
-	{[]string{"choices", "*", "delta", "refusal"}, isText},
-	{[]string{"choices", "*", "message", "content"}, isText},
-	{[]string{"choices", "*", "delta", "reasoning_content"}, isText},
-	{[]string{"choices", "*", "delta", "reasoning"}, isText},
-	{[]string{"choices", "*", "delta", "audio", "transcript"}, isText},
-	// Completions.
-	{[]string{"choices", "*", "text"}, isText},
-	// Responses.
-	{[]string{"delta"}, isOutput},
-	// Messages, and the completions that they replaced.
-	{[]string{"content_block", "text"}, isText},
-	{[]string{"delta", "text"}, isText},
-	{[]string{"delta", "thinking"}, isText},
-	{[]string{"completion"}, isText},
-	// Gemini's own interface.
-	{[]string{"candidates", "*", "content", "parts", "*", "text"}, isText},
-}
-
-// places returns where to look for what.
-func places(delta [][]string) []place {
-	all := append([]place(nil), known...)
-	if len(delta) == 0 {
-		return append(all, usual...)
-	}
-	for _, parts := range delta[:min(len(delta), MaxDelta)] {
-		all = append(all, place{parts, isText})
-	}
-	return all
-}
-
 // found is a piece of text in an event.
 type found struct {
-	where  int // the place, or noPlace; texts of different places are different texts
-	choice int // the alternative that it belongs to
-	text   string
+	where   *node
+	variant variant
+	text    string
 	// tail is the first half of a surrogate pair at the end of text, head the second half at its beginning; 0 for none.
 	head, tail rune
 }
 
-// noPlace is where data stands that is text as a whole.
-const noPlace = -1
+// Variants of texts that are views of others.
+const (
+	combined = -1       // all variants at a place in their order
+	messages = -1 << 20 // each piece for itself
+	spaced   = -2       // bare words with the space that belongs to the format, for readers that leave it there
+)
 
 // meta is what the events of a stream have in common, as they write it. It is never changed, only replaced.
 type meta struct {
-	id, object, created, model string
-	response                   string // of responses: the value that the last events showed
-	messages                   bool   // a stream of Anthropic's messages
-	contents                   bool   // a stream of Gemini's contents
+	id, object, created, model, createdAt string
+	response                              string // of responses: the value that the last events showed
+	kind                                  kind
+	chat                                  bool // of Ollama: the text is that of a message
+	familiar                              bool // its places are known
 }
 
 // reading is what was read in an event.
@@ -115,19 +46,29 @@ type reading struct {
 	index    int
 	sequence int
 	finish   bool
-	familiar bool   // the event is of a kind whose places are known
+	done     bool
 	seen     uint64 // choices, by their index
 	finished uint64 // those of them that have a finish_reason
+	nested   []byte // the answer that an event of responses shows
+}
+
+// record is what the framing of a stream says about an event.
+type record struct {
+	name  string // of the event
+	data  []byte
+	space bool // data followed a space
+	line  bool // it is a line, or an element of an array
 }
 
 // reader reads the data of events.
 type reader struct {
-	places  []place
-	usual   bool
+	*tree
 	decoder *jsontext.Decoder
 	source  bytes.Reader
 	choice  int  // of the element that is read
 	ended   bool // the element that is read has a reason to finish
+	bare    bool // words came that are no JSON
+	spaced  bool // after a space
 	reading
 }
 
@@ -141,82 +82,141 @@ const (
 var errTrailing = errors.New("more than one value")
 
 func newReader(o *Options) *reader {
-	return &reader{places: places(o.Delta), usual: len(o.Delta) == 0, decoder: jsontext.NewDecoder(new(bytes.Reader))}
+	return &reader{tree: newTree(o), decoder: jsontext.NewDecoder(new(bytes.Reader))}
 }
 
-// read reads the data of an event, on the base of what is known from those before.
-func (r *reader) read(data []byte, before *meta) {
-	r.reading = reading{texts: r.texts[:0], meta: *before, index: -1, sequence: -1}
-	trimmed := bytes.TrimSpace(data)
+// read reads an event, on the base of what is known from those before.
+func (r *reader) read(in *record, before *meta) {
+	r.reading = reading{texts: r.texts[:0], meta: *before, index: -1, sequence: -1, typ: in.name}
+	data := bytes.TrimSpace(in.data)
 	switch {
-	case len(trimmed) == 0:
+	case len(data) == 0:
+		if r.bare {
+			r.readBare(in) // a space between words
+		}
 		return
-	case string(trimmed) == "[DONE]":
-		r.finish = true
+	case string(data) == "[DONE]":
+		r.finish, r.done = true, true
 		return
 	}
-	r.begin(trimmed)
-	var live uint64 = 1<<len(r.places) - 1
-	err := r.value(live, 0, 0)
-	if err == nil && int(r.decoder.InputOffset()) < len(trimmed) {
-		err = errTrailing
+	if in.name == "data" && r.meta.kind == unknownKind {
+		r.meta.kind = langServeKind
 	}
-	switch {
-	case !r.usual:
-		// It is known where the text stands.
-	case err != nil: // some services send bare words
-		r.texts = append(r.texts[:0], found{where: noPlace, text: string(data)})
-	case trimmed[0] == '"':
-		r.texts = append(r.texts[:0], newFound(noPlace, trimmed))
-	case len(r.texts) == 0 && !r.familiar && !r.finish && !isFamiliarType(r.typ):
-		r.readAll(trimmed)
+	from := r.root
+	if in.line && len(data) > 2 && data[1] == ':' && isCode(data[0]) {
+		// A part of the AI SDK's data stream: its code and its value.
+		from = r.child(r.root, string(data[:2]))
+		data = bytes.TrimSpace(data[2:])
+		r.meta.kind = dataKind
+	}
+	structured := data[0] == '{' || data[0] == '[' || data[0] == '"'
+	switch err := r.readValue(data, from); {
+	case err == nil && !structured && r.bare:
+		r.readBare(in) // a number among words
+	case err == nil:
+	case !structured || !r.readLoosely(data, from):
+		r.readBare(in)
+	}
+	if len(r.nested) > 0 {
+		if kindOfType(r.typ) == responsesKind {
+			r.familiar()
+		}
+		_ = r.readValue(r.nested, r.child(r.root, "response"))
 	}
 	r.sort()
 }
 
-// begin makes the decoder read data.
-func (r *reader) begin(data []byte) {
+// isCode reports whether c is the code of a part of the AI SDK's data stream.
+func isCode(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' }
+
+// readValue reads a value that is all of data.
+func (r *reader) readValue(data []byte, from *node) error {
 	r.source.Reset(data)
 	r.decoder.Reset(&r.source, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := r.value(from, 0); err != nil {
+		return err
+	}
+	if int(r.decoder.InputOffset()) < len(data) {
+		return errTrailing
+	}
+	return nil
 }
 
-// readAll takes all strings of an event for text whose kind is not known, but for the names of members. Each of them, and each
-// event, is a paragraph of its own.
-func (r *reader) readAll(data []byte) {
-	r.begin(data)
-	var text []byte
-	for {
-		value, isName := r.decoder.PeekKind(), false
-		if kind, n := r.decoder.StackIndex(r.decoder.StackDepth()); kind == '{' {
-			isName = n%2 == 0
-		}
-		token, err := r.decoder.ReadToken()
-		if err != nil {
-			break
-		}
-		if value == '"' && !isName {
-			text = append(append(text, token.String()...), '\n')
-		}
+// readBare takes data for words: some services send no JSON.
+func (r *reader) readBare(in *record) {
+	if r.named {
+		return
 	}
-	if len(text) > 0 {
-		r.texts = append(r.texts, found{where: noPlace, text: string(text)})
+	r.bare, r.spaced = true, r.spaced || in.space
+	if r.spaced {
+		text := string(in.data)
+		if in.space {
+			text = " " + text
+		}
+		r.texts = append(r.texts, found{where: r.root, variant: variant{choice: spaced}, text: text})
 	}
+	r.texts = append(r.texts, found{where: r.root, text: string(in.data)})
 }
+
+// readLoosely reads data that is nearly JSON as lenient parsers do. It reports whether that was all there is to read.
+func (r *reader) readLoosely(data []byte, from *node) bool {
+	r.texts, r.nested = r.texts[:0], nil
+	fixed, ok := strict(data)
+	return r.readValue(fixed, from) == nil && ok
+}
+
+// maxDepth is how deep the places are that are told apart.
+const maxDepth = 64
+
+// familiar notes that the stream is of a kind whose places are known.
+func (r *reader) familiar() { r.meta.familiar = true }
 
 // sort drops text that is none by the type of its event, and notes what the type says.
 func (r *reader) sort() {
 	r.finish = r.finish || endsText(r.typ)
-	r.meta.messages = r.meta.messages || r.typ == "message_start" || strings.HasPrefix(r.typ, "content_block_")
+	if known := kindOfType(r.typ); known != unknownKind {
+		r.meta.kind = known
+	}
+	if isFamiliarType(r.typ) {
+		r.familiar()
+	}
+	typ := r.typ
+	if r.meta.familiar {
+		typ = ""
+	}
 	kept := r.texts[:0]
 	for _, f := range r.texts {
-		if f.where == noPlace || r.places[f.where].meaning != isOutput || carriesText(r.typ) {
-			kept = append(kept, f)
+		if r.meta.familiar && f.where.meaning&isUsual != 0 || f.where.meaning&isOutput != 0 && !carriesText(r.typ) {
+			continue
 		}
-		if r.usual && f.where != noPlace && r.places[f.where].parts[0] == "candidates" {
-			r.meta.contents = true
+		if f.variant.choice >= 0 && f.where != r.root && !r.named {
+			f.variant.typ = typ
 		}
+		kept = append(kept, f)
 	}
 	r.texts = kept
+	if r.named {
+		return
+	}
+	for i := range r.texts {
+		r.mix(&r.texts[i])
+	}
+}
+
+// mix notes variants of the text at a place. Readers that do not tell them apart see one text.
+func (r *reader) mix(f *found) {
+	n := f.where
+	v := f.variant
+	if n.branch {
+		v.choice = 0 // alternatives are never one text
+	}
+	switch {
+	case v.choice < 0 || n == r.rest:
+	case !n.begun:
+		n.first, n.begun = v, true
+	case v != n.first:
+		n.mixed = true
+	}
 }
 
 // carriesText reports whether the delta of an event of this type is text. No type is that of somebody else's stream.
@@ -230,56 +230,87 @@ func carriesText(typ string) bool {
 // isFamiliarType reports whether the type of an event is one of responses or messages, whose texts stand at known places.
 func isFamiliarType(typ string) bool {
 	switch typ {
-	case "message_start", "message_delta", "message_stop", "ping", "error":
+	case "message_start", "message_delta", "message_stop", "ping":
 		return true
 	}
 	return strings.HasPrefix(typ, "response.") || strings.HasPrefix(typ, "content_block_")
+}
+
+// kindOfType is the interface that has events of this type.
+func kindOfType(typ string) kind {
+	switch typ {
+	case "message_start":
+		return messagesKind
+	case "start", "start-step", "text-start", "text-delta", "reasoning-start", "reasoning-delta":
+		return uiKind
+	case "message-start", "content-start", "content-delta":
+		return cohereKind
+	}
+	switch {
+	case strings.HasPrefix(typ, "content_block_"):
+		return messagesKind
+	case strings.HasPrefix(typ, "response."):
+		return responsesKind
+	case strings.HasPrefix(typ, "thread."):
+		return assistantsKind
+	}
+	return unknownKind
 }
 
 // endsText reports whether the type of an event says that a text has ended.
 func endsText(typ string) bool {
 	switch typ {
 	case "content_block_stop", "message_stop", "error",
-		"response.completed", "response.incomplete", "response.failed":
+		"response.completed", "response.incomplete", "response.failed",
+		"text-end", "reasoning-end", "finish", "finish-step", "content-end", "message-end", "message_end", "stream-end",
+		"thread.message.completed", "thread.run.completed", "done", "end":
 		return true
 	}
 	return strings.HasPrefix(typ, "response.") && strings.HasSuffix(typ, ".done")
 }
 
-// value reads a value. live has a bit for each place that the way to here leads to or may lead to, depth is the length of
-// that way, and element that of the way to the alternative that it goes through, or 0.
-func (r *reader) value(live uint64, depth, element int) error {
-	if live == 0 {
+// value reads a value. element is the depth of the alternative that it is in, or 0.
+func (r *reader) value(n *node, element int) error {
+	if n.meaning&isIgnored != 0 || r.named && len(n.ways) == 0 || n.depth > maxDepth {
 		return r.decoder.SkipValue()
 	}
 	kind := r.decoder.PeekKind()
-	if kind != 'n' && r.is(isFinish, live, depth) {
+	if kind != 'n' && n.meaning&isFinish != 0 || kind == 't' && n.meaning&isEnd != 0 {
 		r.finish = true
 		r.ended = r.ended || element > 0
 	}
-	r.familiar = r.familiar || r.is(isFamiliar, live, depth)
+	if n.kind != unknownKind && r.meta.kind == unknownKind && (n.meaning&isEnd == 0 || kind == 't' || kind == 'f') {
+		r.meta.kind = n.kind
+	}
+	if n.meaning&isFamiliar != 0 {
+		r.familiar()
+	}
 	switch {
-	case kind == '{' && r.is(isResponse, live, depth):
+	case kind == '{' && n.meaning&isResponse != 0 && n.depth == 1 && len(r.nested) == 0:
 		value, err := r.decoder.ReadValue()
-		if err == nil && len(value) <= maxResponse {
+		if err != nil {
+			return err
+		}
+		if len(value) <= maxResponse {
 			r.meta.response = string(value)
 		}
-		return err
+		r.nested = value.Clone()
+		return nil
 	case kind == '{':
-		return r.object(live, depth, element)
+		return r.object(n, element)
 	case kind == '[':
-		return r.array(live, depth, element)
+		return r.array(n, element)
 	}
 	value, err := r.decoder.ReadValue()
 	if err != nil {
 		return err
 	}
-	r.scalar(value, live, depth)
+	r.scalar(value, n)
 	return nil
 }
 
 // object reads the members of an object.
-func (r *reader) object(live uint64, depth, element int) error {
+func (r *reader) object(n *node, element int) error {
 	if _, err := r.decoder.ReadToken(); err != nil {
 		return err
 	}
@@ -289,9 +320,13 @@ func (r *reader) object(live uint64, depth, element int) error {
 			return err
 		}
 		name := token.String()
-		next := r.step(live, depth, name)
-		if name != "index" || depth != element || depth == 0 || r.decoder.PeekKind() != '0' {
-			if err := r.value(next, depth+1, element); err != nil {
+		if !r.named && len(name) > 1 && strings.IndexByte(name, ' ') > 0 {
+			// A name of several words may be what somebody says.
+			r.texts = append(r.texts, found{where: r.child(n, "#name"), text: name + "\n"})
+		}
+		next := r.child(n, r.memberOf(name))
+		if name != "index" || n.depth != element || n.depth == 0 || r.decoder.PeekKind() != '0' {
+			if err := r.value(next, element); err != nil {
 				return err
 			}
 			continue
@@ -300,38 +335,41 @@ func (r *reader) object(live uint64, depth, element int) error {
 		if err != nil {
 			return err
 		}
-		if n, err := strconv.Atoi(string(value)); err == nil && n >= 0 {
-			r.choice = n
+		if i, err := strconv.Atoi(string(value)); err == nil && i >= 0 {
+			r.choice = i
 		}
 	}
 	_, err := r.decoder.ReadToken()
 	return err
 }
 
-// array reads the elements of an array. Those of the outermost array that a place asks all elements of are alternatives, which
-// may tell their index.
-func (r *reader) array(live uint64, depth, element int) error {
+// array reads the elements of an array. Those of the outermost array are alternatives, which may tell their index.
+func (r *reader) array(n *node, element int) error {
 	if _, err := r.decoder.ReadToken(); err != nil {
 		return err
 	}
 	for i := 0; r.decoder.PeekKind() != ']'; i++ {
-		next := r.step(live, depth, strconv.Itoa(i))
-		if element > 0 || !r.isAny(live, depth) {
-			if err := r.value(next, depth+1, element); err != nil {
+		name := "*"
+		if r.named {
+			name = strconv.Itoa(i)
+		}
+		next := r.child(n, name)
+		if element > 0 || r.named && !isAny(n) {
+			if err := r.value(next, element); err != nil {
 				return err
 			}
 			continue
 		}
 		first := len(r.texts)
 		r.choice, r.ended = i, false
-		if err := r.value(next, depth+1, depth+1); err != nil {
+		if err := r.value(next, n.depth+1); err != nil {
 			return err
 		}
-		if next == 0 {
-			continue
-		}
 		for f := range r.texts[first:] {
-			r.texts[first+f].choice = r.choice
+			r.texts[first+f].variant.choice = r.choice
+		}
+		if !next.branch {
+			continue
 		}
 		r.seen |= choiceBit(r.choice)
 		if r.ended {
@@ -342,10 +380,10 @@ func (r *reader) array(live uint64, depth, element int) error {
 	return err
 }
 
-// isAny reports whether a place asks for all elements or members of what is at the end of the way.
-func (r *reader) isAny(live uint64, depth int) bool {
-	for rest := live; rest != 0; rest &= rest - 1 {
-		if parts := r.places[bits.TrailingZeros64(rest)].parts; len(parts) > depth && parts[depth] == "*" {
+// isAny reports whether a place asks for all elements or members of the node.
+func isAny(n *node) bool {
+	for _, way := range n.ways {
+		if len(way.parts) > n.depth && way.parts[n.depth] == "*" {
 			return true
 		}
 	}
@@ -355,63 +393,46 @@ func (r *reader) isAny(live uint64, depth int) bool {
 // choiceBit is the bit of an alternative. Those that nobody asks for share one.
 func choiceBit(choice int) uint64 { return 1 << min(choice, 63) }
 
-// step returns the places that the way can lead to with one more part. What leads to a text leads to all that is in it.
-func (r *reader) step(live uint64, depth int, name string) (next uint64) {
-	for rest := live; rest != 0; rest &= rest - 1 {
-		i := bits.TrailingZeros64(rest)
-		place := &r.places[i]
-		within := depth >= len(place.parts)
-		if within && place.meaning == isText || !within && (place.parts[depth] == "*" || place.parts[depth] == name) {
-			next |= 1 << i
-		}
-	}
-	return next
-}
-
-// is reports whether the way leads to a place of the meaning.
-func (r *reader) is(meaning meaning, live uint64, depth int) bool {
-	for rest := live; rest != 0; rest &= rest - 1 {
-		place := &r.places[bits.TrailingZeros64(rest)]
-		if place.meaning == meaning && len(place.parts) == depth {
-			return true
-		}
-	}
-	return false
-}
-
 // scalar takes in a value that is neither an object nor an array.
-func (r *reader) scalar(value jsontext.Value, live uint64, depth int) {
-	taken := false
-	for rest := live; rest != 0; rest &= rest - 1 {
-		i := bits.TrailingZeros64(rest)
-		place := &r.places[i]
-		if len(place.parts) > depth {
-			continue
+func (r *reader) scalar(value jsontext.Value, n *node) {
+	isString := value.Kind() == '"'
+	if n.meaning&isType != 0 && isString {
+		r.typ = unquote(value)
+	}
+	if n.meaning&isIndex != 0 {
+		number(&r.index, value)
+	}
+	if n.meaning&isSequence != 0 {
+		number(&r.sequence, value)
+	}
+	if n.meaning&isIdentifier != 0 && len(value) <= maxIdentifier {
+		r.identify(n.name, value)
+	}
+	if n.meaning&isEnd != 0 && value.Kind() == 't' {
+		r.done = n.kind == ollamaKind
+	}
+	switch {
+	case !isString:
+	case r.named:
+		for _, way := range n.ways {
+			if way.meaning&isText != 0 && len(way.parts) <= n.depth {
+				r.texts = append(r.texts, newFound(way.text, value))
+				return // however many places it stands at
+			}
 		}
-		switch place.meaning {
-		case isText, isOutput:
-			if value.Kind() == '"' && !taken {
-				r.texts = append(r.texts, newFound(i, value))
-				taken = true // however many places it stands at
-			}
-		case isType:
-			if value.Kind() == '"' {
-				r.typ = unquote(value)
-			}
-		case isIndex:
-			r.number(&r.index, value)
-		case isSequence:
-			r.number(&r.sequence, value)
-		case isIdentifier:
-			if len(value) <= maxIdentifier {
-				r.identify(place.parts[0], value)
-			}
+	case n.depth == 1 && n.name == "event" && r.typ == "":
+		r.typ = unquote(value)
+		fallthrough
+	case !r.meta.familiar || n.meaning&isUsual == 0:
+		if n.depth == 2 && n.name == "content" {
+			r.meta.chat = true
 		}
+		r.texts = append(r.texts, newFound(n, value))
 	}
 }
 
 // number reads a whole number.
-func (r *reader) number(dst *int, value jsontext.Value) {
+func number(dst *int, value jsontext.Value) {
 	if n, err := strconv.Atoi(string(value)); err == nil {
 		*dst = n
 	}
@@ -419,7 +440,19 @@ func (r *reader) number(dst *int, value jsontext.Value) {
 
 // identify notes a member that the events of a stream have in common.
 func (r *reader) identify(name string, value jsontext.Value) {
-	dst := map[string]*string{"id": &r.meta.id, "object": &r.meta.object, "created": &r.meta.created, "model": &r.meta.model}[name]
+	var dst *string
+	switch name {
+	case "id":
+		dst = &r.meta.id
+	case "object":
+		dst = &r.meta.object
+	case "created":
+		dst = &r.meta.created
+	case "created_at":
+		dst = &r.meta.createdAt
+	default:
+		dst = &r.meta.model
+	}
 	if *dst != string(value) {
 		*dst = string(value)
 	}
@@ -427,7 +460,7 @@ func (r *reader) identify(name string, value jsontext.Value) {
 
 // newFound makes a piece of text of a JSON string. A lone half of a surrogate pair at either end is kept apart, because the
 // other half may be in the event before or after.
-func newFound(where int, value jsontext.Value) found {
+func newFound(where *node, value jsontext.Value) found {
 	f := found{where: where}
 	inner := value[1 : len(value)-1]
 	if half := surrogate(inner, 0); half >= 0xdc00 {
@@ -437,6 +470,10 @@ func newFound(where int, value jsontext.Value) found {
 		if half := surrogate(inner, at); half >= 0 && half < 0xdc00 {
 			f.tail, inner = half, inner[:at]
 		}
+	}
+	if f.head == 0 && f.tail == 0 {
+		f.text = unquote(value)
+		return f
 	}
 	f.text = unquote(append(append([]byte{'"'}, inner...), '"'))
 	return f
@@ -466,4 +503,30 @@ func escaped(text []byte) bool {
 func unquote(value []byte) string {
 	text, _ := jsontext.AppendUnquote(nil, value) // an error is one of UTF-8
 	return string(text)
+}
+
+// unescape returns text of JSON without its escapes. What is none stays.
+func unescape(text []byte) string {
+	at := bytes.IndexByte(text, '\\')
+	if at < 0 {
+		return string(text)
+	}
+	out := make([]byte, 0, len(text))
+	for ; at >= 0; at = bytes.IndexByte(text, '\\') {
+		out = append(out, text[:at]...)
+		text = text[at:]
+		size := min(2, len(text))
+		if len(text) >= escape && text[1] == 'u' {
+			size = escape
+			if half := surrogate(text, 0); half >= 0 && half < 0xdc00 && surrogate(text, escape) >= 0xdc00 {
+				size = 2 * escape
+			}
+		}
+		plain, err := jsontext.AppendUnquote(nil, append(append([]byte{'"'}, text[:size]...), '"'))
+		if err != nil {
+			plain = text[:size]
+		}
+		out, text = append(out, plain...), text[size:]
+	}
+	return string(append(out, text...))
 }

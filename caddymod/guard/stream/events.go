@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Events judges server-sent events as they flow.
+// Events judges server-sent events as they flow, or lines of JSON, which are events as well.
 //
 // An event goes on when all of its text and everything before it is judged. Events without text (roles, calls of tools,
 // counts, pings, comments) go on at once if nothing waits before them. Alternative answers in one stream are different texts.
@@ -24,7 +24,7 @@ type Events struct {
 	err    error
 
 	buffer []byte // events that wait, and the beginning of the next one
-	frame  frame
+	frame  framing
 	queue  []event
 	ready  int // number of events in queue whose text ends before a cut
 	held   int // characters in the events after that
@@ -32,8 +32,23 @@ type Events struct {
 	state  state // of what went on
 }
 
+// framing finds events in a stream.
+type framing interface {
+	// advance returns how many bytes of p belong to the event that has begun, and whether it is complete with them.
+	advance(p []byte) (n int, complete bool)
+	// record returns what an event says, and false if that is nothing.
+	record(raw []byte) (record, bool)
+	// open reports whether an array is open whose elements are the events.
+	open() bool
+	// lines reports whether the events are lines.
+	lines() bool
+}
+
 // key tells texts apart.
-type key struct{ where, choice int }
+type key struct {
+	where   *node
+	variant variant
+}
 
 // event is what is known of an event that waits.
 type event struct {
@@ -56,6 +71,7 @@ type changes struct {
 	opens, closes  int    // index of a content block, or -1
 	sequence       int    // number of the event, or -1
 	ends           bool   // the texts so far have ended
+	array          bool   // an array is open
 	done           bool   // there is nothing more to come
 }
 
@@ -66,15 +82,24 @@ type state struct {
 	block    int    // open content block, or -1
 	sequence int    // number of the last event
 	done     bool
-	passing  bool // in the middle of an event that is too large to be read
+	began    bool // something was sent
+	array    bool // an array is open
+	raw      bool // in the middle of an event that is too large to be read
 }
 
-// NewEvents returns an Events that writes to dst.
+// NewEvents returns an Events for server-sent events that writes to dst.
 func NewEvents(dst io.Writer, o Options) *Events {
+	return newEvents(dst, o, &frame{first: true, blank: true})
+}
+
+// NewLines returns an Events for lines of JSON (NDJSON, JSON text sequences), for values that follow each other, for an array
+// whose elements are objects, and for the AI SDK's data stream protocol. Lines that are no JSON are text.
+func NewLines(dst io.Writer, o Options) *Events { return newEvents(dst, o, &values{first: true}) }
+
+func newEvents(dst io.Writer, o Options, frame framing) *Events {
 	o = o.normal()
 	return &Events{
-		dst: dst, o: o, reader: newReader(&o), texts: map[key]*passage{}, frame: frame{first: true, blank: true},
-		meta: new(meta), state: state{block: -1, sequence: -1},
+		dst: dst, o: o, reader: newReader(&o), texts: map[key]*passage{}, frame: frame, meta: new(meta), state: state{block: -1, sequence: -1},
 	}
 }
 
@@ -99,10 +124,20 @@ func (e *Events) Close() error {
 	if e.err != nil {
 		return e.err
 	}
-	if !e.state.passing && len(e.buffer) > e.begin() {
+	switch {
+	case e.state.raw:
+		e.addRaw(true)
+	case len(e.buffer) > e.begin():
 		e.add(len(e.buffer)) // no reader of the standard takes an event without its blank line, but others do
 	}
 	e.endTexts()
+	if last := len(e.queue) - 1; last >= 0 {
+		for _, text := range e.texts {
+			if text.view {
+				e.queue[last].parts = append(e.queue[last].parts, part{text, text.lastCut()})
+			}
+		}
+	}
 	e.settle()
 	return e.err
 }
@@ -114,14 +149,16 @@ func (e *Events) take(p []byte) {
 		e.buffer = append(e.buffer, p[:n]...)
 		p = p[n:]
 		switch {
-		case e.state.passing:
-			e.pass(complete)
+		case e.state.raw:
+			e.addRaw(complete)
 		case complete:
 			e.add(len(e.buffer))
 		case len(e.buffer)-e.begin() > MaxEvent:
-			e.oversize()
+			e.endTexts()
+			e.state.raw = true
+			e.addRaw(false)
 		}
-		if len(e.buffer) > MaxEvent && len(e.queue) > 0 && e.err == nil {
+		if len(e.buffer) > maxHeld && len(e.queue) > 0 && e.err == nil {
 			e.endTexts()
 			e.settle()
 		}
@@ -136,34 +173,40 @@ func (e *Events) begin() int {
 	return e.queue[len(e.queue)-1].end
 }
 
-// oversize deals with an event that is too large to be read, after all that is before it.
-func (e *Events) oversize() {
-	e.endTexts()
-	if e.settle(); e.err != nil {
-		return
+// addRaw puts what there is of an event that is too large to be read into the queue. It is judged as one plain text, with
+// the escapes of JSON undone.
+func (e *Events) addRaw(complete bool) {
+	raw := e.buffer[e.begin():]
+	if !complete {
+		// An escape that is cut waits for its rest.
+		tail := max(0, len(raw)-2*escape)
+		if at := bytes.IndexByte(raw[tail:], '\\'); at >= 0 {
+			raw = raw[:tail+at]
+		}
 	}
-	if !e.o.FailOpen {
-		e.reject(ErrUnjudged, &event{meta: e.meta})
-		return
+	for len(raw) > 0 {
+		part := raw[:min(len(raw), slice)]
+		if at := bytes.LastIndexByte(part, ' '); at > 0 && len(part) < len(raw) {
+			part = part[:at]
+		}
+		raw = raw[len(part):]
+		next := event{end: e.begin() + len(part), meta: e.meta, changes: changes{opens: -1, closes: -1, sequence: -1, array: e.frame.open()}}
+		e.grow(&next, &found{where: e.reader.raw, text: unescape(part)})
+		e.enqueue(next)
 	}
-	e.state.passing = true
-	e.pass(false)
-}
-
-// pass lets an event that is too large go on as it comes.
-func (e *Events) pass(complete bool) {
-	e.err = e.o.send(e.dst, e.buffer)
-	e.buffer = e.buffer[:0]
-	e.state.passing = !complete
+	if e.state.raw = !complete; complete {
+		e.endTexts()
+	}
+	e.settle()
 }
 
 // add puts the event that ends at the position in buffer into the queue.
 func (e *Events) add(end int) {
 	raw := e.buffer[e.begin():end]
 	next := event{end: end, changes: changes{opens: -1, closes: -1, sequence: -1}}
-	if data, ok := e.frame.data(raw); ok {
-		e.reader.read(data, e.meta)
-		next.changes = e.reader.changes(data)
+	if record, ok := e.frame.record(raw); ok {
+		e.reader.read(&record, e.meta)
+		next.changes = e.reader.changes()
 		if e.reader.meta != *e.meta {
 			changed := e.reader.meta
 			e.meta = &changed
@@ -172,7 +215,13 @@ func (e *Events) add(end int) {
 			e.grow(&next, &e.reader.texts[i])
 		}
 	}
+	next.changes.array = e.frame.open()
 	next.meta = e.meta
+	e.enqueue(next)
+}
+
+// enqueue puts an event into the queue.
+func (e *Events) enqueue(next event) {
 	e.queue = append(e.queue, next)
 	e.held += next.chars
 	if next.changes.ends {
@@ -189,21 +238,99 @@ func (e *Events) grow(next *event, f *found) {
 	if f.text == "" && f.head == 0 && f.tail == 0 {
 		return
 	}
-	text := e.texts[key{f.where, f.choice}]
-	if text == nil {
-		text = e.last
-		if len(e.texts) < maxTexts {
-			text = new(passage)
-			e.texts[key{f.where, f.choice}], e.last = text, text
+	if f.variant.choice == spaced {
+		e.view(next, f, variant{})
+		return
+	}
+	if f.where.mixed {
+		first := f.where.first
+		if f.where.branch {
+			first.choice = f.variant.choice
+		}
+		e.view(next, f, first)
+	}
+	text, fresh := e.text(f)
+	if fresh {
+		text.labels = true
+	}
+	certain := f.where == e.reader.root || f.where == e.reader.raw || f.where.certain || e.reader.named ||
+		f.where.standing == running && e.meta.kind != unknownKind
+	switch {
+	case certain:
+		text.flows, text.view = true, false
+		text.add(f)
+	case text.take(f, &e.o):
+		if text.flow(f.text); !text.flows {
+			e.message(next, f, text)
 		}
 	}
-	text.add(f)
 	end := text.end()
 	if f.tail != 0 {
 		end++ // it ends within a character that is not there yet
 	}
 	next.parts = append(next.parts, part{text, end})
-	next.chars += utf8.RuneCountInString(f.text)
+	if text.flows {
+		next.chars += utf8.RuneCountInString(f.text)
+	}
+}
+
+// message adds a piece that may be all that somebody says: nothing waits for more, and what comes next is judged apart from it.
+// That it may be a piece of a text is another view.
+func (e *Events) message(next *event, f *found, text *passage) {
+	text.cut(text.end())
+	text.view = true
+	alone := *f
+	alone.variant = variant{choice: messages - f.variant.choice, typ: f.variant.typ}
+	whole, _ := e.text(&alone)
+	whole.parted = true
+	whole.add(f)
+	whole.finish()
+	next.parts = append(next.parts, part{whole, whole.end()})
+}
+
+// text returns the text that a piece continues, and whether that has just begun.
+func (e *Events) text(f *found) (text *passage, fresh bool) {
+	k := key{f.where, f.variant}
+	if text = e.texts[k]; text != nil {
+		return text, false
+	}
+	if len(e.texts) < maxTexts {
+		text = new(passage)
+		e.texts[k] = text
+		return text, true
+	}
+	if e.last == nil {
+		e.last = new(passage)
+		e.texts[key{}] = e.last
+	}
+	e.last.parted = true
+	return e.last, false
+}
+
+// view adds a piece to another view of its text, in which several variants are one. No event waits for more of it: a sentence
+// is judged with the event in which it ends. first is the variant that it begins with.
+func (e *Events) view(next *event, f *found, first variant) {
+	seed := e.texts[key{f.where, first}]
+	if f.variant.choice == spaced && seed == nil {
+		return // there is nothing yet that a space could divide
+	}
+	of := *f
+	of.variant = variant{choice: min(f.variant.choice, combined)}
+	if f.where.branch {
+		of.variant = variant{choice: combined - 1 - f.variant.choice, typ: "combined"}
+	}
+	text, fresh := e.text(&of)
+	if fresh && seed != nil {
+		*text = passage{data: slices.Clone(seed.data), base: seed.base, done: seed.end(), read: seed.end(), ended: seed.ended, broken: seed.broken}
+	}
+	text.view = true
+	text.add(f)
+	if text.end()-text.lastCut() >= e.o.Hold {
+		text.cut(text.end())
+	}
+	if cut := text.lastCut(); cut > text.done {
+		next.parts = append(next.parts, part{text, cut})
+	}
 }
 
 // advance counts the events at the head of the queue whose texts end before a cut as ready.
@@ -264,6 +391,7 @@ func (e *Events) settle() {
 			}
 		}
 		fine = next.end
+		e.state.began = true
 		e.state.note(&next.changes)
 	}
 	e.err = e.o.send(e.dst, e.buffer[sent:fine])
@@ -308,11 +436,12 @@ func (s *state) note(c *changes) {
 		s.sequence = c.sequence
 	}
 	s.done = s.done || c.done
+	s.array = c.array
 }
 
 // changes returns what the event that was read does to the stream.
-func (r *reader) changes(data []byte) changes {
-	c := changes{seen: r.seen, finished: r.finished, opens: -1, closes: -1, sequence: r.sequence, ends: r.finish}
+func (r *reader) changes() changes {
+	c := changes{done: r.done, seen: r.seen, finished: r.finished, opens: -1, closes: -1, sequence: r.sequence, ends: r.finish}
 	switch r.typ {
 	case "content_block_start":
 		c.opens = r.index
@@ -321,81 +450,7 @@ func (r *reader) changes(data []byte) changes {
 	case "message_stop", "response.completed", "response.incomplete", "response.failed":
 		c.done = true
 	}
-	c.done = c.done || string(bytes.TrimSpace(data)) == "[DONE]"
 	return c
-}
-
-// frame finds events in a stream.
-type frame struct {
-	first bool // nothing has come yet, so there may be a byte order mark
-	blank bool // nothing has come since the last end of a line
-	cr    bool // the last byte was a carriage return
-	begun bool // the event has a byte other than that of an end of line before it
-}
-
-// advance returns how many bytes of p belong to the event that has begun, and whether it is complete with them.
-func (f *frame) advance(p []byte) (n int, complete bool) {
-	for n < len(p) {
-		char := p[n]
-		switch {
-		case f.cr && char == '\n': // the second half of an end of line
-			n++
-			f.cr = false
-			if !f.begun {
-				return n, true // of the event before, which is complete without it
-			}
-		case char == '\n' || char == '\r':
-			n++
-			f.cr = char == '\r'
-			if f.blank {
-				f.begun = false
-				return n, true
-			}
-			f.blank = true
-		default:
-			f.cr, f.blank, f.begun = false, false, true
-			end := bytes.IndexAny(p[n:], "\r\n")
-			if end < 0 {
-				return len(p), false
-			}
-			n += end
-		}
-	}
-	return n, false
-}
-
-// byteOrderMark may stand at the beginning of a stream.
-var byteOrderMark = []byte("\ufeff")
-
-// data returns the data of an event, and false if it has none.
-func (f *frame) data(raw []byte) (data []byte, ok bool) {
-	lines := 0
-	if f.first {
-		raw = bytes.TrimPrefix(raw, byteOrderMark)
-		f.first = false
-	}
-	for len(raw) > 0 {
-		line := raw
-		if end := bytes.IndexAny(raw, "\r\n"); end >= 0 {
-			line, raw = raw[:end], raw[end+1:]
-		} else {
-			raw = nil
-		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		if string(name) != "data" {
-			continue
-		}
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch lines++; lines {
-		case 1:
-			data = value
-		case 2: // the first line is part of the buffer, which must stay as it is
-			data = slices.Concat(data, []byte{'\n'}, value)
-		default:
-			data = append(append(data, '\n'), value...)
-		}
-	}
-	return data, lines > 0
 }
 
 // Interface guard.

@@ -14,8 +14,9 @@ import (
 
 // Filtered returns what the API of a language model answers in place of an answer that a content filter took out: the same
 // answer without its text, and with the reason why there is none. It knows chat completions and completions
-// (finish_reason "content_filter"), responses (status "incomplete") and Anthropic's messages (stop_reason "refusal"). It
-// returns nil for anything else.
+// (finish_reason "content_filter"), responses (status "incomplete"), Anthropic's messages (stop_reason "refusal"), Gemini's
+// contents (finishReason "SAFETY"), Ollama's chat and generate (done_reason "content_filter"), Cohere's chat (finish_reason
+// "ERROR") and the text of Hugging Face's text generation, which has no such reason. It returns nil for anything else.
 func Filtered(answer []byte) []byte {
 	var members map[string]jsontext.Value
 	if json.Unmarshal(answer, &members, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
@@ -36,6 +37,21 @@ func Filtered(answer []byte) []byte {
 	case string(members["type"]) == `"message"` && string(members["role"]) == `"assistant"`:
 		keep(&out, answer, "id", "type", "role", "model", "usage")
 		out.WriteString(`"content":[],"stop_reason":"refusal","stop_sequence":null`)
+	case members["candidates"] != nil:
+		keep(&out, answer, "usageMetadata", "modelVersion", "responseId", "createTime")
+		filterElements(&out, "candidates", members["candidates"], `"content":{"role":"model","parts":[]},"finishReason":"SAFETY"`)
+	case members["done"] != nil && (members["message"] != nil || members["response"] != nil):
+		keep(&out, answer, "model", "created_at", "total_duration", "load_duration", "prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration")
+		text := `"response":""`
+		if members["message"] != nil {
+			text = `"message":{"role":"assistant","content":""}`
+		}
+		out.WriteString(text + `,"done":true,"done_reason":"content_filter"`)
+	case members["finish_reason"] != nil && members["message"] != nil:
+		keep(&out, answer, "id", "usage")
+		out.WriteString(`"finish_reason":"ERROR","message":{"role":"assistant","content":[]}`)
+	case members["generated_text"] != nil:
+		out.WriteString(`"generated_text":""`)
 	default:
 		return nil
 	}
@@ -50,6 +66,11 @@ func keep(out *bytes.Buffer, object []byte, names ...string) {
 
 // filterChoices writes as many choices as there were, without what they said.
 func filterChoices(out *bytes.Buffer, choices jsontext.Value, empty string) {
+	filterElements(out, "choices", choices, empty+`,"logprobs":null,"finish_reason":"content_filter"`)
+}
+
+// filterElements writes as many alternatives as there were, without what they said.
+func filterElements(out *bytes.Buffer, name string, choices jsontext.Value, empty string) {
 	var each []struct {
 		Index int `json:"index"`
 	}
@@ -58,12 +79,12 @@ func filterChoices(out *bytes.Buffer, choices jsontext.Value, empty string) {
 			Index int `json:"index"`
 		}{})
 	}
-	out.WriteString(`"choices":[`)
+	out.WriteString(`"` + name + `":[`)
 	for i, choice := range each {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		fmt.Fprintf(out, `{"index":%d,%s,"logprobs":null,"finish_reason":"content_filter"}`, choice.Index, empty)
+		fmt.Fprintf(out, `{"index":%d,%s}`, choice.Index, empty)
 	}
 	out.WriteByte(']')
 }

@@ -11,29 +11,103 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// stopped is what ends a stream of no known kind, and the error of those that know no better end.
+const stopped = "The answer was stopped."
+
 // final returns the events that end the stream well-formed. next is the first event that does not go on.
 func (e *Events) final(next *event) []byte {
-	var out bytes.Buffer
+	out := ending{array: e.state.array, began: e.state.began, lines: e.frame.lines()}
+	if e.state.raw && !out.lines {
+		out.WriteString("\n\n") // in the middle of an event
+	}
+	open := e.state.open | next.changes.seen&^e.state.finished
 	switch m := next.meta; {
 	case e.state.done:
 		// Its reader knows already that it has ended.
 	case len(e.o.Final) > 0:
 		for _, data := range e.o.Final {
-			writeEvent(&out, "", data)
+			out.event("", data)
 		}
-	case m.messages:
-		e.finalMessages(&out)
-	case m.response != "":
-		e.finalResponse(&out, m)
-	case m.contents:
-		for open := e.state.open | next.changes.seen&^e.state.finished; open != 0; open &= open - 1 {
-			writeEvent(&out, "", fmt.Appendf(nil,
+	case m.kind == contentsKind:
+		// The array of a stream that is one has its end, too.
+		out.array = out.array || next.changes.array
+		for open = max(open, 1); open != 0; open &= open - 1 {
+			out.event("", fmt.Appendf(nil,
 				`{"candidates":[{"content":{"role":"model","parts":[]},"finishReason":"SAFETY","index":%d}]}`, bits.TrailingZeros64(open)))
 		}
+	case m.kind == choicesKind:
+		finalChoices(&out, m, open)
+	case m.kind == ollamaKind:
+		finalOllama(&out, m)
+	case out.lines && m.kind == dataKind:
+		const usage = `"usage":{"promptTokens":0,"completionTokens":0}`
+		out.WriteString(`e:{"finishReason":"content-filter",` + usage + `,"isContinued":false}` + "\n")
+		out.WriteString(`d:{"finishReason":"content-filter",` + usage + "}\n")
+	case m.kind == cohereLineKind:
+		out.event("", []byte(`{"is_finished":true,"event_type":"stream-end","finish_reason":"ERROR_TOXIC","response":{"text":"","finish_reason":"ERROR_TOXIC"}}`))
+	case out.lines:
+		// Nothing is known to be understood.
+	case m.kind == messagesKind:
+		e.finalMessages(&out)
+	case m.kind == responsesKind && m.response != "":
+		e.finalResponse(&out, m)
+	case m.kind == cohereKind:
+		out.event("message-end", []byte(`{"type":"message-end","delta":{"finish_reason":"ERROR","error":"`+stopped+`"}}`))
+	case m.kind == uiKind:
+		out.event("", []byte(`{"type":"error","errorText":"`+stopped+`"}`))
+		out.event("", []byte("[DONE]"))
+	case m.kind == difyKind:
+		out.event("", []byte(`{"event":"error","status":422,"code":"content_filter","message":"`+stopped+`"}`))
+	case m.kind == textGenerationKind:
+		out.event("", []byte(`{"error":"`+stopped+`","error_type":"content_filter"}`))
+	case m.kind == llamaKind:
+		out.event("", []byte(`{"content":"","stop":true,"stop_type":"content_filter"}`))
+	case m.kind == langServeKind:
+		out.event("error", []byte(`{"status_code":422,"message":"`+stopped+`"}`))
+		out.event("end", nil)
 	default:
-		e.finalChoices(&out, m, e.state.open|next.changes.seen&^e.state.finished)
+		out.event("error", []byte(`{"error":{"code":"content_filter","message":"`+stopped+`"}}`))
+		if m.kind == assistantsKind {
+			out.event("done", []byte("[DONE]"))
+		}
+	}
+	if out.lines && out.array {
+		out.close()
 	}
 	return out.Bytes()
+}
+
+// ending is how a stream ends.
+type ending struct {
+	bytes.Buffer
+	lines bool
+	array bool // the events are elements of an array
+	began bool // there are some before
+}
+
+// event writes an event; name may be empty.
+func (out *ending) event(name string, data []byte) {
+	switch {
+	case !out.lines:
+		writeEvent(&out.Buffer, name, data)
+		return
+	case out.array && out.began:
+		out.WriteString(",\n")
+	case out.array:
+		out.WriteByte('[')
+	}
+	out.began = true
+	out.Write(data)
+	if !out.array {
+		out.WriteByte('\n')
+	}
+}
+
+// close ends the array.
+func (out *ending) close() {
+	if out.began {
+		out.WriteString("]\n")
+	}
 }
 
 // writeEvent writes an event; name may be empty.
@@ -41,16 +115,28 @@ func writeEvent(out *bytes.Buffer, name string, data []byte) {
 	if name != "" {
 		out.WriteString("event: " + name + "\n")
 	}
-	for line := range bytes.Lines(append(data[:len(data):len(data)], '\n')) {
-		out.WriteString("data: ")
-		out.Write(bytes.TrimRight(line, "\r\n"))
-		out.WriteByte('\n')
+	if len(data) > 0 || name == "" {
+		for line := range bytes.Lines(append(data[:len(data):len(data)], '\n')) {
+			out.WriteString("data: ")
+			out.Write(bytes.TrimRight(line, "\r\n"))
+			out.WriteByte('\n')
+		}
 	}
 	out.WriteByte('\n')
 }
 
+// finalOllama ends what Ollama says.
+func finalOllama(out *ending, m *meta) {
+	text := `"response":""`
+	if m.chat {
+		text = `"message":{"role":"assistant","content":""}`
+	}
+	out.event("", fmt.Appendf(nil, `{"model":%s,"created_at":%s,%s,"done":true,"done_reason":"content_filter"}`,
+		or(m.model, `""`), or(m.createdAt, `"1970-01-01T00:00:00Z"`), text))
+}
+
 // finalChoices ends chat completions and completions: each alternative that is open, and the stream.
-func (e *Events) finalChoices(out *bytes.Buffer, m *meta, open uint64) {
+func finalChoices(out *ending, m *meta, open uint64) {
 	if open == 0 {
 		open = 1
 	}
@@ -59,28 +145,30 @@ func (e *Events) finalChoices(out *bytes.Buffer, m *meta, open uint64) {
 		delta = `"text":""`
 	}
 	for ; open != 0; open &= open - 1 {
-		writeEvent(out, "", fmt.Appendf(nil,
+		out.event("", fmt.Appendf(nil,
 			`{"id":%s,"object":%s,"created":%s,"model":%s,"choices":[{"index":%d,%s,"logprobs":null,"finish_reason":"content_filter"}]}`,
 			or(m.id, `""`), object, or(m.created, "0"), or(m.model, `""`), bits.TrailingZeros64(open), delta))
 	}
-	writeEvent(out, "", []byte("[DONE]"))
+	if !out.lines {
+		out.event("", []byte("[DONE]"))
+	}
 }
 
 // finalMessages ends Anthropic's messages: the content block that is open, and the message.
-func (e *Events) finalMessages(out *bytes.Buffer) {
+func (e *Events) finalMessages(out *ending) {
 	if e.state.block >= 0 {
-		writeEvent(out, "content_block_stop", fmt.Appendf(nil, `{"type":"content_block_stop","index":%d}`, e.state.block))
+		out.event("content_block_stop", fmt.Appendf(nil, `{"type":"content_block_stop","index":%d}`, e.state.block))
 	}
-	writeEvent(out, "message_delta",
+	out.event("message_delta",
 		[]byte(`{"type":"message_delta","delta":{"stop_reason":"refusal","stop_sequence":null},"usage":{"output_tokens":0}}`))
-	writeEvent(out, "message_stop", []byte(`{"type":"message_stop"}`))
+	out.event("message_stop", []byte(`{"type":"message_stop"}`))
 }
 
 // finalResponse ends a stream of responses with the answer as it began, and why it is incomplete.
-func (e *Events) finalResponse(out *bytes.Buffer, m *meta) {
+func (e *Events) finalResponse(out *ending, m *meta) {
 	var response bytes.Buffer
 	copyMembers(&response, []byte(m.response), func(name string) bool { return name != "status" && name != "incomplete_details" })
-	writeEvent(out, "response.incomplete", fmt.Appendf(nil,
+	out.event("response.incomplete", fmt.Appendf(nil,
 		`{"type":"response.incomplete","sequence_number":%d,"response":{%s"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`,
 		e.state.sequence+1, response.Bytes()))
 }

@@ -27,7 +27,28 @@ type passage struct {
 	parted bool
 	// broken is the first half of a surrogate pair whose other half has not come yet.
 	broken rune
+	// long counts the characters since the last end of a piece.
+	long int
+
+	// view says that it is another view of what other texts say.
+	view bool
+	// flows says that what comes are pieces of a text, so that they wait for the end of their sentence.
+	flows  bool
+	pieces int
+	short  bool // they are all short
+	// labels says that nothing came but words that are no pieces of a text: names, numbers, identifiers.
+	labels bool
+	// value is all that came so far, repeats says how often it came again.
+	value   string
+	repeats int
+	varied  bool
 }
+
+// maxPiece is the number of characters after which a piece ends even if no sentence does. At twice that a word ends, too.
+const maxPiece = 2000
+
+// labelContext is the number of characters before a label that are judged with it.
+const labelContext = 100
 
 // end is the position behind the text.
 func (t *passage) end() int { return t.base + len(t.data) }
@@ -36,6 +57,7 @@ func (t *passage) end() int { return t.base + len(t.data) }
 func (t *passage) cut(position int) {
 	if position > t.done && (len(t.cuts) == 0 || t.cuts[len(t.cuts)-1] < position) {
 		t.cuts = append(t.cuts, position)
+		t.long = 0
 	}
 }
 
@@ -64,6 +86,9 @@ func (t *passage) next() (char rune) {
 		t.cut(t.read)
 	default:
 		t.ended = false
+		if t.long++; t.long >= maxPiece && (char == ' ' || t.long >= 2*maxPiece) {
+			t.cut(t.read)
+		}
 	}
 	return char
 }
@@ -92,6 +117,84 @@ func (t *passage) add(f *found) {
 	t.scan()
 }
 
+// take appends a value that may be a piece of a text or not. What is none goes on as soon as it is judged: a name, a number or
+// an identifier, and a value that is the same in every event. Should it turn out to be a piece of a text after all, it is
+// judged again with the rest. It reports false for what goes on like that.
+func (t *passage) take(f *found, o *Options) bool {
+	whole := f.head == 0 && f.tail == 0
+	if !t.varied && whole && f.text == t.value {
+		t.repeats++
+		t.cut(t.end())
+		return false
+	}
+	if t.value != "" {
+		t.varied = true
+	}
+	for range min(t.repeats, 1+o.Context/max(len(t.value), 1)) {
+		t.data = append(t.data, t.value...)
+	}
+	t.repeats = 0
+	t.scan()
+	if t.value == "" {
+		t.value = f.text
+	}
+	t.labels = t.labels && whole && isLabel(f)
+	if t.labels && isNumber(f.text) {
+		return false
+	}
+	t.add(f)
+	if t.labels {
+		t.cut(t.end())
+	}
+	return !t.labels
+}
+
+// flow tells by the pieces of a text whether they are such: models begin their words with the space before them, or send
+// single characters. What people or programs say as a whole does neither.
+func (t *passage) flow(piece string) {
+	t.pieces++
+	t.short = (t.short || t.pieces == 1) && len(piece) <= 6 && utf8.RuneCountInString(piece) <= 3
+	if t.pieces > 1 && (isSpace(piece[0]) || isSpace(piece[len(piece)-1])) || t.short && t.pieces > 3 {
+		t.flows, t.view = true, false
+	}
+}
+
+// isLabel reports whether a value is a word that is no piece of a text, by the name of its place or by its looks.
+func isLabel(f *found) bool {
+	if len(f.text) > 128 {
+		return false
+	}
+	odd := f.where.standing == label
+	for _, c := range []byte(f.text) {
+		switch {
+		case c <= ' ' || c >= utf8.RuneSelf || c == '\'' || c == ',' || c == '!' || c == '?':
+			return false
+		case c >= '0' && c <= '9' || c == '_' || c == ':' || c == '/':
+			odd = true
+		}
+	}
+	return odd
+}
+
+// isNumber reports whether a label is a date, a number or an identifier in hexadecimal digits: no language.
+func isNumber(text string) bool {
+	letters, digits, others := 0, 0, 0
+	for _, c := range []byte(text) {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+		case c|0x20 >= 'g' && c|0x20 <= 'z':
+			letters++
+		case c == '-' || c == ':' || c == '.' || c == '+':
+			others++
+		default:
+			return false
+		}
+	}
+	return digits >= 8 && letters <= 2 && letters*4 <= digits && others <= digits
+}
+
 // finish ends the sentence, and separates it from what may still come.
 func (t *passage) finish() {
 	if t.broken != 0 {
@@ -105,6 +208,13 @@ func (t *passage) finish() {
 
 // judge judges at least one piece, and as many as end at or before the first cut at or behind want.
 func (t *passage) judge(o *Options, want int) error {
+	if t.labels || t.view {
+		strict := *o
+		if strict.Judge = o.Strict; t.labels {
+			strict.Context = min(o.Context, labelContext)
+		}
+		o = &strict
+	}
 	if t.done < t.suspect {
 		return t.judgeSuspect(o)
 	}
@@ -175,7 +285,8 @@ func (t *passage) judged(position int) {
 
 // forget drops what is context no more.
 func (t *passage) forget(context int) {
-	if from := t.contextAt(t.done, context); from > t.base {
+	// Moving what is left costs less than what is dropped has cost.
+	if from := t.contextAt(t.done, context); from-t.base > len(t.data)/2 {
 		t.data = append(t.data[:0], t.data[from-t.base:]...)
 		t.base = from
 	}

@@ -37,6 +37,7 @@ func judges(asked *[]string) stream.Judge {
 type newWriter func(io.Writer, stream.Options) io.WriteCloser
 
 func newEvents(w io.Writer, o stream.Options) io.WriteCloser { return stream.NewEvents(w, o) }
+func newPlain(w io.Writer, o stream.Options) io.WriteCloser  { return stream.NewPlain(w, o) }
 func newText(w io.Writer, o stream.Options) io.WriteCloser   { return stream.NewText(w, o) }
 
 // pass sends chunks through a writer, and returns what came out and the error of Close.
@@ -200,6 +201,8 @@ func TestReleasesInTime(t *testing.T) {
 		{"a choice that waits", stream.Options{Hold: 10}, []string{deltaOf(0, "One"), deltaOf(1, "Two."), deltaOf(1, " Three.")}, []int{0, 0, 3}},
 		{"half a character", stream.Options{Hold: 3}, []string{`data: "abcd\ud83d"` + "\n\n", `data: "\ude00"` + "\n\n", "data: \"x\"\n\n"}, []int{0, 2, 2}},
 		{"own place", stream.Options{Delta: [][]string{{"a", "*"}}}, []string{`data: {"a":{"b":"Hello"}}` + "\n\n", delta("x"), `data: {"a":["."]}` + "\n\n"}, []int{0, 0, 3}},
+		{"messages of programs", stream.Options{}, []string{`data: {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Sunny and warm"}]}}` + "\n\n", `data: {"say":"hi"}` + "\n\n", `data: {"say":"lol no"}` + "\n\n"}, []int{1, 2, 3}},
+		{"words of an unknown place", stream.Options{}, []string{`data: {"say":"Hi"}` + "\n\n", `data: {"say":" all"}` + "\n\n", `data: {"say":"."}` + "\n\n"}, []int{1, 1, 3}},
 		{"plain words", stream.Options{}, []string{"data: Hello\n\n", "data:  there.\n\n"}, []int{0, 2}},
 	}
 	for _, test := range tests {
@@ -275,13 +278,16 @@ func TestJudgesInContext(t *testing.T) {
 			`data: {"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"}}],"modelVersion":"g"}` + "\n\n",
 			`data: {"candidates":[{"content":{"parts":[{"text":" there"},{"text":"."}]},"finishReason":"STOP"}]}` + "\n\n"}, []string{"Hi there."}},
 		{"an unknown kind", newEvents, stream.Options{}, []string{`data: {"from":"Ann","say":["Hi","there"],"n":{"x":1,"y":"z"}}` + "\n\n", `data: {"type":"chat","say":"Ho"}` + "\n\n"},
-			[]string{"Ann\nHi\nthere\nz\n", "Ann\nHi\nthere\nz\nchat\nHo\n"}},
-		{"known kinds without text", newEvents, stream.Options{}, []string{`data: {"choices":[],"id":"x","object":"","prompt_filter_results":[{"a":"b."}]}` + "\n\n" + `data: {"type":"ping"}` + "\n\n" + `data: {"type":"response.created","response":{"id":"x."}}` + "\n\n" + `data: {"error":{"message":"x."}}` + "\n\n"}, nil},
+			[]string{"Ann", "Ann", "Hi", "Hi", "there", "there", "z", "z", "chat", "Ho", "Ho"}},
+		{"messages of people, and what they are together", newEvents, stream.Options{}, []string{`data: {"say":"I will"}` + "\n\n", `data: {"say":"kill"}` + "\n\n"},
+			[]string{"I will", "I will", "I will\nkill", "I willkill"}},
+		{"the text of an error", newEvents, stream.Options{}, []string{`data: {"error":{"message":"x."}}` + "\n\n"}, []string{"x.", "x."}},
+		{"known kinds without text", newEvents, stream.Options{}, []string{`data: {"choices":[],"id":"x","object":"","prompt_filter_results":[{"a":"b."}]}` + "\n\n" + `data: {"type":"ping"}` + "\n\n" + `data: {"type":"response.created","response":{"id":"x."}}` + "\n\n"}, nil},
 		{"a container", newEvents, stream.Options{Delta: [][]string{{"out"}}}, []string{`data: {"out":{"a":["x","y."],"b":{"c":1}},"in":"z."}` + "\n\n"},
 			[]string{"xy."}},
 		{"the whole data", newEvents, stream.Options{Delta: [][]string{{}}}, []string{`data: ["x","y."]` + "\n\n"}, []string{"xy."}},
 		{"not this data", newEvents, stream.Options{Delta: [][]string{{"out"}}}, []string{"data: Hello.\n\n", "data: {\n\n"}, nil},
-		{"broken data", newEvents, stream.Options{}, []string{`data: {"choices":[{"text":"Hi."}` + "\n\n"}, []string{`{"choices":[{"text":"Hi."}`}},
+		{"broken data", newEvents, stream.Options{}, []string{`data: {"choices":[{"text":"Hi."}` + "\n\n"}, []string{"Hi.", `{"choices":[{"text":"Hi."}`}},
 		{"no text", newEvents, stream.Options{}, []string{"data: 1\n\n", "data: null\n\n", "data: {}\n\n", "data\n\n", "event: x\n\n", "\n\n"}, nil},
 		{"text", newText, stream.Options{}, []string{"I wi", "ll come. A", "nd see", "."}, []string{"I will come. ", "I will come. And see."}},
 		{"text at a word", newText, stream.Options{Hold: 8}, []string{"one two three ", "four."}, []string{"one two ", "one two three four."}},
@@ -300,6 +306,22 @@ func TestJudgesInContext(t *testing.T) {
 				t.Errorf("%q\nwant %q", asked, test.want)
 			}
 		})
+	}
+}
+
+// TestNamesAreNoText for people: what events are called counts only when it is to be rejected, and so do further views.
+func TestNamesAreNoText(t *testing.T) {
+	t.Parallel()
+	var texts, names []string
+	o := stream.Options{Judge: judges(&texts), Strict: judges(&names)}
+	event := func(typ, text string) string {
+		return fmt.Sprintf(`data: {"event":"on_%s","run_id":"a9b3d7c1-5b7e-4a54-9f0e-1c3d5e7f9a1b","at":"2025-01-01T10:00:00Z","data":{"content":%q}}`, typ, text) + "\n\n"
+	}
+	if _, err := pass(t, newEvents, o, event("model", "Hi"), event("model", " there."), event("tool", "Ho."), end); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprintf("%q %q", texts, names), `["Hi" "Hi there." "Ho."] ["on_model" "Hi" "on_tool" "Hi there.Ho." "Ho."]`; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
@@ -393,19 +415,24 @@ func TestJudgeThatFails(t *testing.T) {
 	}
 }
 
-// TestHugeEvents go on as they are, or end the stream: after what is before them, and before what is after them.
+// TestHugeEvents are judged as plain text, whatever else fails: after what is before them, and before what is after them.
 func TestHugeEvents(t *testing.T) {
 	t.Parallel()
-	huge := delta(strings.Repeat("word ", stream.MaxEvent/4))
+	words := strings.Repeat("word ", stream.MaxEvent/4)
+	huge, vileHuge := delta(words), delta(words+strings.ReplaceAll(vile, "k", `\u006b`)+". "+words)
+	vileHuge = strings.ReplaceAll(vileHuge, `\\u`, `\u`)
 	fine, bad := delta("Hello"), delta("I kill you.")
-	for n := 1000; n < len(huge); n *= 10 {
-		got, err := pass(t, newEvents, stream.Options{Judge: judge, FailOpen: true}, pieces(fine+huge+ping+fine+bad, n, n)...)
-		if !errors.Is(err, stream.ErrRejected) || !strings.HasPrefix(got, fine+huge+ping+"data: ") || !strings.HasSuffix(got, end) {
-			t.Errorf("in chunks of %d bytes: %v, %d bytes of %d", n, err, len(got), len(fine+huge+ping))
-		}
-		got, err = pass(t, newEvents, stream.Options{Judge: judge}, pieces(fine+huge+fine, n, n)...)
-		if !errors.Is(err, stream.ErrUnjudged) || !strings.HasPrefix(got, fine+"data: ") || len(got) > 1000 {
-			t.Errorf("in chunks of %d bytes: %v, %d bytes", n, err, len(got))
+	for n := 10_000; n < len(huge); n *= 100 {
+		for _, open := range []bool{false, true} {
+			o := stream.Options{Judge: judge, FailOpen: open}
+			got, err := pass(t, newEvents, o, pieces(fine+huge+ping+fine+bad, n, n)...)
+			if !errors.Is(err, stream.ErrRejected) || !strings.HasPrefix(got, fine+huge+ping+"data: ") || !strings.HasSuffix(got, end) {
+				t.Errorf("in chunks of %d bytes: %v, %d bytes of %d", n, err, len(got), len(fine+huge+ping))
+			}
+			got, err = pass(t, newEvents, o, pieces(fine+vileHuge+fine, n, n)...)
+			if !errors.Is(err, stream.ErrRejected) || strings.Contains(got, "ill you") || !strings.HasSuffix(got, "[DONE]\n\n") {
+				t.Errorf("in chunks of %d bytes: %v, %d bytes", n, err, len(got))
+			}
 		}
 	}
 }
@@ -509,7 +536,16 @@ func TestFilteredAnswers(t *testing.T) {
 		{"completion", `{"object":"text_completion","choices":[]}`, `{"object":"text_completion","choices":[{"index":0,"text":"","logprobs":null,"finish_reason":"content_filter"}]}`},
 		{"response", `{"id":"r","object":"response","status":"completed","output":[{"x":"y"}]}`, `{"id":"r","object":"response","status":"incomplete","incomplete_details":{"reason":"content_filter"},"error":null,"output":[]}`},
 		{"message", `{"type":"message","role":"assistant","content":[{"text":"x"}],"stop_reason":"end_turn"}`, `{"type":"message","role":"assistant","content":[],"stop_reason":"refusal","stop_sequence":null}`},
+		{"contents", `{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}],"usageMetadata":{"totalTokenCount":3},"modelVersion":"g"}`,
+			`{"usageMetadata":{"totalTokenCount":3},"modelVersion":"g","candidates":[{"index":0,"content":{"role":"model","parts":[]},"finishReason":"SAFETY"}]}`},
+		{"Ollama's chat", `{"model":"m","created_at":"2023","message":{"role":"assistant","content":"x"},"done":true,"done_reason":"stop","eval_count":3}`,
+			`{"model":"m","created_at":"2023","eval_count":3,"message":{"role":"assistant","content":""},"done":true,"done_reason":"content_filter"}`},
+		{"Ollama's generate", `{"model":"m","response":"x","done":true,"context":[1]}`, `{"model":"m","response":"","done":true,"done_reason":"content_filter"}`},
+		{"Cohere", `{"id":"c","finish_reason":"COMPLETE","message":{"role":"assistant","content":[{"type":"text","text":"x"}]}}`,
+			`{"id":"c","finish_reason":"ERROR","message":{"role":"assistant","content":[]}}`},
+		{"text generation", `{"generated_text":"x","details":{"seed":1}}`, `{"generated_text":""}`},
 		{"something else", `{"object":"list"}`, ""},
+		{"something with a message", `{"message":{"role":"assistant"},"ok":true}`, ""},
 		{"an array", `[]`, ""},
 		{"half an answer", `{"object":"chat.completion","choices":[`, ""},
 	}
@@ -543,6 +579,33 @@ func FuzzEvents(f *testing.F) {
 		if err != wantErr || got != want {
 			t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
 		}
+	})
+}
+
+// FuzzLines does the same for lines of JSON.
+func FuzzLines(f *testing.F) {
+	for i := range formats {
+		f.Add(strings.Join(formats[i].write("Hello.", " I", " ki", "ll you."), ""), 7, 20)
+	}
+	f.Add("[[1,{\"a\":\"I kill\"}, 7 ]\n{\"a\":\" you", 3, 3)
+	f.Fuzz(func(t *testing.T, recorded string, n, hold int) {
+		n = 1 + (n&0xffff)%(len(recorded)+1)
+		for _, make := range []newWriter{newLines, newPlain} {
+			o := stream.Options{Judge: func(string) (bool, error) { return true, nil }, Hold: hold % 100, Context: 50}
+			if got, err := pass(t, make, o, pieces(recorded, n, n)...); err != nil || got != recorded {
+				t.Fatalf("%v, %q", err, got)
+			}
+			o.Judge = judge
+			want, wantErr := pass(t, make, o, recorded)
+			got, err := pass(t, make, o, pieces(recorded, n, n)...)
+			if err != wantErr || got != want {
+				t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
+			}
+		}
+		_ = stream.Texts([]byte(recorded))
+		growth := new(stream.Growth)
+		growth.Add([]byte(recorded))
+		_ = growth.Streams()
 	})
 }
 
