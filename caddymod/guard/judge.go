@@ -189,12 +189,24 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged,
 	for i := range pieces {
 		piece := &pieces[i]
 		text, changed := content.Visible(piece.Text)
-		if results, err = j.one(ctx, results, piece.Name, text, false); err != nil {
+		if results, err = j.one(ctx, results, piece.Name, text, piece.View); err != nil {
 			return nil, err
 		}
 		if changed {
 			if results, err = j.one(ctx, results, piece.Name, piece.Text, true); err != nil {
 				return nil, err
+			}
+		}
+		if bare, dressed := content.Bare(piece.Text, text); dressed {
+			if results, err = j.one(ctx, results, piece.Name, bare, true); err != nil {
+				return nil, err
+			}
+			if len(bare) > longField {
+				for part := range paragraphs(bare) {
+					if results, err = j.one(ctx, results, piece.Name, part, true); err != nil {
+						return nil, err
+					}
+				}
 			}
 		}
 		if len(text) > longField {
@@ -204,7 +216,7 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece) ([]judged,
 				}
 			}
 		}
-		if len(text) < shortField {
+		if len(text) < shortField && !piece.View {
 			short++
 		}
 	}
@@ -246,7 +258,7 @@ func (j *judge) together(ctx context.Context, results []judged, pieces []content
 	}
 	for i := range pieces {
 		text, _ := content.Visible(pieces[i].Text)
-		if len(text) >= shortField || text == "" {
+		if len(text) >= shortField || text == "" || pieces[i].View {
 			continue
 		}
 		if len(joined)+len(text) > maxJoined {

@@ -46,6 +46,7 @@ type scanner struct {
 	odd    bool // something that only lenient parsers accept was there
 	broken bool // something that no parser accepts was there: from here on, places mean nothing
 	frames [maxDepth]frame
+	blocks []passage // of rich text
 }
 
 // clean reports whether src was exactly one correct value.
@@ -89,6 +90,7 @@ func (s *scanner) scan() {
 			s.bare()
 		}
 	}
+	s.endBlocks(0)
 }
 
 func (s *scanner) open(object bool) {
@@ -110,6 +112,7 @@ func (s *scanner) close(object bool) {
 		s.broken = true
 	}
 	s.depth--
+	s.endBlocks(s.depth)
 }
 
 // value takes note that a value begins.
@@ -334,6 +337,7 @@ func (s *scanner) wanted() bool {
 
 // emit appends the text of a value.
 func (s *scanner) emit(text string) {
+	s.stretch(text)
 	if !mayRead(text) {
 		return
 	}
