@@ -321,7 +321,7 @@ func upright(s string) string {
 		k = 1
 	}
 	// Half of the letters of a turned text look like no other, where it is turned with care.
-	if count[k] < 3 || count[k]*7 < letters {
+	if count[k] < 3 || count[k]*8 < letters {
 		return s
 	}
 	out := make([]byte, 0, 2*len(s)+1)
