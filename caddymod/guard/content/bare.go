@@ -19,60 +19,92 @@ import (
 //
 // A text without any of this costs no allocation.
 func Bare(text, visible string) (string, bool) {
-	if !mayBeDressed(text) {
-		return text, false
+	found := findDress(text)
+	bare := text
+	if visible != text {
+		bare = decoded(bare)
+		if hasTag(bare) {
+			bare = rendered(bare)
+		}
+		if strings.IndexByte(bare, '&') >= 0 {
+			bare = html.UnescapeString(bare)
+		}
+		found = findDress(bare)
 	}
-	bare := decoded(text)
-	if strings.IndexByte(bare, '<') >= 0 {
-		bare = rendered(bare)
+	if found.odd {
+		bare = legible(bare)
 	}
-	if strings.IndexByte(bare, '&') >= 0 {
-		bare = html.UnescapeString(bare)
-	}
-	bare = legible(bare)
-	if strings.Contains(bare, "[/") {
+	if found.marks && strings.Contains(bare, "[/") {
 		bare = withoutCodes(bare)
 	}
-	bare = withoutMarks(bare)
-	bare = upright(bare)
+	if found.marks || found.odd {
+		bare = withoutMarks(bare)
+	}
+	if found.turned {
+		bare = upright(bare)
+	}
 	return bare, bare != text && bare != visible && Letters(bare)
 }
 
-// dressing are the bytes without which a text has nothing of what [Bare] takes away.
-var dressing = func() (set [256]bool) {
-	for _, c := range "<>[](){}*_~`^|=\\:\"%&.-/,;+#!" {
-		set[c] = true
-	}
-	for c := utf8.RuneSelf; c < len(set); c++ {
-		set[c] = true
-	}
-	return set
-}()
+// dress says what a text may have that [Bare] takes away.
+type dress struct {
+	marks  bool // in words, or of links
+	odd    bool // characters that [legible] reads
+	turned bool // letters that are upside down or mirrored
+}
 
-// mayBeDressed reports whether there is something in a text that [Bare] may take away: what opens markup, or such a byte right
-// before a letter and behind another.
-func mayBeDressed(s string) bool {
+// findDress looks for what may have to be taken away. It is quick, and is mistaken about some texts.
+func findDress(s string) (found dress) {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
-		if !dressing[c] {
+		switch bareClass[c] {
+		case bareText:
 			continue
-		}
-		switch c {
-		case '<', '[', '\\', '%', '&':
-			return true
-		}
-		if c >= utf8.RuneSelf || i+1 < len(s) && s[i+1] > ' ' && (i > 0 && s[i-1] > ' ' || c == '(' || c == '{') {
-			return true
+		case bareMark:
+			found.marks = found.marks || i+1 < len(s) && s[i+1] > ' ' && i > 0 && isWordEnd(s[i-1])
+		case bareOpening:
+			found.marks = true
+		case bareLead: // a symbol or a letter
+			found.marks = found.marks || i > 0 && isWordEnd(s[i-1])
+			if i+2 < len(s) {
+				found.odd = found.odd || c == 0xf3 || c == 0xe2 && s[i+1] >= 0xa0 && s[i+1] <= 0xa3 || c == 0xef && s[i+1] == 0xb8
+			}
+		case bareTurned:
+			found.turned = true
 		}
 	}
-	return strings.Contains(s, "=?")
+	return found
 }
+
+func isWordEnd(c byte) bool { return isLetter(c) || c >= utf8.RuneSelf }
+
+// The classes of bytes for findDress and marks.read.
+const (
+	bareText    uint8 = iota // of a letter, a digit, white space, a later byte of a character
+	bareMark                 // a mark of ASCII
+	bareOpening              // a mark that may stand at the beginning of a word
+	bareLead                 // begins characters that are marks
+	bareTurned               // begins letters that may be turned, and no marks
+)
+
+var bareClass = func() (class [256]uint8) {
+	for _, c := range "<>](){}*_~`^=:\"&.-/,;+#!" {
+		class[c] = bareMark
+	}
+	for _, c := range "[\\|" {
+		class[c] = bareOpening
+	}
+	for _, c := range []byte{0xc2, 0xe2, 0xef, 0xf0, 0xf3} {
+		class[c] = bareLead
+	}
+	for _, c := range []byte{0xc6, 0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xe1, 0xea} {
+		class[c] = bareTurned
+	}
+	return class
+}()
 
 // rendered returns what a browser shows of markup.
 func rendered(s string) string {
-	if !hasTag(s) && !strings.Contains(s, "<:") {
-		return s
-	}
 	out := make([]byte, 0, len(s))
 	in := tagsOf(s)
 	var hidden string // name of the element that is not shown
@@ -91,10 +123,6 @@ func rendered(s string) string {
 			if cdata && hidden == "" {
 				out = append(out, inside...)
 			}
-			s = s[size:]
-			continue
-		}
-		if size := customEmoji(s); size > 0 {
 			s = s[size:]
 			continue
 		}
@@ -126,7 +154,7 @@ func rendered(s string) string {
 			if t.class == block {
 				out = append(out, '\n')
 			}
-		case t.class == unknown && strings.Contains(t.name, ":"):
+		case t.class == unknown && (strings.HasSuffix(t.name, ":") || strings.Contains(t.name, "@")):
 			out = append(out, linked(whole[1:len(whole)-1])...)
 		case t.class == raw || t.class == hiding:
 			s = s[endOf(s, t.name):]
@@ -173,18 +201,6 @@ func reverseBytes(b []byte) {
 	}
 }
 
-// customEmoji returns the size of the emoji that s begins with as chats write it: <:smile:123>.
-func customEmoji(s string) int {
-	if !strings.HasPrefix(s, "<:") && !strings.HasPrefix(s, "<a:") {
-		return 0
-	}
-	end := strings.IndexAny(s[:min(len(s), 64)], "> \n")
-	if end < 0 || s[end] != '>' {
-		return 0
-	}
-	return end + 1
-}
-
 // linked returns what is shown of an address in angle brackets: its label, or itself without the scheme.
 func linked(s string) string {
 	if _, label, found := strings.Cut(s, "|"); found {
@@ -197,9 +213,6 @@ func linked(s string) string {
 // legible returns a text with what is written in characters that are not seen, or that not everybody reads, in letters. What was invisible
 // stands at the end.
 func legible(s string) string {
-	if !hasOddLetters(s) {
-		return s
-	}
 	out := make([]byte, 0, len(s))
 	var unseen []byte
 	braille := isBraille(s)
@@ -228,27 +241,6 @@ func legible(s string) string {
 		}
 	}
 	return view(out)
-}
-
-// hasOddLetters reports whether there are characters that [legible] reads.
-func hasOddLetters(s string) bool {
-	for i := 0; i+2 < len(s); i++ {
-		switch s[i] {
-		case 0xe2:
-			if s[i+1] >= 0xa0 && s[i+1] <= 0xa3 { // Braille
-				return true
-			}
-		case 0xf3:
-			if s[i+1] == 0xa0 { // U+E0000 to U+E0FFF
-				return true
-			}
-		case 0xef:
-			if s[i+1] == 0xb8 && s[i+2] < 0x90 && strings.Count(s[i:min(len(s), i+12)], "\xef\xb8") > 2 { // several of U+FE00 to U+FE0F
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // invisibleByte returns the byte that a tag character or a variation selector stands for.
@@ -296,7 +288,7 @@ func upright(s string) string {
 	var count [len(turns)]int
 	letters := 0
 	for i := 0; i < len(s); {
-		if s[i] < utf8.RuneSelf {
+		if s[i] < 0xc0 {
 			if isLetter(s[i]) {
 				letters++
 			}
@@ -305,16 +297,12 @@ func upright(s string) string {
 		}
 		r, size := utf8.DecodeRuneInString(s[i:])
 		i += size
-		if r >= lowTurned && r < highTurned {
-			letters++
-			continue
-		}
+		letters++
 		for k := range turns {
 			if turns[k].read(r) != r {
 				count[k]++
 			}
 		}
-		letters++
 	}
 	k := 0
 	if count[1] > count[0] {
@@ -368,7 +356,7 @@ func (t *turnedLetters) read(r rune) rune {
 	var to rune
 	if r < lowTurned {
 		to = t.low[r]
-	} else if r >= highTurned {
+	} else if r >= highTurned && r < 0xb000 {
 		to = t.high[r]
 	}
 	if to == 0 {

@@ -89,10 +89,11 @@ func Letters(s string) bool {
 	return false
 }
 
-// lettersBeyondASCII is the slow path of [Letters]. Emoji and other symbols speak, too, and count.
+// lettersBeyondASCII is the slow path of [Letters]. Emoji and other symbols speak, too, and count, and so do characters that are
+// not seen and may stand for letters (tags, variation selectors).
 func lettersBeyondASCII(s string) bool {
 	for _, r := range s {
-		if unicode.IsLetter(r) || unicode.Is(unicode.So, r) || unicode.Is(unicode.Regional_Indicator, r) {
+		if unicode.IsLetter(r) || unicode.Is(unicode.So, r) || unicode.Is(unicode.Regional_Indicator, r) || r >= 0xe0020 && r <= 0xe01ef {
 			return true
 		}
 	}

@@ -138,15 +138,14 @@ const (
 func (m *marks) read() {
 	s := m.s
 	for i := 0; i < len(s); {
-		if c := s[i]; c <= ' ' || isLetter(c) || isDigit(c) {
+		if class := bareClass[s[i]]; class == bareText || class == bareTurned {
 			i++
 			continue
 		}
 		latex := m.latex
 		end, strongest, addresses := m.run(i)
 		if end == i {
-			_, size := utf8.DecodeRuneInString(s[i:])
-			i += size
+			i++
 			continue
 		}
 		joins := strongest >= faint && m.letterBefore(i) && end < len(s) && m.letterAt(end)
@@ -265,6 +264,8 @@ func (m *marks) mark(i int) (int, mark) {
 	switch c := s[0]; c {
 	case '*', '~', '`', '^':
 		return 1, firm
+	case '<':
+		return customEmoji(s)
 	case '|':
 		// ||a spoiler||. Between words it is an operator.
 		if next == c && (m.letterBefore(i) || len(s) > 2 && m.letterAt(i+2)) {
@@ -276,7 +277,12 @@ func (m *marks) mark(i int) (int, mark) {
 			return 1, firm
 		}
 		return 1, faint
-	case '.', '-', '/', ',', ';', '+', '#', '&':
+	case '.':
+		if next == '_' || i > 0 && m.s[i-1] == '_' {
+			return 0, noMark // of a program: x.__init__
+		}
+		return 1, faint
+	case '-', '/', ',', ';', '+', '#', '&':
 		return 1, faint
 	case '!':
 		if next == '[' {
@@ -427,6 +433,18 @@ func (m *marks) backslash(s string, next byte) (int, mark) {
 		return i + 1, address
 	}
 	return 1, faint
+}
+
+// customEmoji reads an emoji as chats write it: <:smile:123>.
+func customEmoji(s string) (int, mark) {
+	if !strings.HasPrefix(s, "<:") && !strings.HasPrefix(s, "<a:") {
+		return 0, noMark
+	}
+	end := strings.IndexAny(s[:min(len(s), 64)], "> \n")
+	if end < 0 || s[end] != '>' {
+		return 0, noMark
+	}
+	return end + 1, firm
 }
 
 // shortcode reads the name of an emoji between colons.

@@ -349,12 +349,13 @@ func plainStyle(value string) style {
 	if strings.IndexByte(value, '&') >= 0 {
 		value = html.UnescapeString(value)
 	}
-	for strings.Contains(value, "/*") {
+	var plain strings.Builder
+	for value != "" {
 		before, after, _ := strings.Cut(value, "/*")
-		_, after, _ = strings.Cut(after, "*/")
-		value = before + after
+		plain.WriteString(before)
+		_, value, _ = strings.Cut(after, "*/")
 	}
-	return style(strings.ToLower(strings.Join(strings.Fields(value), "")))
+	return style(strings.ToLower(strings.Join(strings.Fields(plain.String()), "")))
 }
 
 // hides reports whether a style makes its element unseen.
