@@ -338,7 +338,7 @@ func (s *scanner) wanted() bool {
 // emit appends the text of a value.
 func (s *scanner) emit(text string) {
 	s.stretch(text)
-	if !mayRead(text) {
+	if !mayRead(text) || s.isNodeName(text) {
 		return
 	}
 	if s.opened < maxOpened && looksJSON(text) && s.inner(text) {

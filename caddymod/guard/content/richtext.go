@@ -92,6 +92,28 @@ func (s *scanner) stretch(text string) {
 	b.direct = true
 }
 
+// isNodeName reports whether a string is the name that editors have for a list with bullets, in the member that says what a block
+// is. By itself such a name sounds violent, and it is in every text with a list.
+func (s *scanner) isNodeName(text string) bool {
+	if len(text) < len("bullet") || len(text) > len("bulleted_list_item") || text[0]|0x20 != 'b' && text[0]|0x20 != 'l' {
+		return false
+	}
+	f := s.top()
+	if f == nil || !f.object {
+		return false
+	}
+	switch f.key {
+	case "type", "_type", "nodeType", "kind", "list", "listItem", "listType", "list_type", "style":
+	default:
+		return false
+	}
+	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(text)) {
+	case "bullet", "bulletlist", "bulletlistitem", "bulletedlist", "bulletedlistitem", "listbullet":
+		return true
+	}
+	return false
+}
+
 // arrayAround returns the depth of the array around a frame, -1 where there is none near.
 func (s *scanner) arrayAround(frame int) int {
 	for i := frame - 1; i >= s.base && i >= frame-farthest; i-- {
