@@ -120,12 +120,9 @@ func BenchmarkDisguised(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(c.body)))
 			body := []byte(c.body)
-			at := strings.Index(c.body, "ommittee")
-			if at < 0 {
-				at = strings.Index(c.body, "uesday")
-			}
+			at := strings.Index(c.body, "sday")
 			for i := 0; b.Loop(); i++ { // what it has seen the guard remembers
-				copy(body[at:], fmt.Sprintf("%06d", i%1_000_000))
+				copy(body[at:], fmt.Sprintf("%04d", i%10_000))
 				if !passes(string(body)) {
 					b.Fatal("refused")
 				}

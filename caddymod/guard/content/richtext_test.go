@@ -81,3 +81,13 @@ func TestRichTextIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// Hazard: every document with a list is refused, because "bullet" sounds violent.
+func TestNamesOfLists(t *testing.T) {
+	t.Parallel()
+	var s content.Selection
+	const doc = `{"type":"bulletList","list":"bullet","kind":"bulleted_list_item","comment":"bullet","style":"bullet to the head"}`
+	if got, want := show(s.Read(nil, content.Type{Kind: content.JSON}, []byte(doc))), "/comment=bullet | /style=bullet to the head"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
