@@ -80,7 +80,7 @@ func TestHarmlessFormsPass(t *testing.T) {
 		"Chinese":         "今天😀天气很好，我们去公园(gōng yuán)吧！",
 		"Hindi":           "नमस्ते दुनिया, आज मौसम बहुत अच्छा है।",
 		"a poem":          "The fog--it comes\n  on l\n   it\n    tle c(at) f.e.e.t,\n  it sits (look)ing over har/bor & ci-ty",
-		"hyphenated":      "The co-\nopera-\ntive re-used its well-known, state-of-the-art e-mail sys­tem.",
+		"hyphenated":      "The co-\nopera-\ntive re-used its well-known, state-of-the-art e-mail sys\u00adtem.",
 	} {
 		if !passes(inJSON(text)) {
 			t.Errorf("%s: %q is refused", name, text)
