@@ -186,12 +186,24 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joi
 	for i := range pieces {
 		piece := &pieces[i]
 		text, changed := content.Visible(piece.Text)
-		if results, err = j.one(ctx, results, piece.Name, text, false); err != nil {
+		if results, err = j.one(ctx, results, piece.Name, text, piece.View); err != nil {
 			return nil, err
 		}
 		if changed {
 			if results, err = j.one(ctx, results, piece.Name, piece.Text, true); err != nil {
 				return nil, err
+			}
+		}
+		if bare, dressed := content.Bare(piece.Text, text); dressed {
+			if results, err = j.one(ctx, results, piece.Name, bare, true); err != nil {
+				return nil, err
+			}
+			if len(bare) > longField {
+				for part := range paragraphs(bare) {
+					if results, err = j.one(ctx, results, piece.Name, part, true); err != nil {
+						return nil, err
+					}
+				}
 			}
 		}
 		if len(text) > longField {
@@ -200,6 +212,9 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joi
 					return nil, err
 				}
 			}
+		}
+		if piece.View {
+			continue // its texts are there one by one
 		}
 		if names, border := short.border(piece.Name, text); border != "" {
 			if results, err = j.view(ctx, results, names, border); err != nil {

@@ -19,7 +19,7 @@ const (
 	invisible      // has no glyph: skipped wherever it stands
 	ideograph      // letter of a script without spaces: a word by itself
 	emojiClass     // a token by itself
-	regional       // regional indicator: two are a flag, three or more are letters
+	regional       // regional indicator: two are a flag or letters, see readRegional
 	apostrophe     // part of a word between letters
 	symbolOfLetter // $ @ ! | + * and the like, part of a word in some places
 )
@@ -233,29 +233,42 @@ func plainWord(text string, i int) int {
 	return i
 }
 
-// readRegional reads a run of regional indicators: flags when their number is even and no more than two, else letters.
+// readRegional reads a run of regional indicators: flags, or letters where not all pairs are flags or where they are a word that
+// people disguise.
 func (s *Scratch) readRegional(in *cursor) {
-	count, at := 0, in.at
-	for at < len(in.text) && count < 3 {
+	count, at, areFlags := 0, in.at, true
+	var word [longestKnown + 1]byte
+	var last rune
+	for at < len(in.text) {
 		r, size := utf8.DecodeRuneInString(in.text[at:])
 		if classify(r) != regional {
 			break
 		}
-		count, at = count+1, at+size
+		letter := r - firstRegional
+		if count%2 == 1 {
+			areFlags = areFlags && flags[last][letter]
+		}
+		word[min(count, longestKnown)] = byte('a' + letter)
+		count, at, last = count+1, at+size, letter
 	}
-	if count >= 3 {
+	if count%2 == 1 || !areFlags || count > 2 && isKnown(word[:min(count, len(word))]) {
 		s.readWord(in)
 		return
 	}
-	begin, from := in.point, len(s.buf)
-	for ; count > 0; count-- {
-		r, size := in.rune()
-		s.buf = utf8.AppendRune(s.buf, r)
-		in.skip(r, size)
+	for ; count > 0; count -= 2 {
+		begin, from := in.point, len(s.buf)
+		for range 2 {
+			r, size := in.rune()
+			s.buf = utf8.AppendRune(s.buf, r)
+			in.skip(r, size)
+		}
+		s.add(Token{Begin: begin, End: in.point, Flags: Emoji, rawAt: int32(from), rawEnd: int32(len(s.buf)),
+			foldAt: int32(from), foldEnd: int32(len(s.buf))})
 	}
-	s.add(Token{Begin: begin, End: in.point, Flags: Emoji, rawAt: int32(from), rawEnd: int32(len(s.buf)),
-		foldAt: int32(from), foldEnd: int32(len(s.buf))})
 }
+
+// firstRegional is the regional indicator of A.
+const firstRegional = 0x1F1E6
 
 // emitRune makes a token of the one code point at the cursor.
 func (s *Scratch) emitRune(in *cursor, r rune, size int, flags Flags) {
@@ -390,7 +403,7 @@ func classifyRune(r rune) class {
 		return separator
 	case isInvisible(r):
 		return invisible
-	case r >= 0x1F1E6 && r <= 0x1F1FF:
+	case r >= firstRegional && r <= 0x1F1FF:
 		return regional
 	case r >= 0x1F110 && r <= 0x1F189: // boxed and circled capitals
 		return letterClass
@@ -430,7 +443,8 @@ func isInvisible(r rune) bool {
 	case r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x206F,
 		r >= 0xFE00 && r <= 0xFE0F, r >= 0xE0000 && r <= 0xE0FFF, r >= 0xFFF9 && r <= 0xFFFB:
 		return true
-	case r == 0x034F, r == 0x061C, r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r >= 0x180B && r <= 0x180F,
+	case r == 0x034F, r == 0x061C, r == 0x0640, // the last is the tatweel, which makes Arabic words wider
+		r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r >= 0x180B && r <= 0x180F,
 		r == 0x3164, r == 0xFEFF, r == 0xFFA0, r == 0x2800:
 		return true
 	case r >= 0x1F3FB && r <= 0x1F3FF, r == 0x20E3: // skin tones, key caps

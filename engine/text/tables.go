@@ -40,8 +40,12 @@ func computeFold(r rune) (rune, kind) {
 		return '*', mask
 	case r < utf8.RuneSelf || r == '€' || r == '¢':
 		return r, symbol
-	case r >= 0x1F1E6 && r <= 0x1F1FF:
-		return 'a' + r - 0x1F1E6, compat
+	case r >= firstRegional && r <= 0x1F1FF:
+		return 'a' + r - firstRegional, compat
+	case r >= 0x1F110 && r <= 0x1F129:
+		return 'a' + r - 0x1F110, compat
+	case r >= 0x249C && r <= 0x24B5:
+		return 'a' + r - 0x249C, compat
 	case r >= 0x1F150 && r <= 0x1F169:
 		return 'a' + r - 0x1F150, compat
 	case r >= 0x1F170 && r <= 0x1F189:
@@ -154,6 +158,21 @@ var (
 		return table
 	}()
 )
+
+// flags are the pairs of regional indicators that fonts show as a flag: the codes of countries (ISO 3166-1), EU, UN and some
+// more.
+var flags = func() (set [26][26]bool) {
+	for pair := range strings.FieldsSeq(`
+AC AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD CF CG CH
+CI CK CL CM CN CO CP CQ CR CU CV CW CX CY CZ DE DG DJ DK DM DO DZ EA EC EE EG EH ER ES ET EU FI FJ FK FM FO FR GA GB GD GE GF GG GH
+GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU IC ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN KP KR KW KY KZ
+LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW MX MY MZ NA NC NE NF NG NI NL NO NP NR
+NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ
+TA TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM UN US UY UZ VA VC VE VG VI VN VU WF WS XK YE YT ZA ZM ZW`) {
+		set[pair[0]-'A'][pair[1]-'A'] = true
+	}
+	return set
+}()
 
 func isKnown(word []byte) bool {
 	if len(word) > longestKnown {

@@ -7,12 +7,13 @@
 //
 //   - a word: a run of letters and digits, with the apostrophes inside it. In scripts without spaces (Han, kana, Thai,
 //     Lao, Khmer, Burmese) each letter is a word by itself;
-//   - an emoji or a pair of regional indicators (a flag).
+//   - an emoji or a pair of regional indicators that is a flag.
 //
 // Everything else separates. Every word has two forms. [Token.Raw] is the word as it was typed, in lower case and
 // without invisible characters. [Token.Folded] is the word as it is meant to be read; for most words it is the same:
 //
-//   - compatibility forms become plain letters (full-width, mathematical, circled, superscript);
+//   - compatibility forms become plain letters (full-width, mathematical, circled, parenthesised, superscript), and so do regional
+//     indicators that are no flags;
 //   - accents and stacked combining marks on Latin letters go, apostrophes go;
 //   - look-alike letters of other scripts become ASCII, but only in a word that mixes scripts, or in a word that
 //     consists of look-alikes alone while most letters of the text are Latin. Honest Russian or Greek stays as it is;

@@ -70,6 +70,28 @@ func BenchmarkVisible(b *testing.B) {
 	}
 }
 
+// BenchmarkBare reads what there is without its markup. The first two are ordinary texts and have none.
+func BenchmarkBare(b *testing.B) {
+	const code = "func (s *Scratch) add(t Token) {\n\tif t.Flags&Emoji == 0 {\n\t\ts.words++ // a comment, which says \"more\"\n\t}\n\ts.tokens = append(s.tokens[:i], t)\n}\n"
+	for _, c := range []struct{ name, text string }{
+		{"plain", strings.Repeat(sentence, 20)},
+		{"accents", strings.Repeat("Der Zug kam wieder zu spät, und niemand wußte weshalb – das ist “schön”. ", 24)},
+		{"Cyrillic", strings.Repeat("Поезд снова опоздал, и никто на станции не знал почему. ", 17)},
+		{"code", strings.Repeat(code, 12)},
+		{"Markdown", strings.Repeat("**The train** was [late](https://a.example/b_c) again, and `nobody` could say why_not. ", 20)},
+		{"marks in words", strings.Repeat("Th**e** tr(a)in w😀as [l](x)ate ag\\-ain, an|d no``body c_ou_ld s~~ay w.h.y. ", 24)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(c.text)))
+			b.ReportAllocs()
+			visible, _ := content.Visible(c.text)
+			for b.Loop() {
+				_, _ = content.Bare(c.text, visible)
+			}
+		})
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
 	for _, name := range encodings {
 		body := encode(b, name, post)
@@ -100,6 +122,11 @@ func BenchmarkHostile(b *testing.B) {
 		{content.JSON, fill(`/*`)}, {content.JSON, fill(`\"`)}, {content.JSON, fill(`a:`)}, {content.JSON, fill("{a b")}, {content.JSON, fill("{/**/")},
 		{content.JSON, append([]byte(`["`), fill(`[\"`)...)}, {content.Form, fill("a&")}, {content.Form, fill("a=b;")}, {content.Form, fill("a.=b&")},
 		{content.Form, fill("%00%ff=[&")},
+		{content.Text, fill("](")}, {content.Text, fill("[[")}, {content.Text, fill("a[b")}, {content.Text, fill("k(i)")}, {content.Text, fill(`\\ab{`)}, {content.Text, fill("a:bc")},
+		{content.Text, fill("[a][/a]")}, {content.Text, append(fill("[img]"), "[/img]"...)}, {content.Text, fill("<bdo dir=rtl>a")}, {content.Text, fill("<i hidden>")},
+		{content.Text, append(append([]byte(`<i style="`), fill("/**/")...), `">`...)}, {content.Text, fill("a\u200b")}, {content.Text, fill("\U000e0061")}, {content.Text, fill("k-i l")},
+		{content.Text, fill("ǝ")}, {content.Text, fill("⠅")}, {content.Text, fill("k😀")}, {content.Text, fill(`":http`)},
+		{content.JSON, fill(`[{"text":"k"},`)}, {content.JSON, fill(`[{"text":"k","c":`)}, {content.JSON, append(append([]byte("["), fill(`{"c":[{"text":"k"},{"text":"k"}]},`)...), "0]"...)},
 	} {
 		name := fmt.Sprintf("%d-%.12q", i, c.body)
 		b.Run(name, func(b *testing.B) {
@@ -108,7 +135,8 @@ func BenchmarkHostile(b *testing.B) {
 			for b.Loop() {
 				for _, s := range []content.Selection{{}, {JSON: must("/a"), Form: []string{"comment", "text", "a_"}}} {
 					for _, p := range s.Read(nil, content.Type{Kind: c.kind}, c.body) {
-						_, _ = content.Visible(p.Text)
+						visible, _ := content.Visible(p.Text)
+						_, _ = content.Bare(p.Text, visible)
 					}
 				}
 			}

@@ -31,6 +31,8 @@ type Piece struct {
 	// Text is what is there, decoded. It may share memory with the body that it was read from. Of a body with thousands of
 	// tiny texts it may be several of them.
 	Text string
+	// View says that this is another view of texts that are pieces by themselves: the strings of rich text, read as one.
+	View bool
 }
 
 // A body of many tiny texts would take many times its size in memory. From manyPieces on, and whenever there are twice as
@@ -53,7 +55,7 @@ func join(pieces []Piece) []Piece {
 	kept := 0
 	for i := 0; i < len(pieces); {
 		end, size := i+1, len(pieces[i].Text)
-		for end < len(pieces) && size+len(pieces[end].Text) < joined {
+		for end < len(pieces) && pieces[end].View == pieces[i].View && size+len(pieces[end].Text) < joined {
 			size += 1 + len(pieces[end].Text)
 			end++
 		}
@@ -87,10 +89,11 @@ func Letters(s string) bool {
 	return false
 }
 
-// lettersBeyondASCII is the slow path of [Letters]. Emoji and other symbols speak, too, and count.
+// lettersBeyondASCII is the slow path of [Letters]. Emoji and other symbols speak, too, and count, and so do characters that are
+// not seen and may stand for letters (tags, variation selectors).
 func lettersBeyondASCII(s string) bool {
 	for _, r := range s {
-		if unicode.IsLetter(r) || unicode.Is(unicode.So, r) || unicode.Is(unicode.Regional_Indicator, r) {
+		if unicode.IsLetter(r) || unicode.Is(unicode.So, r) || unicode.Is(unicode.Regional_Indicator, r) || r >= 0xe0020 && r <= 0xe01ef {
 			return true
 		}
 	}

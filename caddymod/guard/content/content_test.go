@@ -19,9 +19,11 @@ import (
 
 // show returns pieces in one line.
 func show(pieces []content.Piece) string {
-	texts := make([]string, len(pieces))
-	for i, p := range pieces {
-		texts[i] = p.Name + "=" + p.Text
+	texts := make([]string, 0, len(pieces))
+	for _, p := range pieces {
+		if !p.View {
+			texts = append(texts, p.Name+"="+p.Text)
+		}
 	}
 	return strings.Join(texts, " | ")
 }

@@ -47,6 +47,7 @@ type scanner struct {
 	odd    bool // something that only lenient parsers accept was there
 	broken bool // something that no parser accepts was there: from here on, places mean nothing
 	frames [maxDepth]frame
+	blocks []passage // of rich text
 }
 
 // clean reports whether src was exactly one correct value.
@@ -93,6 +94,7 @@ func (s *scanner) scan() {
 			s.bare()
 		}
 	}
+	s.endBlocks(0)
 }
 
 func (s *scanner) open(object bool) {
@@ -114,6 +116,7 @@ func (s *scanner) close(object bool) {
 		s.broken = true
 	}
 	s.depth--
+	s.endBlocks(s.depth)
 }
 
 // value takes note that a value begins.
@@ -338,7 +341,8 @@ func (s *scanner) wanted() bool {
 
 // emit appends the text of a value.
 func (s *scanner) emit(text string) {
-	if !mayRead(text) {
+	s.stretch(text)
+	if !mayRead(text) || s.isNodeName(text) {
 		return
 	}
 	if s.opened < maxOpened && looksJSON(text) && s.inner(text) {

@@ -3,7 +3,10 @@
 
 package content
 
-import "strings"
+import (
+	"html"
+	"strings"
+)
 
 // tag is what stands between < and > in markup.
 type tag struct {
@@ -270,3 +273,130 @@ func endOf(s, name string) int {
 }
 
 func isNameByte(c byte) bool { return c > ' ' && c != '/' && c != '>' }
+
+// empty reports whether an element has no content.
+func (t *tag) empty() bool {
+	if strings.HasSuffix(t.attrs, "/") && t.class == unknown {
+		return true
+	}
+	switch strings.ToLower(t.name) {
+	case "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr":
+		return true
+	}
+	return false
+}
+
+// annotates reports whether an element holds what stands in small letters above the text.
+func (t *tag) annotates() bool {
+	return strings.EqualFold(t.name, "rt") || strings.EqualFold(t.name, "rp") || strings.EqualFold(t.name, "rtc")
+}
+
+// hides reports whether an element says that it is not shown.
+func (t *tag) hides() bool {
+	for rest := t.attrs; rest != ""; {
+		name, value, next, ok := attribute(rest)
+		if !ok {
+			return false
+		}
+		rest = next
+		switch {
+		case strings.EqualFold(name, "hidden"):
+			return true
+		case strings.EqualFold(name, "style"):
+			if style := plainStyle(value); style.hides() {
+				return true
+			}
+		case strings.EqualFold(name, "class"):
+			for class := range strings.FieldsSeq(strings.ToLower(value)) {
+				switch class {
+				case "hidden", "hide", "d-none", "invisible", "sr-only", "visually-hidden", "is-hidden", "screen-reader-text":
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// turns reports whether an element shows its text from right to left by force.
+func (t *tag) turns() bool {
+	if t.attrs == "" {
+		return false
+	}
+	forced, rtl := strings.EqualFold(t.name, "bdo"), false
+	for rest := t.attrs; rest != ""; {
+		name, value, next, ok := attribute(rest)
+		if !ok {
+			break
+		}
+		rest = next
+		switch {
+		case strings.EqualFold(name, "dir"):
+			rtl = rtl || strings.EqualFold(strings.TrimSpace(value), "rtl")
+		case strings.EqualFold(name, "style"):
+			style := string(plainStyle(value))
+			rtl = rtl || strings.Contains(style, "direction:rtl")
+			forced = forced || strings.Contains(style, "bidi-override") || strings.Contains(style, "isolate-override")
+		}
+	}
+	return forced && rtl
+}
+
+// style is the value of a style attribute in lower case, without white space and comments.
+type style string
+
+func plainStyle(value string) style {
+	if strings.IndexByte(value, '&') >= 0 {
+		value = html.UnescapeString(value)
+	}
+	var plain strings.Builder
+	for value != "" {
+		before, after, _ := strings.Cut(value, "/*")
+		plain.WriteString(before)
+		_, value, _ = strings.Cut(after, "*/")
+	}
+	return style(strings.ToLower(strings.Join(strings.Fields(plain.String()), "")))
+}
+
+// hides reports whether a style makes its element unseen.
+func (s style) hides() bool {
+	for declaration := range strings.SplitSeq(string(s), ";") {
+		name, value, _ := strings.Cut(declaration, ":")
+		value, _, _ = strings.Cut(value, "!")
+		switch name {
+		case "display":
+			if value == "none" {
+				return true
+			}
+		case "visibility":
+			if value == "hidden" || value == "collapse" {
+				return true
+			}
+		case "color":
+			if value == "transparent" {
+				return true
+			}
+		case "font-size", "opacity", "max-height", "max-width", "height", "width", "font":
+			if isNought(value) {
+				return true
+			}
+		case "text-indent", "left", "top", "right", "margin-left":
+			// Out of the window: -9999px.
+			if len(value) >= 5 && value[0] == '-' {
+				return true
+			}
+		case "clip", "clip-path":
+			return true
+		}
+	}
+	return false
+}
+
+// isNought reports whether a length is none that is seen: 0, 0px, 0.01em.
+func isNought(value string) bool {
+	digits := strings.TrimLeft(value, "0")
+	if digits == value {
+		return strings.HasPrefix(value, ".0")
+	}
+	return digits == "" || digits[0] != '.' || strings.HasPrefix(digits, ".0") || strings.HasPrefix(digits, ".1")
+}

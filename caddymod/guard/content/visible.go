@@ -26,6 +26,18 @@ import (
 //
 // A text without any of this costs no allocation.
 func Visible(text string) (string, bool) {
+	seen := unescaped(text)
+	if hasTag(seen) {
+		seen = withoutTags(seen)
+	}
+	if strings.IndexByte(seen, '&') >= 0 {
+		seen = html.UnescapeString(seen)
+	}
+	return seen, seen != text
+}
+
+// unescaped undoes what apps undo before they show a text as plain text or as markup.
+func unescaped(text string) string {
 	seen := words(text)
 	if strings.IndexByte(seen, '%') >= 0 {
 		seen = unescapePercent(seen)
@@ -39,13 +51,7 @@ func Visible(text string) (string, bool) {
 	if strings.IndexByte(seen, '+') >= 0 {
 		seen = spaced(seen)
 	}
-	if hasTag(seen) {
-		seen = withoutTags(seen)
-	}
-	if strings.IndexByte(seen, '&') >= 0 {
-		seen = html.UnescapeString(seen)
-	}
-	return seen, seen != text
+	return seen
 }
 
 // longWord is the longest encoded word in bytes. The RFC allows 75.
