@@ -63,7 +63,7 @@ func check(t *testing.T, pieces []content.Piece) {
 	t.Helper()
 	for _, p := range pieces {
 		if seen, _ := content.Visible(p.Text); p.Text == "" || !utf8.ValidString(seen) || !utf8.ValidString(p.Text) || !utf8.ValidString(p.Name) {
-			t.Fatalf("the piece %q", p)
+			t.Fatalf("the piece %q", p.Text)
 		}
 		if len(p.Name) > 600 || strings.ContainsAny(p.Name, "\x00\r\n") {
 			t.Fatalf("the name %q", p.Name)
