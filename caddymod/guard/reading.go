@@ -32,7 +32,10 @@ type Reading struct {
 	// Form are names of fields. Of urlencoded and multipart forms only these are read. Names match in any case, and "name"
 	// also matches "name[]" and "name[x]". Other bodies are still read whole.
 	Form []string `json:"form,omitempty"`
-	// Text reads every body as one plain text, whatever its Content-Type says. Default false.
+	// Roles are those whose messages are read of requests to language models, such as "user" (in lower case). A message is only
+	// left out when it says beyond doubt that it is somebody else's. Default: all.
+	Roles []string `json:"roles,omitempty"`
+	// Text reads every body as one plain text, whatever its Content-Type says, and leaves nothing of it out. Default false.
 	Text bool `json:"text,omitempty"`
 	// Query are parameters of the address that are read, too, of requests of any method. Default: none.
 	Query []string `json:"query,omitempty"`
@@ -146,17 +149,17 @@ func newReader(r *Reading, limits Limits, timeout time.Duration) (*reader, error
 		}
 		built.selection.JSON = append(built.selection.JSON, pointer)
 	}
-	built.selection.Form, built.selection.Text = r.Form, r.Text
+	built.selection.Form, built.selection.Text, built.selection.Roles = r.Form, r.Text, r.Roles
 	for _, name := range r.Header {
 		built.header = append(built.header, textproto.CanonicalMIMEHeaderKey(name))
 	}
-	built.key = fmt.Sprintf("%q %q %v %q %q %v", r.JSON, r.Form, r.Text, r.Query, built.header, limits)
+	built.key = fmt.Sprintf("%q %q %q %v %q %q %v", r.JSON, r.Form, r.Roles, r.Text, r.Query, built.header, limits)
 	return built, nil
 }
 
 // narrow reports whether the reading differs from the default one.
 func (r *Reading) narrow() bool {
-	return len(r.JSON)+len(r.Form)+len(r.Query)+len(r.Header) > 0 || r.Text
+	return len(r.JSON)+len(r.Form)+len(r.Roles)+len(r.Query)+len(r.Header) > 0 || r.Text
 }
 
 // found is what was found in a request.
@@ -233,7 +236,7 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 		if kind = rd.sniff(r, w, x, declared, encodings, f); kind == content.Binary {
 			return
 		}
-		if (kind == content.Text || kind == content.Markup) && past == PastStream && len(bytes.TrimSpace(x.body.bytes())) > 0 {
+		if declared.Opaque && (kind == content.Text || kind == content.Markup) && past == PastStream && len(bytes.TrimSpace(x.body.bytes())) > 0 {
 			// A large file that happens to be text is still a file. Nobody uploads a file that begins with a page of spaces.
 			past = PastPrefix
 		}
@@ -262,7 +265,8 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 	case rd.over(past, f):
 		rd.readWhole(x.body.bytes()[:rd.limits.MaxBody], declared, f)
 	}
-	if declared.Unknown && f.err == nil && f.failed == nil {
+	unknown := declared.Unknown || slices.ContainsFunc(f.pieces, func(p content.Piece) bool { return p.Unknown })
+	if unknown && f.err == nil && f.failed == nil {
 		// The bytes are judged as if they were text in a charset that is known; an app may read them in another.
 		f.failed, f.reason = errCharset, "unknown_charset"
 	}
@@ -278,7 +282,10 @@ func (rd *reader) sniff(r *http.Request, w http.ResponseWriter, x *exchange, dec
 	if len(encodings) > 0 {
 		prefix, _ = content.Decode(encodings, prefix, sniffLength)
 	}
-	return content.Sniff(prefix, declared)
+	if kind := content.Sniff(prefix, declared); kind != content.Binary || declared.Opaque || len(prefix) == 0 {
+		return kind
+	}
+	return content.Mixed
 }
 
 // over deals with a body that is larger than what is held, and cannot flow. It reports whether its beginning is judged.
@@ -311,6 +318,11 @@ func (rd *reader) readEncoded(c *capture, declared content.Type, encodings []str
 		f.failed, f.reason = err, encodingReason(err)
 	}
 	rd.readWhole(decoded, declared, f)
+	// An app that does not look at Content-Encoding reads the bytes as what their type says.
+	f.pieces = rd.selection.ReadEncoded(f.pieces, declared, body)
+	if declared.Kind == content.Multipart && bytes.Contains(body, []byte("--"+declared.Boundary)) {
+		rd.readDecoded(body, declared, f)
+	}
 }
 
 // readWhole finds the texts of a body that is there, in each way in which it may be meant.
@@ -353,12 +365,19 @@ func (rd *reader) readDecoded(body []byte, declared content.Type, f *found) {
 
 // parts appends the texts of the parts of a multipart body.
 func (rd *reader) parts(pieces []content.Piece, parts []multipart.Part) []content.Piece {
+	charset := ""
+	for i := range parts {
+		if parts[i].Name == "_charset_" && parts[i].Filename == "" {
+			charset = strings.ToLower(strings.TrimSpace(string(parts[i].Body)))
+		}
+	}
 	for i := range parts {
 		part := &parts[i]
 		if part.Binary {
 			continue
 		}
 		selection := rd.selection
+		selection.Charset = charset
 		if part.Ambiguous {
 			selection.Form = nil // some servers may take it for any field
 		}
@@ -399,14 +418,18 @@ func (rd *reader) cut(f *found) {
 func lengthOf(pieces []content.Piece, limit int) (n int) {
 	for i := range pieces {
 		// A text has no more characters than bytes, so that most are never counted.
-		n += len(pieces[i].Text)
+		if pieces[i].Reading == 0 { // what is read in several ways counts once
+			n += len(pieces[i].Text)
+		}
 	}
 	if n <= limit {
 		return n
 	}
 	n = 0
 	for i := range pieces {
-		n += utf8.RuneCountInString(pieces[i].Text)
+		if pieces[i].Reading == 0 {
+			n += utf8.RuneCountInString(pieces[i].Text)
+		}
 	}
 	return n
 }
@@ -457,13 +480,18 @@ func (rd *reader) describe(err error) string {
 		strconv.Itoa(inflation) + " times as many when it is decompressed."
 }
 
-// check refuses empty names in the configuration.
+// check refuses empty names and unknown roles in the configuration.
 func (r *Reading) check() error {
 	for option, names := range map[string][]string{"form": r.Form, "query": r.Query, "header": r.Header} {
 		for _, name := range names {
 			if strings.TrimSpace(name) == "" {
 				return fmt.Errorf("%s: a name is empty", option)
 			}
+		}
+	}
+	for _, role := range r.Roles {
+		if err := content.CheckRole(role); err != nil {
+			return fmt.Errorf("roles: %w", err)
 		}
 	}
 	return nil

@@ -95,33 +95,43 @@ func (v *versions) likeliestFirst(plain []byte, textual bool) {
 // decodings adds what bytes say in another charset than UTF-8: one that is declared, and UTF-16 and UTF-32 where they may be
 // meant. Which order of their bytes is meant is never sure: programs differ in what they take when there is no mark.
 func decodings(found *versions, charsets []string, body []byte) {
-	wide16, wide32 := looksWide(body)
 	for _, charset := range charsets[:min(len(charsets), 2)] {
 		if _, decode := lookup(charset); decode != nil {
 			found.add(repair(decode(body)))
 		}
+	}
+	for _, decode := range decoders16(charsets, body) {
+		found.add(repair(decode(body)))
+	}
+}
+
+// decoders16 returns what decodes bytes that may be UTF-16 or UTF-32, by their charset or by what they begin with, in both
+// orders.
+func decoders16(charsets []string, body []byte) (found []func([]byte) []byte) {
+	wide16, wide32 := looksWide(body)
+	for _, charset := range charsets {
 		name := canonical(charset)
 		wide16 = wide16 || isUTF16(name)
 		wide32 = wide32 || isUTF32(name)
 	}
 	if !wide16 && !wide32 {
-		return
+		return nil
 	}
 	first, second := unicode.LittleEndian, unicode.BigEndian
 	if len(body) > 1 && (body[0] == 0 || body[0] == 0xfe) {
 		first, second = second, first
 	}
-	if wide32 {
-		for _, order := range []utf32.Endianness{utf32.Endianness(first), utf32.Endianness(second)} {
-			text := decodeWith(utf32.UTF32(order, utf32.IgnoreBOM), body)
-			if bytes.Count(text, []byte(string(utf8.RuneError)))*2 < utf8.RuneCount(text) { // else it is not
-				found.add(repair(withoutMark(text)))
-			}
+	for _, order := range []unicode.Endianness{first, second} {
+		e := utf32.UTF32(utf32.Endianness(order), utf32.IgnoreBOM)
+		if text := decodeWith(e, body[:min(len(body), sniffed)]); wide32 && bytes.Count(text, []byte("\ufffd"))*2 < utf8.RuneCount(text) {
+			found = append(found, func(b []byte) []byte { return withoutMark(decodeWith(e, b)) })
 		}
 	}
 	for _, order := range []unicode.Endianness{first, second} {
-		found.add(repair(withoutMark(decodeWith(unicode.UTF16(order, unicode.IgnoreBOM), body))))
+		e := unicode.UTF16(order, unicode.IgnoreBOM)
+		found = append(found, func(b []byte) []byte { return withoutMark(decodeWith(e, b)) })
 	}
+	return found
 }
 
 // withoutMark returns text in UTF-8 without a byte order mark.
@@ -348,6 +358,19 @@ func repair(b []byte) []byte {
 		i += size
 	}
 	return out
+}
+
+// withoutLatin returns a text without the characters that bytes which are no UTF-8 are read as.
+func withoutLatin(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf {
+			return r
+		}
+		if _, is := charmap.Windows1252.EncodeRune(r); is {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

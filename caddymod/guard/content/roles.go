@@ -4,6 +4,7 @@
 package content
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -51,6 +52,14 @@ var (
 	}
 	knownRoles = []string{"system", "developer", "user", "assistant", "model", "tool", "function"}
 )
+
+// CheckRole returns an error for a role that no interface knows.
+func CheckRole(role string) error {
+	if !slices.Contains(knownRoles, role) {
+		return fmt.Errorf("there is no role %q; it must be one of %s", role, strings.Join(knownRoles, ", "))
+	}
+	return nil
+}
 
 // others reports whether a role is known, and none of those that are read.
 func (r *roles) others(role string) bool {
