@@ -79,114 +79,109 @@ type stretch struct {
 	span
 }
 
-// step adds evidence at i. It reports whether a stretch has ended before.
-func (s *stretch) step(score, i, size int) bool {
+// step adds evidence for the bytes from i to end, and reports whether the stretch may end before them.
+func (s *stretch) step(score, i, end int) bool {
 	if s.sum == 0 {
 		s.from = i
 	}
-	s.sum += score
-	if s.sum > s.best {
-		s.best, s.to = s.sum, i+size
-	}
-	if s.sum > 0 && s.sum > s.best-letGo {
+	if s.sum += score; s.sum > s.best {
+		s.best, s.to = s.sum, end
 		return false
 	}
-	return s.best >= evidence
+	return s.sum <= 0 || s.sum <= s.best-letGo
 }
 
-func (s *stretch) reset() { s.sum, s.best = 0, 0 }
+// finder finds stretches of language. Two ways to count the evidence find them: one heeds the case of letters, which hardly
+// changes within words, and one does not, because it may change on purpose.
+type finder struct {
+	size          int // of all bytes
+	found         []span
+	cased, folded stretch
+}
 
-// language appends the stretches of b that may be language, in order and apart from each other. In binary data what is text
-// for a while may be, in base64 all is. Two ways to count find them:
-// one heeds the case of letters, which hardly changes within words, and one does not, because it may change on purpose.
-func language(found []span, b []byte, binary bool) []span {
-	var cased, folded stretch
-	last, lastCase, lastAt := -1, byte(0), -2
+// ended takes note of a stretch that may have ended.
+func (f *finder) ended(s *stretch) {
+	switch {
+	case s.best >= evidence:
+		f.keep(s.span)
+	case s.sum > 0:
+		return
+	}
+	s.sum, s.best = 0, 0
+}
+
+// keep adds a stretch to those found, with what is around it.
+func (f *finder) keep(s span) {
+	from, to := max(0, s.from-margin), min(f.size, s.to+margin)
+	for n := len(f.found); n > 0 && f.found[n-1].to >= from; n-- {
+		from, to = min(from, f.found[n-1].from), max(to, f.found[n-1].to)
+		f.found = f.found[:n-1]
+	}
+	f.found = append(f.found, span{from, to})
+}
+
+// language returns the stretches of b that may be language, in order and apart from each other. In binary data what is text
+// for a while may be, in base64 all is.
+func language(b []byte, binary bool) []span {
+	f := finder{size: len(b)}
+	last, lastClass, lastAt := -1, byte(0), -2
 	clean, begin, speaks := 0, 0, false
-	keep := func(s span) {
-		from, to := max(0, s.from-margin), min(len(b), s.to+margin)
-		for len(found) > 0 && found[len(found)-1].to >= from {
-			from = min(from, found[len(found)-1].from)
-			to = max(to, found[len(found)-1].to)
-			found = found[:len(found)-1]
-		}
-		found = append(found, span{from, to})
-	}
-	endRun := func(at int) {
-		if binary && clean >= cleanRun && speaks {
-			keep(span{begin, at})
-		}
-		clean, speaks = 0, false
-	}
-	score := func(fold, withCase, i, size int) {
-		if folded.step(fold, i, size) {
-			keep(folded.span)
-			folded.reset()
-		}
-		if folded.sum <= 0 {
-			folded.reset()
-		}
-		if cased.step(withCase, i, size) {
-			keep(cased.span)
-			cased.reset()
-		}
-		if cased.sum <= 0 {
-			cased.reset()
-		}
-	}
 	for i := 0; i < len(b); {
-		c := b[i]
-		letter := letters[c]
-		size := 1
-		switch {
-		case letter != 0:
-			now := int(letter - 'a')
-			fold, withCase := 0, 0
+		c, size := b[i], 1
+		fold, cased, text := 0, 0, true
+		if letter := letters[c]; letter != 0 {
+			now, class := int(letter-'a'), classes[c]&classMask
 			if last >= 0 {
 				fold = int(pairs[last*26+now]) - '0' - 20
-				withCase = fold
-				if lastAt == i-1 {
-					if kind := classes[c] & classMask; kind == lastCase && kind != classDigit {
-						withCase += sameCase
-					} else {
-						withCase += otherCase
-					}
+				cased = fold
+				switch {
+				case lastAt != i-1:
+				case class == lastClass && class != classDigit:
+					cased += sameCase
+				default:
+					cased += otherCase
 				}
 			}
-			last, lastCase, lastAt = now, classes[c]&classMask, i
-			score(fold, withCase, i, 1)
+			last, lastClass, lastAt = now, class, i
 			speaks = speaks || c > '9'
-		case c >= utf8.RuneSelf:
+		} else if c >= utf8.RuneSelf {
 			var r rune
-			if r, size = utf8.DecodeRune(b[i:]); r == utf8.RuneError || !unicode.IsPrint(r) {
-				score(oddByte, oddByte, i, size)
-				endRun(i)
-				i += size
-				continue
-			}
-			if unicode.IsLetter(r) {
-				score(otherChar, otherChar, i, size)
+			r, size = utf8.DecodeRune(b[i:])
+			if text = r != utf8.RuneError && unicode.IsPrint(r); text && unicode.IsLetter(r) {
+				fold, cased = otherChar, otherChar
 				speaks, last = true, -1
 			}
-		case textSize(b[i:]) == 0:
-			score(oddByte, oddByte, i, 1)
-			endRun(i)
-			i++
-			continue
+		} else {
+			text = c >= ' ' && c != 0x7f || c == '\t' || c == '\r' || c == '\n'
 		}
-		if clean == 0 {
-			begin = i
+		if !text {
+			fold, cased = oddByte, oddByte
 		}
-		clean++
+		if (f.folded.sum != 0 || fold > 0) && f.folded.step(fold, i, i+size) {
+			f.ended(&f.folded)
+		}
+		if (f.cased.sum != 0 || cased > 0) && f.cased.step(cased, i, i+size) {
+			f.ended(&f.cased)
+		}
+		switch {
+		case text && clean == 0:
+			begin, clean = i, 1
+		case text:
+			clean++
+		default:
+			if binary && clean >= cleanRun && speaks {
+				f.keep(span{begin, i})
+			}
+			clean, speaks = 0, false
+		}
 		i += size
 	}
-	endRun(len(b))
-	for _, s := range []*stretch{&folded, &cased} {
-		if s.best >= evidence {
-			keep(s.span)
-		}
+	if binary && clean >= cleanRun && speaks {
+		f.keep(span{begin, len(b)})
 	}
-	return found
+	f.ended(&f.folded)
+	f.ended(&f.cased)
+	return f.found
 }
 
 // appendNoise appends what may be language in bytes that are no text.
@@ -198,7 +193,7 @@ func appendNoise(dst []Piece, name string, b []byte, binary bool) []Piece {
 		}
 		text = nil
 	}
-	for _, s := range language(nil, b, binary) {
+	for _, s := range language(b, binary) {
 		// Without the bytes that break words, and with them where they may be letters of another charset.
 		part := bytes.Map(func(r rune) rune {
 			if r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t' {
