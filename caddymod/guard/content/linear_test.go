@@ -63,10 +63,10 @@ func TestReadingIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	const small, large = 16 << 10, 256 << 10
+	const small, large = 4 << 10, 64 << 10
 	source := rand.New(rand.NewPCG(10, 1)) //nolint:gosec // the same shapes in every run
 	for kind := range tokens {
-		for range 60 {
+		for range 25 {
 			seed := source.Uint64()
 			make := func(size int) []byte { return shape(rand.New(rand.NewPCG(seed, 2)), kind, size) } //nolint:gosec // as above
 			one := fastest(kind, make(small), 3)

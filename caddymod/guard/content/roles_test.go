@@ -54,7 +54,7 @@ func TestRoles(t *testing.T) {
 		"an object of messages":         {`{"messages":{"a":` + system + `},"input":[` + user + `]}`, true},
 		"an array around":               {`[{"messages":[` + system + `,` + user + `]}]`, true},
 		"two values":                    {`{"messages":[` + system + `,` + user + `]}{}`, true},
-		"JSON that only some read":      {`{"messages":[` + system + `,` + user + `],}`, true},
+		"a comma too many":              {`{"messages":[` + system + `,` + user + `],}`, false},
 		"a comment":                     {`{"messages":[/**/` + system + `,` + user + `]}`, true},
 		"JSON that breaks off":          {`{"messages":[` + system + `,` + user, true},
 		"single quotes":                 {`{"messages":[{'role':'system','content':'` + out + `'},` + user + `]}`, true},
