@@ -187,7 +187,7 @@ func attempts(vile string) []group {
 	brokenOff := packed("gzip", vileJSON+harmless(20_000))
 	brokenOff = brokenOff[:len(brokenOff)-40]
 	bomb := packed("gzip", strings.Repeat(harmless(1000), 12_000)+vile)
-	return []group{
+	return append([]group{
 		{"Inside JSON", []attempt{
 			{name: "A duplicate member, the first harmless", header: asJSON, body: `{"comment":"` + fine + `","comment":"` + vile + `"}`, status: refused},
 			{name: "A duplicate member, the last harmless", header: asJSON, body: `{"comment":"` + vile + `","comment":"` + fine + `"}`, status: refused},
@@ -401,7 +401,7 @@ func attempts(vile string) []group {
 			{name: "Text in the path, in another header or in a cookie", path: "/" + url.PathEscape(vile), header: append(asJSON, "Cookie: c="+url.QueryEscape(vile)), body: `{"comment":"hi"}`, status: passes, why: "paths are not read; headers are where `header` names them"},
 			{name: "Messages of a WebSocket", method: http.MethodGet, header: []string{"Connection: Upgrade", "Upgrade: websocket"}, status: passes, why: "a WebSocket's messages are not requests; judge them in the app, by the API"},
 		}},
-	}
+	}, contentAttempts(vile)...)
 }
 
 // ebcdic is ASCII text in code page 37.

@@ -25,7 +25,7 @@ const (
 	oddByte    = -1 // a byte that is no character of text
 	letGo      = 40 // how far a stretch may fall behind its best before it ends
 	cleanRun   = 20 // this many characters of text in a row are no chance in binary data
-	margin     = 24 // bytes around a stretch that are read with it
+	margin     = 3  // bytes around a stretch that are read with it: more would hide words that are run together
 	maxStretch = 400
 )
 
