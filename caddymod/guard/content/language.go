@@ -105,7 +105,7 @@ func appendLong(dst []Piece, name, text string) []Piece {
 		}
 		if before := withoutDataURL(text[at:run.from], found); strings.TrimSpace(before) != "" {
 			if around = append(around, before...); found && before == text[at:run.from] {
-				around = append(around, text[run.from:run.from+margin]...) // a word may begin or end there
+				around = append(around, text[run.from:run.from+blob/16]...) // a word may begin or end there
 			}
 			around = append(around, '\n')
 		}
@@ -116,7 +116,7 @@ func appendLong(dst []Piece, name, text string) []Piece {
 			hidden = appendNoise(hidden, name, bytesOf(encoded), false)
 		}
 		if at = run.to; strings.TrimSpace(text[at:]) != "" {
-			around = append(around, text[run.to-margin:run.to]...)
+			around = append(around, text[run.to-blob/16:run.to]...)
 		}
 		run, found = encodedRun(text, at)
 	}

@@ -5,6 +5,7 @@ package content
 
 import (
 	"bytes"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 )
@@ -26,6 +27,7 @@ const (
 	letGo      = 40 // how far a stretch may fall behind its best before it ends
 	cleanRun   = 20 // this many characters of text in a row are no chance in binary data
 	margin     = 3  // bytes around a stretch that are read with it: more would hide words that are run together
+	wideMargin = 8  // the same in binary data, where bytes that are left out stand between them
 	maxStretch = 400
 )
 
@@ -94,7 +96,7 @@ func (s *stretch) step(score, i, end int) bool {
 // finder finds stretches of language. Two ways to count the evidence find them: one heeds the case of letters, which hardly
 // changes within words, and one does not, because it may change on purpose.
 type finder struct {
-	size          int // of all bytes
+	size, margin  int // of all bytes, and of what is read around a stretch
 	found         []span
 	cased, folded stretch
 }
@@ -112,7 +114,7 @@ func (f *finder) ended(s *stretch) {
 
 // keep adds a stretch to those found, with what is around it.
 func (f *finder) keep(s span) {
-	from, to := max(0, s.from-margin), min(f.size, s.to+margin)
+	from, to := max(0, s.from-f.margin), min(f.size, s.to+f.margin)
 	for n := len(f.found); n > 0 && f.found[n-1].to >= from; n-- {
 		from, to = min(from, f.found[n-1].from), max(to, f.found[n-1].to)
 		f.found = f.found[:n-1]
@@ -123,7 +125,10 @@ func (f *finder) keep(s span) {
 // language returns the stretches of b that may be language, in order and apart from each other. In binary data what is text
 // for a while may be, in base64 all is.
 func language(b []byte, binary bool) []span {
-	f := finder{size: len(b)}
+	f := finder{size: len(b), margin: margin}
+	if binary {
+		f.margin = wideMargin
+	}
 	last, lastClass, lastAt := -1, byte(0), -2
 	clean, begin, speaks := 0, 0, false
 	for i := 0; i < len(b); {
@@ -203,6 +208,10 @@ func appendNoise(dst []Piece, name string, b []byte, binary bool) []Piece {
 		}, b[s.from:s.to])
 		if !Letters(view(part)) {
 			continue
+		}
+		if !binary && len(part) > 2*margin {
+			// Once more without what is around it: words that are run together are found when they end where others do.
+			part = slices.Concat(part, []byte("\n"), part[margin:len(part)-margin])
 		}
 		if len(text)+len(part) > maxStretch {
 			flush()
