@@ -210,7 +210,8 @@ func appendNoise(dst []Piece, name string, b []byte, binary bool) []Piece {
 			continue
 		}
 		if !binary && len(part) > 2*margin {
-			// Once more without what is around it: words that are run together are found when they end where others do.
+			// Base64 has no spaces. Once more without what is around it: words that are run together are found when they end where others do.
+			part = bytes.ReplaceAll(part, []byte("+"), []byte(" "))
 			part = slices.Concat(part, []byte("\n"), part[margin:len(part)-margin])
 		}
 		if len(text)+len(part) > maxStretch {
