@@ -70,6 +70,8 @@ type markup struct {
 	dst []Piece
 	all bool // what is not visible is read, too
 	xml bool
+	// nested says that this is the inside of a CDATA section. There is none within another: each would be searched to its end.
+	nested bool
 
 	name  string // of the element, in XML
 	size  int    // most that all texts together can have, about
@@ -117,12 +119,12 @@ func (m *markup) read(s string) {
 
 // section reads a CDATA section: text, or markup as in feeds.
 func (m *markup) section(inside string) {
-	if !hasElement(inside) {
+	if m.nested || !hasElement(inside) {
 		m.text(inside)
 		return
 	}
 	m.flush()
-	inner := markup{dst: m.dst, all: m.all, name: m.name, size: len(inside)}
+	inner := markup{dst: m.dst, all: m.all, name: m.name, size: len(inside), nested: true}
 	inner.read(inside)
 	m.dst = inner.dst
 }
