@@ -254,7 +254,7 @@ func attempts(vile string) []group {
 			{name: "A form that hardly looks like one, as `text/plain`", header: asText, body: "a b=c d&comment=" + strings.ReplaceAll(vile, " ", "+"), status: refused},
 			{name: "MessagePack", header: typ("application/msgpack"), body: "\x81\xa7comment\xd9" + string(rune(len(vile))) + vile, status: refused},
 			{name: "A message of gRPC or protocol buffers", header: typ("application/grpc"), body: "\x00\x00\x00\x00" + string(rune(len(vile)+2)) + "\x0a" + string(rune(len(vile))) + vile, status: passes, why: "messages of gRPC are not read; judge them in the app, by the API"},
-			{name: "Text behind a kilobyte of bytes that are no text, as a picture", header: typ("image/png"), body: strings.Repeat("\x89\x00\x01\xff", 1200) + vile, status: passes, why: "files are not judged; use `text` where an app takes any type for text"},
+			{name: "Text behind a kilobyte of bytes that are no text, as a picture", header: typ("image/png"), body: strings.Repeat("\x89\x01\x02\xff", 1200) + vile, status: passes, why: "files are not judged; use `text` where an app takes any type for text"},
 		}},
 		{"Escapes and disguises", []attempt{
 			{name: "Every character of a form percent-encoded", header: asForm, body: "comment=" + each(vile, "%%%02x"), status: refused},
@@ -402,7 +402,7 @@ func attempts(vile string) []group {
 			{name: "Text in the path, in another header or in a cookie", path: "/" + url.PathEscape(vile), header: append(asJSON, "Cookie: c="+url.QueryEscape(vile)), body: `{"comment":"hi"}`, status: passes, why: "paths are not read; headers are where `header` names them"},
 			{name: "Messages of a WebSocket", method: http.MethodGet, header: []string{"Connection: Upgrade", "Upgrade: websocket"}, status: passes, why: "a WebSocket's messages are not requests; judge them in the app, by the API"},
 		}},
-	}, framingAttempts(vile), disguiseAttempts(vile), policyAttempts(vile))
+	}, framingAttempts(vile), contentAttempts(vile), disguiseAttempts(vile), policyAttempts(vile))
 }
 
 // ebcdic is ASCII text in code page 37.

@@ -44,6 +44,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //	moderate [<matcher>] {
 //		json <pointer>...                             # of JSON bodies only these, such as /comment or /posts/*/text
 //		form <field>...                               # of forms only these
+//		roles <role>...                               # of chats with language models only messages of these: user
 //		text                                          # read every body as plain text
 //		credentials                                   # read passwords and tokens, too
 //		query <parameter>...                          # also these parameters of the address
@@ -107,6 +108,7 @@ func (r *Reading) options(allowed map[string]options.Option, addressed bool) {
 	allowed["text"] = options.Flag(&r.Text)
 	if addressed {
 		allowed["form"] = several(&r.Form, "<field>", nil)
+		allowed["roles"] = several(&r.Roles, "<role>", content.CheckRole)
 		allowed["query"] = several(&r.Query, "<parameter>", nil)
 		allowed["header"] = several(&r.Header, "<name>", nil)
 		allowed["credentials"] = options.Flag(&r.Credentials)

@@ -186,7 +186,7 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joi
 	for i := range pieces {
 		piece := &pieces[i]
 		text, changed := content.Visible(piece.Text)
-		if results, err = j.one(ctx, results, piece.Name, text, piece.View); err != nil {
+		if results, err = j.one(ctx, results, piece.Name, text, piece.View || piece.Reading > 0); err != nil {
 			return nil, err
 		}
 		if changed {
@@ -213,26 +213,52 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joi
 				}
 			}
 		}
-		if piece.View {
-			continue // its texts are there one by one
-		}
-		if names, border := short.border(piece.Name, text); border != "" {
-			if results, err = j.view(ctx, results, names, border); err != nil {
-				return nil, err
-			}
-		}
-		if text == "" || len(text) >= shortField {
+		if piece.View || piece.Reading > 0 {
 			continue
 		}
-		if short.full(text) {
-			if results, err = j.together(ctx, results, short); err != nil {
+		if results, err = j.join(ctx, results, piece.Name, text, short); err != nil {
+			return nil, err
+		}
+	}
+	if results, err = j.together(ctx, results, short); err != nil {
+		return nil, err
+	}
+	// What belongs together is also judged together as programs see it that read in another way.
+	for _, list := range content.ByReading(pieces)[1:] {
+		var other joiner
+		for i := range list {
+			text, _ := content.Visible(list[i].Text)
+			if results, err = j.join(ctx, results, list[i].Name, text, &other); err != nil {
 				return nil, err
 			}
-			short.turn()
 		}
-		short.add(piece.Name, text)
+		if results, err = j.together(ctx, results, &other); err != nil {
+			return nil, err
+		}
 	}
-	return j.together(ctx, results, short)
+	return results, nil
+}
+
+// join asks the classifier about the border between a text and the one before it, and about the short ones before it when
+// there is no room for this one.
+func (j *judge) join(ctx context.Context, results []judged, name, text string, short *joiner) ([]judged, error) {
+	var err error
+	if names, border := short.border(name, text); border != "" {
+		if results, err = j.view(ctx, results, names, border); err != nil {
+			return nil, err
+		}
+	}
+	if text == "" || len(text) >= shortField {
+		return results, nil
+	}
+	if short.full(text) {
+		if results, err = j.together(ctx, results, short); err != nil {
+			return nil, err
+		}
+		short.turn()
+	}
+	short.add(name, text)
+	return results, nil
 }
 
 // together asks the classifier about short texts as if they were one, if one of them is new.

@@ -264,7 +264,7 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	var failure atomic.Pointer[error]
 	short := f.short.clone()
 	x.body.stream(f.watch, func(pieces []content.Piece) error {
-		return m.judgeLater(ctx, v, pieces, f.watch.texts.Unread(), &short)
+		return m.judgeLater(ctx, v, pieces, &short)
 	}, func(err error) {
 		failure.Store(&err)
 		// The request to the app ends as if the client had gone, so that the app is not taken for broken.
@@ -287,12 +287,15 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 }
 
 // judgeLater judges texts of an upload that is on its way.
-func (m *Moderate) judgeLater(ctx context.Context, v *Verdict, pieces []content.Piece, unread error, short *joiner) error {
+func (m *Moderate) judgeLater(ctx context.Context, v *Verdict, pieces []content.Piece, short *joiner) error {
 	results, err := m.judge.classify(ctx, pieces, short)
 	*short = short.clone() // what they were read from is used again
-	reason := "unknown_charset"
-	if err != nil {
-		unread, reason = err, "classifier"
+	reason := ""
+	switch {
+	case err != nil:
+		reason = "classifier"
+	case unknownCharset(pieces):
+		reason = "unknown_charset"
 	}
 	for i := range results {
 		m.judge.add(v, &results[i])
@@ -300,7 +303,7 @@ func (m *Moderate) judgeLater(ctx context.Context, v *Verdict, pieces []content.
 	if v.Recommendation == engine.Reject && !m.Shadow {
 		return errRejected
 	}
-	if unread == nil {
+	if reason == "" {
 		return nil
 	}
 	m.app.Metrics().GuardError(metrics.Inbound, reason)

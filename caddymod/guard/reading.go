@@ -35,7 +35,10 @@ type Reading struct {
 	// Credentials also reads what is left out otherwise: short values, with at most one blank, of fields and members whose names
 	// stand for passwords, tokens and other credentials. Default false.
 	Credentials bool `json:"credentials,omitempty"`
-	// Text reads every body as one plain text, whatever its Content-Type says. Default false.
+	// Roles are those whose messages are read of requests to language models, such as "user" (in lower case). A message is only
+	// left out when it says beyond doubt that it is somebody else's. Default: all.
+	Roles []string `json:"roles,omitempty"`
+	// Text reads every body as one plain text, whatever its Content-Type says, and leaves nothing of it out. Default false.
 	Text bool `json:"text,omitempty"`
 	// Query are parameters of the address that are read, too, of requests of any method. Default: none.
 	Query []string `json:"query,omitempty"`
@@ -149,17 +152,18 @@ func newReader(r *Reading, limits Limits, timeout time.Duration) (*reader, error
 		}
 		built.selection.JSON = append(built.selection.JSON, pointer)
 	}
-	built.selection.Form, built.selection.Text, built.selection.Credentials = r.Form, r.Text, r.Credentials
+	built.selection.Form, built.selection.Roles = r.Form, r.Roles
+	built.selection.Text, built.selection.Credentials = r.Text, r.Credentials
 	for _, name := range r.Header {
 		built.header = append(built.header, textproto.CanonicalMIMEHeaderKey(name))
 	}
-	built.key = fmt.Sprintf("%q %q %v %v %q %q %v", r.JSON, r.Form, r.Text, r.Credentials, r.Query, built.header, limits)
+	built.key = fmt.Sprintf("%q %q %q %v %v %q %q %v", r.JSON, r.Form, r.Roles, r.Text, r.Credentials, r.Query, built.header, limits)
 	return built, nil
 }
 
 // narrow reports whether the reading differs from the default one.
 func (r *Reading) narrow() bool {
-	return len(r.JSON)+len(r.Form)+len(r.Query)+len(r.Header) > 0 || r.Text || r.Credentials
+	return len(r.JSON)+len(r.Form)+len(r.Roles)+len(r.Query)+len(r.Header) > 0 || r.Text || r.Credentials
 }
 
 // found is what was found in a request.
@@ -242,7 +246,7 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 		if kind = rd.sniff(r, w, x, declared, encodings, f); kind == content.Binary {
 			return
 		}
-		if (kind == content.Text || kind == content.Markup) && past == PastStream && len(bytes.TrimSpace(x.body.bytes())) > 0 {
+		if declared.Opaque && (kind == content.Text || kind == content.Markup) && past == PastStream && len(bytes.TrimSpace(x.body.bytes())) > 0 {
 			// A large file that happens to be text is still a file. Nobody uploads a file that begins with a page of spaces.
 			past = PastPrefix
 		}
@@ -271,10 +275,15 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 	case rd.over(past, f):
 		rd.readWhole(x.body.bytes()[:rd.limits.MaxBody], declared, f)
 	}
-	if declared.Unknown && f.err == nil && f.failed == nil {
+	if (declared.Unknown || unknownCharset(f.pieces)) && f.err == nil && f.failed == nil {
 		// The bytes are judged as if they were text in a charset that is known; an app may read them in another.
 		f.failed, f.reason = errCharset, "unknown_charset"
 	}
+}
+
+// unknownCharset reports whether a text may be another one than it is read as.
+func unknownCharset(pieces []content.Piece) bool {
+	return slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.Unknown })
 }
 
 // sniff returns what a body looks like that is declared as binary, or not at all: what is said to be a picture may be JSON
@@ -287,7 +296,10 @@ func (rd *reader) sniff(r *http.Request, w http.ResponseWriter, x *exchange, dec
 	if len(encodings) > 0 {
 		prefix, _ = content.Decode(encodings, prefix, sniffLength)
 	}
-	return content.Sniff(prefix, declared)
+	if kind := content.Sniff(prefix, declared); kind != content.Binary || declared.Opaque || len(prefix) == 0 {
+		return kind
+	}
+	return content.Mixed
 }
 
 // over deals with a body that is larger than what is held, and cannot flow. It reports whether its beginning is judged.
@@ -320,6 +332,11 @@ func (rd *reader) readEncoded(c *capture, declared content.Type, encodings []str
 		f.failed, f.reason = err, encodingReason(err)
 	}
 	rd.readWhole(decoded, declared, f)
+	// An app that does not look at Content-Encoding reads the bytes as what their type says.
+	f.pieces = rd.selection.ReadEncoded(f.pieces, declared, body)
+	if declared.Kind == content.Multipart && bytes.Contains(body, []byte("--"+declared.Boundary)) {
+		rd.readDecoded(body, declared, f)
+	}
 }
 
 // readWhole finds the texts of a body that is there, in each way in which it may be meant.
@@ -350,51 +367,28 @@ func (rd *reader) readDecoded(body []byte, declared content.Type, f *found) {
 	t := &formTexts{rd: rd, Scanner: multipart.NewScanner(declared.Boundary, rd.limits.MaxBody)}
 	pieces, err := t.Push(body)
 	f.pieces = append(f.pieces, pieces...)
-	f.unread(t.Unread())
 	if err == nil {
 		pieces, err = t.Finish()
 		f.pieces = append(f.pieces, pieces...)
 	}
-	f.unread(t.Unread())
 	if err != nil || declared.Ambiguous || declared.Boundary == "" {
 		// An app that understands the body in another way may find text anywhere in it.
 		f.pieces = rd.selection.Read(f.pieces, content.Type{Kind: content.Text, Charset: declared.Charset}, body)
 	}
 }
 
-// unread notes that a text may be another one to an app.
-func (f *found) unread(err error) {
-	if err != nil && f.failed == nil {
-		f.failed, f.reason = err, "unknown_charset"
-	}
-}
-
-// parts appends the texts of the parts of a multipart body. The error says that the charset of one is not known.
-func (rd *reader) parts(pieces []content.Piece, parts []multipart.Part) (_ []content.Piece, err error) {
+// parts appends the texts of the parts of a multipart body.
+func (rd *reader) parts(pieces []content.Piece, parts []multipart.Part) []content.Piece {
 	for i := range parts {
 		part := &parts[i]
 		selection := rd.selection
+		selection.Charset = strings.ToLower(part.Charset)
 		if part.Ambiguous {
 			selection.Form, selection.Credentials = nil, true // some servers may take it for any field
 		}
 		pieces = selection.Part(pieces, part.Name, part.Filename, part.Header, part.Body)
-		if len(part.Body) == 0 || !selection.WantsField(part.Name) {
-			continue
-		}
-		if content.TypeOf(part.Header["Content-Type"]).Unknown {
-			err = errCharset
-		}
-		if part.Charset == "" || strings.EqualFold(part.Charset, "utf-8") {
-			continue
-		}
-		// Few apps know the field _charset_.
-		other := textproto.MIMEHeader{"Content-Type": {"text/plain; charset=" + part.Charset}}
-		pieces = selection.Part(pieces, part.Name, "", other, part.Body)
-		if content.TypeOf(other["Content-Type"]).Unknown {
-			err = errCharset
-		}
 	}
-	return pieces, err
+	return pieces
 }
 
 // cut holds the limit of the text.
@@ -429,14 +423,18 @@ func (rd *reader) cut(f *found) {
 func lengthOf(pieces []content.Piece, limit int) (n int) {
 	for i := range pieces {
 		// A text has no more characters than bytes, so that most are never counted.
-		n += len(pieces[i].Text)
+		if pieces[i].Reading == 0 { // what is read in several ways counts once
+			n += len(pieces[i].Text)
+		}
 	}
 	if n <= limit {
 		return n
 	}
 	n = 0
 	for i := range pieces {
-		n += utf8.RuneCountInString(pieces[i].Text)
+		if pieces[i].Reading == 0 {
+			n += utf8.RuneCountInString(pieces[i].Text)
+		}
 	}
 	return n
 }
@@ -487,13 +485,18 @@ func (rd *reader) describe(err error) string {
 		strconv.Itoa(inflation) + " times as many when it is decompressed."
 }
 
-// check refuses empty names in the configuration.
+// check refuses empty names and unknown roles in the configuration.
 func (r *Reading) check() error {
 	for option, names := range map[string][]string{"form": r.Form, "query": r.Query, "header": r.Header} {
 		for _, name := range names {
 			if strings.TrimSpace(name) == "" {
 				return fmt.Errorf("%s: a name is empty", option)
 			}
+		}
+	}
+	for _, role := range r.Roles {
+		if err := content.CheckRole(role); err != nil {
+			return fmt.Errorf("roles: %w", err)
 		}
 	}
 	return nil

@@ -19,35 +19,24 @@ type texts interface {
 	Push(chunk []byte) ([]content.Piece, error)
 	Finish() ([]content.Piece, error)
 	Safe() int64
-	// Unread says why one of the texts that were returned last may be another one to an app; nil if none may.
-	Unread() error
 }
 
 // formTexts finds the texts of a multipart form.
 type formTexts struct {
 	rd *reader
 	*multipart.Scanner
-	unread error
 }
 
 // Push takes the next bytes.
 func (t *formTexts) Push(chunk []byte) ([]content.Piece, error) {
 	parts, err := t.Scanner.Push(chunk)
-	return t.read(parts), err
+	return t.rd.parts(nil, parts), err
 }
 
 // Finish takes the end.
 func (t *formTexts) Finish() ([]content.Piece, error) {
 	parts, err := t.Scanner.Finish()
-	return t.read(parts), err
-}
-
-// Unread tells of an unknown charset.
-func (t *formTexts) Unread() error { return t.unread }
-
-func (t *formTexts) read(parts []multipart.Part) (pieces []content.Piece) {
-	pieces, t.unread = t.rd.parts(nil, parts)
-	return pieces
+	return t.rd.parts(nil, parts), err
 }
 
 // flowTexts finds the texts of every other body.
@@ -58,9 +47,6 @@ func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) { return t.Flow.P
 
 // Finish takes the end.
 func (t flowTexts) Finish() ([]content.Piece, error) { return t.Flow.Finish(), nil }
-
-// Unread is nil: what is to be known the type of the body says.
-func (t flowTexts) Unread() error { return nil }
 
 // upload is a body that is larger than what is held in memory. Its files flow through to the app; each text
 // that comes later is held back until it is judged, and ends the request when it is rejected, so that the app never reads
@@ -149,7 +135,6 @@ func (rd *reader) readLarge(c *capture, t texts, f *found) {
 	pieces, err := t.Push(c.bytes())
 	f.pieces = append(f.pieces, pieces...)
 	f.status = Partial
-	f.unread(t.Unread())
 	f.err = f.watch.proceed(err)
 }
 

@@ -6,7 +6,9 @@ package content
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"strings"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -14,19 +16,33 @@ import (
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/ianaindex"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/korean"
+	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/traditionalchinese"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/encoding/unicode/utf32"
 )
 
 const utf8BOM = "\xef\xbb\xbf"
 
-// versions are the readings of a body, which do without memory of their own.
+// maxVersions is the most readings that bytes have: in two charsets that are declared, in the two orders of UTF-16 and of
+// UTF-32, as they are, and without what is no UTF-8.
+const maxVersions = 8
+
+// versions are the different readings of bytes, which do without memory of their own.
 type versions struct {
-	list [3][]byte
+	list [maxVersions][]byte
 	n    int
 }
 
+// add takes a reading, unless it is there.
 func (v *versions) add(b []byte) {
+	for _, have := range v.all() {
+		if bytes.Equal(have, b) {
+			return
+		}
+	}
 	v.list[v.n] = b
 	v.n++
 }
@@ -34,96 +50,101 @@ func (v *versions) add(b []byte) {
 // all returns the readings.
 func (v *versions) all() [][]byte { return v.list[:v.n] }
 
-// readings returns what a body may say, in UTF-8: in the charset that it is sent as, in the one that it looks like, and as
-// it is, where these differ and where both may be meant. An ordinary body has one reading, which is the body itself.
-func readings(charset string, body []byte) (found versions) {
-	wide, sure := detectWide(body)
-	if wide != nil {
-		found.add(decodeWith(wide, body))
+// readings returns all that bytes may say, in UTF-8, the likeliest first: what they say in the charsets that are declared,
+// of which the first two count, and in UTF-16 and UTF-32 where they begin so, and always what they say as they are, because
+// many apps never look at a charset or a byte order mark. Ordinary bytes have one reading, which is themselves.
+func readings(charsets []string, body []byte) (found versions) {
+	valid := utf8.Valid(body)
+	if len(charsets) == 0 && valid && (len(body) < 2 || body[0] != 0 && body[1] != 0) && bytes.IndexByte(body, 0) < 0 {
+		found.add(bytes.TrimPrefix(body, []byte(utf8BOM)))
+		return found
 	}
-	if _, decode := lookup(charset); decode != nil && !sure {
-		found.add(repair(decode(body)))
+	plain := repair(bytes.TrimPrefix(body, []byte(utf8BOM)))
+	decodings(&found, charsets, body)
+	if len(charsets) == 0 {
+		found.likeliestFirst(plain, textual(body))
 	}
-	if found.n == 0 || alsoPlain(body, found.list[found.n-1]) {
-		found.add(repair(bytes.TrimPrefix(body, []byte(utf8BOM))))
+	found.add(plain)
+	if !valid {
+		// Apps that decode UTF-8 may leave out what is none.
+		found.add(repair(bytes.ToValidUTF8(body, nil)))
 	}
 	return found
 }
 
-// alsoPlain reports whether a body that says another thing in another charset may be meant as it is: many apps
-// never look at the charset.
-func alsoPlain(body, decoded []byte) bool {
-	if sameASCII(body, decoded) {
-		// Only other characters are at stake. UTF-8 is hardly ever there by accident.
-		return hasMultibyte(body)
+// likeliestFirst puts the reading first that is likeliest where all but plain are guesses.
+func (v *versions) likeliestFirst(plain []byte, textual bool) {
+	guesses := *v
+	*v = versions{}
+	if textual {
+		v.add(plain)
 	}
-	return textual(body)
-}
-
-// sameASCII reports whether the ASCII characters of both are the same.
-func sameASCII(a, b []byte) bool {
-	i, j := 0, 0
-	for {
-		for i < len(a) && a[i] >= utf8.RuneSelf {
-			i++
+	for _, reading := range guesses.all() {
+		if v.n == 0 && isWritten(reading) {
+			v.add(reading)
 		}
-		for j < len(b) && b[j] >= utf8.RuneSelf {
-			j++
-		}
-		if i == len(a) || j == len(b) {
-			return i == len(a) && j == len(b)
-		}
-		if a[i] != b[j] {
-			return false
-		}
-		i, j = i+1, j+1
+	}
+	if v.n == 0 {
+		v.add(plain)
+	}
+	for _, reading := range guesses.all() {
+		v.add(reading)
 	}
 }
 
-// hasMultibyte reports whether there is a character of UTF-8 beyond ASCII.
-func hasMultibyte(b []byte) bool {
-	for i := 0; i < len(b); {
-		if b[i] < utf8.RuneSelf {
-			i++
-			continue
+// decodings adds what bytes say in another charset than UTF-8: one that is declared, and UTF-16 and UTF-32 where they may be
+// meant. Which order of their bytes is meant is never sure: programs differ in what they take when there is no mark.
+func decodings(found *versions, charsets []string, body []byte) {
+	for _, charset := range charsets[:min(len(charsets), 2)] {
+		if _, decode := lookup(charset); decode != nil {
+			found.add(repair(decode(body)))
 		}
-		_, size := utf8.DecodeRune(b[i:])
-		if size > 1 {
-			return true
-		}
-		i++
 	}
-	return false
+	for _, decode := range decoders16(charsets, body) {
+		found.add(repair(decode(body)))
+	}
 }
 
-// detectWide returns the encoding of bytes that are UTF-16 or UTF-32, with a byte order mark or without, as parsers of JSON
-// detect it, and nil for others. It reports whether that is sure.
-func detectWide(b []byte) (e encoding.Encoding, sure bool) {
+// decoders16 returns what decodes bytes that may be UTF-16 or UTF-32, by their charset or by what they begin with, in both
+// orders.
+func decoders16(charsets []string, body []byte) (found []func([]byte) []byte) {
+	wide16, wide32 := looksWide(body)
+	for _, charset := range charsets {
+		name := canonical(charset)
+		wide16 = wide16 || isUTF16(name)
+		wide32 = wide32 || isUTF32(name)
+	}
+	if !wide16 && !wide32 {
+		return nil
+	}
+	first, second := unicode.LittleEndian, unicode.BigEndian
+	if len(body) > 1 && (body[0] == 0 || body[0] == 0xfe) {
+		first, second = second, first
+	}
+	for _, order := range []unicode.Endianness{first, second} {
+		e := utf32.UTF32(utf32.Endianness(order), utf32.IgnoreBOM)
+		if text := decodeWith(e, body[:min(len(body), sniffed)]); wide32 && bytes.Count(text, []byte("\ufffd"))*2 < utf8.RuneCount(text) {
+			found = append(found, func(b []byte) []byte { return withoutMark(decodeWith(e, b)) })
+		}
+	}
+	for _, order := range []unicode.Endianness{first, second} {
+		e := unicode.UTF16(order, unicode.IgnoreBOM)
+		found = append(found, func(b []byte) []byte { return withoutMark(decodeWith(e, b)) })
+	}
+	return found
+}
+
+// withoutMark returns text in UTF-8 without a byte order mark.
+func withoutMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte(utf8BOM)) }
+
+// looksWide reports whether bytes may be UTF-16 or UTF-32: with a byte order mark, or without one where they begin as parsers
+// of JSON expect it. It is a guess.
+func looksWide(b []byte) (wide16, wide32 bool) {
 	if len(b) < 2 || b[0] != 0 && b[1] != 0 && b[0] < 0xfe {
-		return nil, false
+		return false, false
 	}
-	var next [2]byte
-	copy(next[:], b[2:])
-	more := next != [2]byte{}
-	switch {
-	case b[0] == 0xff && b[1] == 0xfe && len(b) >= 4 && !more:
-		return utf32.UTF32(utf32.LittleEndian, utf32.UseBOM), true
-	case b[0] == 0xff && b[1] == 0xfe:
-		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), true
-	case b[0] == 0xfe && b[1] == 0xff:
-		return unicode.UTF16(unicode.BigEndian, unicode.UseBOM), true
-	case b[0] == 0 && b[1] == 0 && next == [2]byte{0xfe, 0xff}:
-		return utf32.UTF32(utf32.BigEndian, utf32.UseBOM), true
-	case b[0] == 0 && b[1] == 0 && next[0] == 0 && next[1] != 0:
-		return utf32.UTF32(utf32.BigEndian, utf32.IgnoreBOM), false
-	case b[0] == 0 && b[1] != 0:
-		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), false
-	case b[0] != 0 && b[1] == 0 && len(b) >= 4 && !more:
-		return utf32.UTF32(utf32.LittleEndian, utf32.IgnoreBOM), false
-	case b[0] != 0 && b[1] == 0:
-		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), false
-	}
-	return nil, false
+	wide16 = b[0] == 0 || b[1] == 0 || b[0] == 0xff && b[1] == 0xfe || b[0] == 0xfe && b[1] == 0xff
+	return wide16, len(b) >= 4 && bytes.Count(b[:4], []byte{0}) >= 2
 }
 
 // decodeWith returns bytes of another encoding in UTF-8. What cannot be decoded becomes U+FFFD.
@@ -135,81 +156,172 @@ func decodeWith(e encoding.Encoding, b []byte) []byte {
 	return decoded
 }
 
-// lookup returns what decodes a charset, nil for UTF-8 and for one that is not known.
-func lookup(charset string) (known bool, decode func([]byte) []byte) {
-	switch charset {
-	case "", "utf-8", "utf8", "us-ascii", "ascii", "unicode-1-1-utf-8", "utf-8-sig", "utf_8_sig", "utf_8", "u8", "cp65001":
-		return true, nil
-	case "utf-7", "utf7", "unicode-1-1-utf-7", "csutf7", "x-unicode-2-0-utf-7":
-		return true, decodeUTF7
-	case "unicode_escape", "unicode-escape", "raw_unicode_escape", "raw-unicode-escape":
-		// Python decodes a body so when it is told to.
-		return true, func(b []byte) []byte { return bytesOf(undoEscapes(view(b))) }
+// canonical returns a charset's name in small letters and without all that is no letter and no digit: programs differ in which
+// of these they leave out.
+func canonical(charset string) string {
+	// Some name the year of an ISO standard behind a colon.
+	if i := strings.IndexByte(charset, ':'); i > 0 {
+		charset = charset[:i]
 	}
-	e := encodingOf(charset)
-	if e == nil {
-		return false, nil
-	}
-	return true, func(b []byte) []byte { return decodeWith(e, b) }
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return -1
+	}, charset)
 }
 
-// encodingOf returns the encoding of a name that a browser, the IANA or Python knows.
-func encodingOf(charset string) encoding.Encoding {
-	switch strings.NewReplacer("_", "", "-", "", " ", "").Replace(charset) {
-	case "utf16", "u16", "ucs2", "iso10646ucs2", "unicode":
-		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
-	case "utf16le":
-		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
-	case "utf16be":
-		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
-	case "utf32", "u32", "ucs4", "iso10646ucs4":
-		return utf32.UTF32(utf32.LittleEndian, utf32.UseBOM)
-	case "utf32le":
-		return utf32.UTF32(utf32.LittleEndian, utf32.IgnoreBOM)
-	case "utf32be":
-		return utf32.UTF32(utf32.BigEndian, utf32.IgnoreBOM)
-	case "cp037", "ibm037", "ebcdiccpus", "cp500":
-		return charmap.CodePage037
-	case "cp1047", "ibm1047":
-		return charmap.CodePage1047
-	case "cp1140", "ibm1140":
-		return charmap.CodePage1140
+func isUTF16(name string) bool {
+	switch name {
+	case "u16", "ucs2", "iso10646ucs2", "csunicode", "unicode", "unicodefeff", "unicodefffe", "unicodelittle", "unicodebig",
+		"unicodelittleunmarked", "unicodebigunmarked":
+		return true
 	}
-	if e, err := htmlindex.Get(charset); err == nil && e != encoding.Replacement {
+	return strings.HasPrefix(strings.TrimLeft(name, "csx"), "utf16") || strings.HasPrefix(name, "ucs2")
+}
+
+func isUTF32(name string) bool {
+	return name == "u32" || name == "iso10646ucs4" || name == "csucs4" || strings.HasPrefix(strings.TrimLeft(name, "csx"), "utf32") ||
+		strings.HasPrefix(name, "ucs4")
+}
+
+// lookup returns what decodes a charset, nil for UTF-8, and whether it is known. Of the kinds of EBCDIC that are not known
+// the letters are, so that they are decoded nevertheless.
+func lookup(charset string) (known bool, decode func([]byte) []byte) {
+	switch charset {
+	case "", "utf-8", "utf8", "us-ascii", "ascii":
+		return true, nil
+	}
+	switch name := canonical(charset); name {
+	case "utf8", "utf", "u8", "unicode11utf8", "unicode20utf8", "xunicode20utf8", "csutf8", "utf8sig", "utf8mb3", "utf8mb4",
+		"cp65001", "windows65001", "ascii", "usascii", "us", "csascii", "iso646us", "ansix341968":
+		return true, nil
+	case "utf7", "u7", "unicode11utf7", "unicode20utf7", "csutf7", "xunicode20utf7", "csunicode11utf7", "cp65000":
+		return true, func(b []byte) []byte { return decodeUTF7(b, '+') }
+	case "utf7imap", "imap4utf7", "xmodifiedutf7":
+		return true, func(b []byte) []byte { return decodeUTF7(b, '&') }
+	case "unicodeescape", "rawunicodeescape":
+		// Python decodes a body so when it is told to.
+		return true, func(b []byte) []byte { return bytesOf(undoEscapes(view(b))) }
+	case "":
+		return false, nil
+	default:
+		if isUTF16(name) || isUTF32(name) {
+			return true, nil // see decodings
+		}
+		if e := encodingOf(charset, name); e != nil {
+			return true, func(b []byte) []byte { return decodeWith(e, b) }
+		}
+		if isEBCDIC(name) {
+			return false, func(b []byte) []byte { return decodeWith(charmap.CodePage037, b) }
+		}
+	}
+	return false, nil
+}
+
+// encodingOf returns the encoding that a browser, the IANA, Python, Java or iconv knows by a name.
+func encodingOf(charset, name string) encoding.Encoding {
+	if e := charsets()[name]; e != nil {
 		return e
 	}
-	if e, err := ianaindex.IANA.Encoding(charset); err == nil && e != nil {
-		return e
+	for _, label := range []string{charset, strings.NewReplacer("_", "-", " ", "-").Replace(charset), name} {
+		if e, err := htmlindex.Get(label); err == nil && e != encoding.Replacement {
+			return e
+		}
+		if e, err := ianaindex.IANA.Encoding(label); err == nil && e != nil {
+			return e
+		}
 	}
 	return nil
 }
 
-// decodeUTF7 decodes UTF-7 (RFC 2152): ASCII with UTF-16 in base64 between + and -.
-func decodeUTF7(b []byte) []byte {
+// charsets are the encodings by their canonical names.
+var charsets = sync.OnceValue(func() map[string]encoding.Encoding {
+	names := map[string]encoding.Encoding{
+		"binary": charmap.ISO8859_1, "8859": charmap.ISO8859_1, "latin": charmap.ISO8859_1,
+		"cp037": charmap.CodePage037, "cp1047": charmap.CodePage1047, "cp1140": charmap.CodePage1140, "ebcdiccpus": charmap.CodePage037,
+		"ms932": japanese.ShiftJIS, "cp932": japanese.ShiftJIS, "sjis": japanese.ShiftJIS, "ujis": japanese.EUCJP,
+		"cp936": simplifiedchinese.GBK, "ms936": simplifiedchinese.GBK, "hz": simplifiedchinese.HZGB2312, "hzgb": simplifiedchinese.HZGB2312,
+		"cp949": korean.EUCKR, "ms949": korean.EUCKR, "uhc": korean.EUCKR, "cp950": traditionalchinese.Big5, "ms950": traditionalchinese.Big5,
+		"maccyrillic": charmap.MacintoshCyrillic, "macroman": charmap.Macintosh,
+	}
+	add := func(name string, e encoding.Encoding) {
+		if name = canonical(name); name != "" && names[name] == nil {
+			names[name] = e
+		}
+	}
+	for _, list := range [][]encoding.Encoding{charmap.All, japanese.All, korean.All, simplifiedchinese.All, traditionalchinese.All} {
+		for _, e := range list {
+			for _, index := range []func(encoding.Encoding) (string, error){htmlindex.Name, ianaindex.IANA.Name, ianaindex.MIME.Name} {
+				name, err := index(e)
+				if err != nil {
+					continue
+				}
+				add(name, e)
+				number := strings.TrimLeft(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz-")
+				switch name = strings.ToLower(name); {
+				case strings.HasPrefix(name, "windows-"), strings.HasPrefix(name, "ibm"):
+					for _, prefix := range []string{"windows", "cp", "ibm", "xibm", "xcp", "csibm", "xwindows"} {
+						add(prefix+strings.TrimLeft(number, "0"), e)
+						add(prefix+number, e)
+					}
+				}
+			}
+		}
+	}
+	return names
+})
+
+// isEBCDIC reports whether a name is one of the kinds of EBCDIC.
+func isEBCDIC(name string) bool {
+	name = strings.TrimLeft(name, "csx")
+	if strings.HasPrefix(name, "ebcdic") {
+		return true
+	}
+	for _, prefix := range []string{"ibm", "p", "id"} { // cp, and ccsid
+		number, is := strings.CutPrefix(name, prefix)
+		if number = strings.TrimLeft(number, "0"); is && slices.Contains(strings.Fields(ebcdicPages), number) {
+			return true
+		}
+	}
+	return false
+}
+
+// ebcdicPages are the code pages of IBM that are EBCDIC.
+const ebcdicPages = "37 256 273 274 275 277 278 280 281 284 285 290 297 420 423 424 500 803 833 836 838 870 871 875 880 905 918 924 930 " +
+	"931 933 935 937 939 1025 1026 1027 1047 1097 1112 1122 1123 1130 1132 1137 1140 1141 1142 1143 1144 1145 1146 1147 1148 1149 " +
+	"1153 1154 1155 1156 1157 1158 1160 1164 1166 1364 1371 1388 1390 1399"
+
+// decodeUTF7 decodes UTF-7 (RFC 2152): ASCII with UTF-16 in base64 between a sign, + or that of IMAP, and -.
+func decodeUTF7(b []byte, sign byte) []byte {
 	out := make([]byte, 0, len(b))
 	for {
-		i := bytes.IndexByte(b, '+')
+		i := bytes.IndexByte(b, sign)
 		if i < 0 {
 			return append(out, b...)
 		}
 		out, b = append(out, b[:i]...), b[i+1:]
 		n := 0
-		for n < len(b) && (isLetter(b[n]) || isDigit(b[n]) || b[n] == '+' || b[n] == '/') {
+		for n < len(b) && (isLetter(b[n]) || isDigit(b[n]) || b[n] == '+' || b[n] == '/' || b[n] == ',' && sign == '&') {
 			n++
 		}
 		if n == 0 {
-			out = append(out, '+')
+			out = append(out, sign)
 		} else {
-			wide, _ := base64.RawStdEncoding.DecodeString(string(b[:n-n%4]))
+			units := bytes.ReplaceAll(b[:n], []byte(","), []byte("/"))
+			wide, _ := base64.RawStdEncoding.DecodeString(string(units[:n-n%4]))
 			if rest := n % 4; rest > 1 {
-				tail, _ := base64.RawStdEncoding.DecodeString(string(b[n-rest : n]))
+				tail, _ := base64.RawStdEncoding.DecodeString(string(units[n-rest:]))
 				wide = append(wide, tail...)
 			}
-			units := make([]uint16, len(wide)/2)
-			for u := range units {
-				units[u] = uint16(wide[2*u])<<8 | uint16(wide[2*u+1])
+			chars := make([]uint16, len(wide)/2)
+			for u := range chars {
+				chars[u] = uint16(wide[2*u])<<8 | uint16(wide[2*u+1])
 			}
-			out = append(out, string(utf16.Decode(units))...)
+			out = append(out, string(utf16.Decode(chars))...)
 		}
 		b = b[n:]
 		if len(b) > 0 && b[0] == '-' {
@@ -246,6 +358,19 @@ func repair(b []byte) []byte {
 		i += size
 	}
 	return out
+}
+
+// withoutLatin returns a text without the characters that bytes which are no UTF-8 are read as.
+func withoutLatin(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf {
+			return r
+		}
+		if _, is := charmap.Windows1252.EncodeRune(r); is {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

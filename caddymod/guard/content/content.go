@@ -33,6 +33,73 @@ type Piece struct {
 	Text string
 	// View says that this is another view of texts that are pieces by themselves: the strings of rich text, read as one.
 	View bool
+	// Reading is 0 for what bytes say in the likeliest way to read them. Others are further readings of bytes that are read
+	// already: in another charset, by another parser, or as language among noise. They are there so that nothing is hidden
+	// from a program that reads differently, and say nothing good: they count only where they are to be rejected. Pieces
+	// with the same number belong together.
+	Reading uint8
+	// Unknown says that the text is in a charset that is not known, and may be another than this.
+	Unknown bool
+}
+
+// alike reports whether two texts may be taken together.
+func (p *Piece) alike(other *Piece) bool {
+	return p.View == other.View && p.Reading == other.Reading && p.Unknown == other.Unknown
+}
+
+// Readings of other parsers than the first, beside those of other charsets, which count from 1.
+const (
+	asPairs  = 8 + iota // as a form, what is something else
+	expanded            // with the entities of XML expanded
+	expandedLast
+	noise
+)
+
+// again appends the texts of a further reading.
+func again(dst, found []Piece, reading int) []Piece {
+	for _, p := range found {
+		if reading > 0 {
+			p.Reading = uint8(reading)
+		}
+		dst = add(dst, p)
+	}
+	return dst
+}
+
+// ByReading returns the texts as each reader sees them, for those who look at several texts together: first what is read in
+// the likeliest way, then, for each further reading, its texts and those of the likeliest that it has no other for. A further
+// reading of a text must follow it.
+func ByReading(pieces []Piece) [][]Piece {
+	var seen [256]bool
+	several := false
+	for i := range pieces {
+		seen[pieces[i].Reading] = true
+		several = several || pieces[i].Reading > 0 && !pieces[i].View
+	}
+	if !several {
+		return [][]Piece{pieces}
+	}
+	var all [][]Piece
+	for reading, is := range seen {
+		if !is && reading > 0 {
+			continue
+		}
+		var list []Piece
+		for i := range pieces {
+			switch number := int(pieces[i].Reading); {
+			case pieces[i].View: // its texts are there one by one
+			case number == reading:
+				if reading > 0 && len(list) > 0 && list[len(list)-1].Reading == 0 && list[len(list)-1].Name == pieces[i].Name {
+					list = list[:len(list)-1] // this is what it says instead
+				}
+				list = append(list, pieces[i])
+			case number == 0:
+				list = append(list, pieces[i])
+			}
+		}
+		all = append(all, list)
+	}
+	return all
 }
 
 // A body of many tiny texts would take many times its size in memory. From manyPieces on, and whenever there are twice as
@@ -55,7 +122,7 @@ func join(pieces []Piece) []Piece {
 	kept := 0
 	for i := 0; i < len(pieces); {
 		end, size := i+1, len(pieces[i].Text)
-		for end < len(pieces) && pieces[end].View == pieces[i].View && size+len(pieces[end].Text) < joined {
+		for end < len(pieces) && size+len(pieces[end].Text) < joined && pieces[end].alike(&pieces[i]) {
 			size += 1 + len(pieces[end].Text)
 			end++
 		}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -17,11 +18,20 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// show returns pieces in one line.
+// show returns what pieces say in the likeliest reading, in one line.
 func show(pieces []content.Piece) string {
+	return showAll(slices.DeleteFunc(slices.Clone(pieces), func(p content.Piece) bool { return p.Reading > 0 }))
+}
+
+// showAll returns all pieces in one line, but for views; a tilde marks those of further readings.
+func showAll(pieces []content.Piece) string {
 	texts := make([]string, 0, len(pieces))
 	for _, p := range pieces {
-		if !p.View {
+		switch {
+		case p.View:
+		case p.Reading > 0:
+			texts = append(texts, "~"+p.Name+"="+p.Text)
+		default:
 			texts = append(texts, p.Name+"="+p.Text)
 		}
 	}
@@ -85,7 +95,7 @@ func TestReadJSON(t *testing.T) {
 		"a JSON text sequence":       {"\x1e{\"a\":\"x\"}\n\x1e{\"a\":\"y", "/a=x | /a=y"},
 		"JSON5":                      {"{a:'it\\'s',/*no*/'b' : \"x\\x41\",$c:+.5,// end\n d:[\"y\",],}", "/a=it's | =/*no*/ | /b=xA | =// end\n | /d/0=y"},
 		"a line that goes on":        {"{\"a\":\"x\\\ny\"}", "/a=xy"},
-		"a form behind JSON":         {`{"a":"b"}& c=d&comment=I+will`, "/a=b | =& c=d&comment=I+will | {\"a\":\"b\"}#name={\"a\":\"b\"} |  c=d | comment=I will"},
+		"a form behind JSON":         {`{"a":"b"}& c=d&comment=I+will`, "/a=b | =& c=d&comment=I+will"},
 		"words without quotes":       {`{"a": I will kill you, "b":"x"}`, "/a=I will kill you,  | /a=b | /a=x"},
 		"words for a name":           {"{kill you: \"x\"}", "/kill you#name=kill you | /kill you=x"},
 		"a string without end":       {`{"a":"kill you\u002e`, "/a=kill you."},
@@ -251,9 +261,9 @@ func TestReadForm(t *testing.T) {
 		"a name that speaks":    {nil, "kill+you=1", "kill you#name=kill you"},
 		"JSON in a field":       {nil, "payload=%7B%22text%22%3A%22x%5Cu0041%22%7D", "payload/text=xA"},
 		"JSON for a form":       {nil, `{"text":"x y"}`, "/text=x y"},
-		"JSON and form":         {nil, `{"text":"x&comment=k%69ll"}`, `/text=x&comment=k%69ll | {"text":"x#name={"text":"x | comment=kill"}`},
+		"JSON and form":         {nil, `{"text":"x&comment=k%69ll"}`, `/text=x&comment=k%69ll`},
 		"charset field":         {nil, "_charset_=windows-1251&c=%E4%E0", "_charset_=windows-1251 | c=да"},
-		"UTF-8 all the same":    {nil, "_charset_=windows-1251&c=%D0%B4%D0%B0", "_charset_=windows-1251 | c=РґР° | c=да"},
+		"UTF-8 all the same":    {nil, "_charset_=windows-1251&c=%D0%B4%D0%B0", "_charset_=windows-1251 | c=РґР°"},
 		"duplicates, narrowed":  {[]string{"c"}, "c=x&d=n&C=y&c=z", "c=x | C=y | c=z"},
 		"arrays":                {[]string{"c"}, "c[]=x&c[k]=y&c%5B0%5D=z&cc=n", "c[]=x | c[k]=y | c[0]=z"},
 		"what PHP makes of it":  {[]string{"com_ment"}, "com.ment=x&+com.ment=y&com[ment=z", "com.ment=x |  com.ment=y | com[ment=z"},
@@ -287,7 +297,7 @@ func TestReadText(t *testing.T) {
 		"JSON as a picture":                     {"image/png", `{"a":"k\u0069ll"}`, "/a=kill"},
 		"JSON as a text":                        {"text/plain", `{"a":"k\u0069ll"}`, "/a=kill"},
 		"a form as a text":                      {"text/plain;charset=UTF-8", "a=k%69ll+you&b=c", "a=kill you | b=c"},
-		"a form that hardly looks like one":     {"text/plain", "a b=c d&comment=I+k%69ll", "=a b=c d&comment=I+k%69ll | a b#name=a b | a b=c d | comment=I kill"},
+		"a form that hardly looks like one":     {"text/plain", "a b=c d&comment=I+k%69ll", "=a b=c d&comment=I+k%69ll"},
 		"JSON behind many spaces, as a picture": {"image/png", strings.Repeat(" ", 5000) + `{"a":"k\u0069ll"}`, "/a=kill"},
 		"text in brackets":                      {"text/plain", "[sic] I said", "=[sic] I said"},
 		"a picture":                             {"image/jpeg", jpeg, ""},
@@ -297,7 +307,7 @@ func TestReadText(t *testing.T) {
 		"a number before it":                    {"application/x-ndjson", "1\n{\"a\":\"k\\u0069ll\"}", "/a=kill"},
 		"a word before it":                      {"application/json", "x {\"a\":\"k\\u0069ll\"}", "=x {\"a\":\"kill\"}"},
 		"broken JSON as a text":                 {"text/plain", `{"a":"k\u0069ll"`, "={\"a\":\"kill\""},
-		"broken JSON as a form":                 {"application/x-www-form-urlencoded", `{"a":"k\u0069ll"`, "/a=kill | {\"a\":\"k\\u0069ll\"#name={\"a\":\"k\\u0069ll\""},
+		"broken JSON as a form":                 {"application/x-www-form-urlencoded", `{"a":"k\u0069ll"`, "{\"a\":\"k\\u0069ll\"#name={\"a\":\"k\\u0069ll\""},
 		"JSON as multipart":                     {"multipart/form-data; boundary=x", `{"a":"k\u0069ll"}`, "/a=kill"},
 		"a PDF":                                 {"application/pdf", "%PDF-1.7\n1 0 obj\n<</Type/Catalog>>\nendobj", ""},
 		"a text as PDF":                         {"application/pdf", "I will", "=I will"},
@@ -311,14 +321,14 @@ func TestReadText(t *testing.T) {
 		"several types in one":                  {"application/json, text/plain", `{"a":"k\u0069ll"}`, "/a=kill"},
 		"latin 1":                               {"text/plain; charset=ISO-8859-1", "caf\xe9", "=café"},
 		"cyrillic":                              {"text/plain; charset=windows-1251", "\xe4\xe0", "=да"},
-		"UTF-8 under another name":              {"text/plain; charset=windows-1251", "да", "=РґР° | =да"},
-		"UTF-8 as UTF-16":                       {"application/json; charset=utf-16", `{"a":"kill"}`, "=" + string(utf16.Decode([]uint16{0x227b, 0x2261, 0x223a, 0x696b, 0x6c6c, 0x7d22})) + " | /a=kill"},
-		"a lying BOM":                           {"text/plain", "\xff\xfeI will kill you!", "=" + string(utf16.Decode([]uint16{0x2049, 0x6977, 0x6c6c, 0x6b20, 0x6c69, 0x206c, 0x6f79, 0x2175})) + " | =ÿþI will kill you!"},
-		"UTF-7":                                 {"text/plain; charset=utf-7", "k+AGk-ll +ACY- 1+-1", "=kill & 1+1 | =k+AGk-ll +ACY- 1+-1"},
+		"UTF-8 under another name":              {"text/plain; charset=windows-1251", "да", "=РґР°"},
+		"UTF-8 as UTF-16":                       {"application/json; charset=utf-16", `{"a":"kill"}`, "=" + string(utf16.Decode([]uint16{0x227b, 0x2261, 0x223a, 0x696b, 0x6c6c, 0x7d22}))},
+		"a lying BOM":                           {"text/plain", "\xff\xfeI will kill you!", "=ÿþI will kill you!"},
+		"UTF-7":                                 {"text/plain; charset=utf-7", "k+AGk-ll +ACY- 1+-1", "=kill & 1+1"},
 		"EBCDIC":                                {"text/plain; charset=cp037", "\x92\x89\x93\x93", "=kill"},
-		"unicode_escape":                        {"text/plain; charset=unicode_escape", `k\x69ll`, `=kill | =k\x69ll`},
+		"unicode_escape":                        {"text/plain; charset=unicode_escape", `k\x69ll`, `=kill`},
 		"an unknown charset":                    {"text/plain; charset=klingon", "kill", "=kill"},
-		"ISO-2022-JP":                           {"text/plain; charset=iso-2022-jp", "\x1b$B8@\x1b(B", "=言 | =\x1b$B8@\x1b(B"},
+		"ISO-2022-JP":                           {"text/plain; charset=iso-2022-jp", "\x1b$B8@\x1b(B", "=言"},
 		"HTML":                                  {"text/html", "<p>I <i>k</i>ill</p><p>you</p>", "=I kill | =you"},
 		"a script, which may be a text":         {"text/html", "<script>I kill</script>", "=I kill"},
 		"a comment, which may be a text":        {"text/html", "<!-- I kill --><b>x</b>", "=I kill | =x"},
@@ -367,7 +377,7 @@ func TestTypeOf(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", values, text, want)
 		}
 	}
-	if got := content.TypeOf(nil); got != (content.Type{}) {
+	if got := content.TypeOf(nil); got.Kind != content.Binary || got.Opaque {
 		t.Errorf("no header: %+v", got)
 	}
 }

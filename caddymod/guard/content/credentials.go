@@ -23,6 +23,19 @@ func (s *Selection) leavesOutField(name, value string) bool {
 	return len(s.Form) == 0 && s.leavesOut(name, value)
 }
 
+// leavesOutPair is [Selection.leavesOutField] for a field whose name and value can be read in several ways, all of which must
+// be those of a credential.
+func (s *Selection) leavesOutPair(names, values [][]byte) bool {
+	for _, name := range names {
+		for _, value := range values {
+			if !s.leavesOutField(view(name), view(value)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // leavesOut reports whether the string here is a credential: the value of a member of an object, which no pointer names.
 // Elements of arrays are none.
 func (s *scanner) leavesOut(text string) bool {

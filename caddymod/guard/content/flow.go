@@ -130,22 +130,45 @@ func (f *Flow) open() {
 	}
 	prefix := f.held
 	decoders := []func([]byte) []byte{nil}
-	if wide, _ := detectWide(prefix); wide != nil {
-		decoders = append(decoders, func(b []byte) []byte { return decodeWith(wide, b) })
+	charsets := f.declared.charsets()
+	if kind == Markup && len(charsets) == 0 {
+		if declared := declaredCharset(prefix); declared != "" {
+			charsets = []string{declared}
+		}
 	}
-	if _, decode := lookup(f.declared.Charset); decode != nil && kind != Form {
+	for _, decode := range decoders16(charsets, prefix) {
 		decoders = append(decoders, decode)
 	}
 	if len(decoders) > 1 {
 		f.unit = 4
 	}
+	for _, charset := range charsets {
+		if _, decode := lookup(charset); decode != nil {
+			decoders = append(decoders, decode)
+			f.unit = 4
+		}
+	}
 	for _, decode := range decoders {
 		for _, kind := range f.kinds(kind, repair(decoded(decode, prefix))) {
-			l := &lane{sel: &f.sel, declared: f.declared, kind: kind, decode: decode}
+			l := &lane{sel: &f.sel, declared: f.declared, kind: kind, decode: decode, number: len(f.lanes)}
 			if kind == JSON {
 				l.json = &scanner{sel: &f.sel, more: true}
 			}
 			f.lanes = append(f.lanes, l)
+		}
+	}
+	f.likeliestFirst(prefix)
+}
+
+// likeliestFirst numbers the lanes so that the one counts first whose reading is likeliest.
+func (f *Flow) likeliestFirst(prefix []byte) {
+	if textual(prefix) && f.declared.Charset == "" {
+		return
+	}
+	for i, l := range f.lanes {
+		if l.decode != nil && isWritten(repair(l.decode(prefix))) {
+			f.lanes[0].number, f.lanes[i].number = i, 0
+			return
 		}
 	}
 }
@@ -157,13 +180,15 @@ func (f *Flow) kinds(kind Kind, prefix []byte) []Kind {
 	switch {
 	case f.sel.Text:
 		return []Kind{Text}
+	case kind == Mixed:
+		return []Kind{Mixed}
 	case kind == JSON && len(trimmed) > 0 && !jsonStart(trimmed[0]) && !isLiteral(firstWord(trimmed)):
 		kind = looksOrText(prefix)
 	case kind == Binary || kind == Multipart:
 		kind = looksOrText(prefix)
 	}
 	switch {
-	case kind == JSON && f.declared.Ambiguous:
+	case kind == JSON && (f.declared.Ambiguous || f.declared.undeclared):
 		return []Kind{JSON, Form}
 	case kind != JSON && kind != Markup && structured:
 		return []Kind{kind, JSON}
@@ -186,6 +211,8 @@ type lane struct {
 	kind     Kind
 	decode   func([]byte) []byte // nil for UTF-8
 	begun    bool                // the byte order mark is behind
+	number   int                 // of the reading, see [Piece]
+	odd      bool                // there were bytes that are no UTF-8
 
 	rest  []byte // decoded, and not read yet; new memory with each push
 	total int64  // bytes that were decoded
@@ -202,7 +229,11 @@ type mark struct{ body, decoded int64 }
 
 // push takes a segment of the body that ends at an offset.
 func (l *lane) push(segment []byte, end int64) {
-	text := repair(decoded(l.decode, segment))
+	text := decoded(l.decode, segment)
+	if l.kind != Mixed && (l.kind != Form || l.decode != nil) { // a form has its charset under its escapes
+		l.odd = l.odd || l.decode == nil && !utf8.Valid(text)
+		text = repair(text)
+	}
 	if !l.begun && len(text) > 0 {
 		text = bytes.TrimPrefix(text, []byte(utf8BOM))
 		l.begun = true
@@ -215,10 +246,20 @@ func (l *lane) push(segment []byte, end int64) {
 
 // read appends the texts that are complete, all that is left when the body has ended.
 func (l *lane) read(dst []Piece, ended bool) []Piece {
+	var found []Piece
 	if l.json != nil {
-		dst = l.readJSON(dst, ended)
+		found = l.readJSON(nil, ended)
 	} else {
-		dst = l.readText(dst, ended)
+		found = l.readText(nil, ended)
+	}
+	dst = again(dst, found, l.number)
+	if l.odd {
+		// Apps that decode UTF-8 may leave out what is none, which was read as windows-1252.
+		for _, p := range found {
+			if text := withoutLatin(p.Text); text != p.Text {
+				dst = again(dst, []Piece{{Name: p.Name, Text: text}}, maxVersions-1)
+			}
+		}
 	}
 	done := l.total - int64(len(l.rest))
 	n := 0
@@ -239,11 +280,15 @@ func (l *lane) readText(dst []Piece, ended bool) []Piece {
 		}
 		part := l.rest[:cut:cut]
 		if l.kind == Form {
-			if charset := charsetField(part); charset != "" {
-				l.declared.Charset = charset
+			if given, _ := charsetFields(part); len(given) > 0 {
+				l.declared.Charset = given[0]
 			}
 		}
-		dst = l.sel.readAs(dst, l.kind, l.declared, part)
+		if l.kind == Mixed {
+			dst = l.sel.readMixed(dst, l.declared, part)
+		} else {
+			dst = l.sel.readAs(dst, l.kind, l.declared, part)
+		}
 		if cut == len(l.rest) {
 			l.rest = nil
 			break
@@ -403,7 +448,7 @@ func (s *scanner) keepKeys() {
 // part appends a part of a value.
 func (s *scanner) part(text string) {
 	if s.wanted() {
-		s.dst = appendText(s.dst, s.pointer(), text)
+		s.put(s.pointer(), text)
 	}
 }
 

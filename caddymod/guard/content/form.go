@@ -10,84 +10,116 @@ import (
 	"unicode/utf8"
 )
 
-// readForm appends the texts of an urlencoded body.
+// readForm appends the texts of an urlencoded body. The charset of a form is the one of its values, under their escapes; an
+// app may also take it for that of the body.
 func (s *Selection) readForm(dst []Piece, t Type, body []byte) []Piece {
-	clean := false
+	body = bytes.TrimPrefix(body, []byte(utf8BOM))
+	charsets := t.charsets()
+	var whole versions
+	decodings(&whole, charsets, body)
+	if whole.n > 0 && !textual(body) {
+		dst = s.readUTF8Form(dst, charsets, whole.list[0])
+		dst = again(dst, s.readUTF8Form(nil, charsets, body), asPairs)
+	} else {
+		dst = s.readUTF8Form(dst, charsets, body)
+	}
+	for i, reading := range whole.all() {
+		if !bytes.Equal(reading, body) {
+			dst = again(dst, s.readUTF8Form(nil, charsets, reading), i+1)
+		}
+	}
+	return dst
+}
+
+// readUTF8Form appends the texts of an urlencoded body whose separators are those of ASCII.
+func (s *Selection) readUTF8Form(dst []Piece, charsets []string, body []byte) []Piece {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
 		// Many clients send JSON under this type, because it is the default of their library.
-		dst, clean = s.readJSON(dst, body)
+		found, clean := s.readJSON(nil, repair(body))
+		switch {
+		case clean && !bytes.ContainsAny(body, "&%+="):
+			return again(dst, found, 0)
+		case clean:
+			return again(again(dst, found, 0), s.readPairs(nil, charsets, body), asPairs)
+		}
+		return again(s.readPairs(dst, charsets, body), found, asPairs)
 	}
-	if clean && !bytes.ContainsAny(body, "&%+=") {
-		return dst
-	}
-	return s.readPairs(dst, t.Charset, body)
+	return s.readPairs(dst, charsets, body)
 }
 
 // readPairs appends the texts of the pairs of a form.
-func (s *Selection) readPairs(dst []Piece, charset string, body []byte) []Piece {
-	if given := charsetField(body); given != "" {
-		charset = given
-	}
-	for len(body) > 0 {
+func (s *Selection) readPairs(dst []Piece, charsets []string, body []byte) []Piece {
+	given, unknown := charsetFields(body)
+	charsets = append(given, charsets...)
+	from := len(dst)
+	for rest := body; len(rest) > 0; {
 		var pair []byte
-		pair, body, _ = bytes.Cut(body, []byte("&"))
+		pair, rest, _ = bytes.Cut(rest, []byte("&"))
 		if len(s.Form) == 0 {
-			dst = s.readPair(dst, charset, pair)
+			dst = s.readPair(dst, charsets, pair)
 			continue
 		}
 		// Some apps take a semicolon for an ampersand. Where all is read it makes no difference.
-		dst = s.readPair(dst, charset, pair)
+		dst = s.readPair(dst, charsets, pair)
 		for {
-			_, rest, found := bytes.Cut(pair, []byte(";"))
+			_, behind, found := bytes.Cut(pair, []byte(";"))
 			if !found {
 				break
 			}
-			pair = rest
+			pair = behind
 			first, _, _ := bytes.Cut(pair, []byte(";"))
-			dst = s.readPair(dst, charset, first)
+			dst = s.readPair(dst, charsets, first)
 		}
 	}
-	return dst
+	return markUnknown(dst, min(from, len(dst)), "_charset_", unknown)
 }
 
 // readPair appends the text of one pair, if its field is read.
-func (s *Selection) readPair(dst []Piece, charset string, pair []byte) []Piece {
+func (s *Selection) readPair(dst []Piece, charsets []string, pair []byte) []Piece {
 	rawName, rawValue, paired := bytes.Cut(pair, []byte("="))
 	sent := unescapeQuery(view(rawName))
-	var names versions
-	if charset == "" {
-		names.add(repair(bytesOf(sent)))
-	} else {
-		names = readings(charset, bytesOf(sent))
+	names := readings(charsets, bytesOf(sent))
+	wanted := len(s.Form) == 0 || s.WantsField(sent)
+	for _, name := range names.all() {
+		wanted = wanted || s.WantsField(view(name))
 	}
-	for i, name := range names.all() {
-		name := view(name)
-		if !s.WantsField(name) && !s.WantsField(sent) {
-			continue
-		}
-		if i == 0 && (!paired && len(s.Form) == 0 && Letters(name) || isText(name)) {
-			// A name without a value is a value without a name to some.
-			dst = appendText(dst, place(name, "#name"), name)
-		}
-		values := readings(charset, bytesOf(unescapeQuery(view(rawValue))))
-		for _, value := range values.all() {
-			if !s.leavesOutField(name, view(value)) || !s.leavesOutField(sent, view(value)) {
-				dst = s.appendValue(dst, name, view(value))
-			}
-		}
+	if !wanted {
 		return dst
 	}
-	return dst
+	for i, name := range names.all() {
+		if name := view(name); !paired && len(s.Form) == 0 && Letters(name) || isText(name) {
+			// A name without a value is a value without a name to some.
+			dst = again(dst, appendText(nil, place(name, "#name"), name), i)
+		}
+	}
+	value := readings(charsets, bytesOf(unescapeQuery(view(rawValue))))
+	if s.leavesOutPair(append(names.all(), bytesOf(sent)), value.all()) {
+		return dst
+	}
+	return s.appendReadings(dst, view(names.list[0]), &value)
 }
 
-// charsetField returns the charset that a form says itself to be in, by the field that browsers fill in for it.
-func charsetField(body []byte) string {
-	i := bytes.Index(body, []byte("_charset_="))
-	if i < 0 || i > 0 && body[i-1] != '&' {
-		return ""
+// charsetFields returns the charsets that a form says itself to be in, by the field that browsers fill in for it, and reports
+// whether one of them is not known.
+func charsetFields(body []byte) (charsets []string, unknown bool) {
+	const field = "_charset_"
+	if bytes.IndexByte(body, '_') < 0 && bytes.IndexByte(body, '%') < 0 {
+		return nil, false
 	}
-	value, _, _ := bytes.Cut(body[i+len("_charset_="):], []byte("&"))
-	return strings.ToLower(unescapeQuery(view(value)))
+	for rest := body; len(rest) > 0 && len(charsets) < 2; {
+		var pair []byte
+		pair, rest, _ = bytes.Cut(rest, []byte("&"))
+		name, value, _ := bytes.Cut(pair, []byte("="))
+		if len(name) < len(field) || len(name) > 3*len(field) || name[0] != '_' && name[0] != '%' || unescapeQuery(view(name)) != field {
+			continue
+		}
+		charset := strings.ToLower(strings.TrimSpace(unescapeQuery(view(value))))
+		if known, _ := lookup(charset); !known {
+			unknown = true
+		}
+		charsets = append(charsets, charset)
+	}
+	return charsets, unknown
 }
 
 // Query appends the parameters of a raw query string that have one of the names, in any case and with [] or not; * names
@@ -102,7 +134,7 @@ func Query(dst []Piece, rawQuery string, names []string) []Piece {
 			s.Form, s.Credentials = nil, true
 		}
 	}
-	for _, p := range s.readPairs(nil, "", repair(bytesOf(rawQuery))) {
+	for _, p := range s.readPairs(nil, nil, bytesOf(rawQuery)) {
 		p.Name = "query:" + p.Name
 		dst = add(dst, p)
 	}
@@ -115,9 +147,9 @@ func Header(dst []Piece, h http.Header, names []string) []Piece {
 	for _, name := range names {
 		name = http.CanonicalHeaderKey(name)
 		for _, value := range h[name] {
-			versions := readings("", bytesOf(value))
-			for _, reading := range versions.all() {
-				dst = appendText(dst, "header:"+name, words(view(reading)))
+			versions := readings(nil, bytesOf(value))
+			for i, reading := range versions.all() {
+				dst = again(dst, appendText(nil, "header:"+name, words(view(reading))), i)
 			}
 		}
 	}

@@ -15,6 +15,19 @@ import (
 // maxOpened is how often a string that is JSON itself is opened within another.
 const maxOpened = 2
 
+// readChat appends the texts of a JSON body like readJSON, those of the roles that are selected.
+func (s *Selection) readChat(dst []Piece, body []byte) ([]Piece, bool) {
+	if len(s.Roles) > 0 {
+		r := roles{wanted: s.Roles}
+		in := scanner{sel: s, src: body, roles: &r}
+		if in.scan(); in.clean() && !r.many {
+			r.leaveOut(&in)
+			return again(dst, in.dst, 0), true
+		}
+	}
+	return s.readJSON(dst, body)
+}
+
 // readJSON appends the texts of a JSON body. It reports whether the body was one or more correct JSON values.
 func (s *Selection) readJSON(dst []Piece, body []byte) ([]Piece, bool) {
 	in := scanner{sel: s, dst: dst, src: body}
@@ -39,6 +52,8 @@ type scanner struct {
 	at     int
 	prefix string // place of the string that src is the content of
 	opened int    // how many strings were opened to come here
+	noisy  bool   // src is no text: see [Selection.readMixed]
+	roles  *roles // nil when all of them are read
 
 	depth  int
 	base   int  // depth outside of all values: of the string that src is the content of
@@ -104,6 +119,9 @@ func (s *scanner) open(object bool) {
 		s.frames[s.depth] = frame{object: object}
 	}
 	s.depth++
+	if s.roles != nil {
+		s.roles.opened(s)
+	}
 }
 
 func (s *scanner) close(object bool) {
@@ -117,6 +135,9 @@ func (s *scanner) close(object bool) {
 	}
 	s.depth--
 	s.endBlocks(s.depth)
+	if s.roles != nil {
+		s.roles.closed(s)
+	}
 }
 
 // value takes note that a value begins.
@@ -152,11 +173,19 @@ func (s *scanner) text(quote byte) {
 		s.broken = s.broken || bytes.IndexByte(body, '"') >= 0
 	}
 	if s.colon() {
-		s.name(s.decoded(body, escaped))
+		name := s.decoded(body, escaped)
+		if s.roles != nil {
+			s.roles.named(s, name, !escaped)
+		}
+		s.name(name)
 		return
 	}
 	s.value()
-	s.emit(s.decoded(body, escaped))
+	text := s.decoded(body, escaped)
+	if s.roles != nil {
+		s.roles.value(s, text, !escaped)
+	}
+	s.emit(text)
 }
 
 // quoted returns what stands between the quotation mark here and its partner, and whether there are escapes in it.
@@ -216,13 +245,13 @@ func (s *scanner) name(name string) {
 	f := s.top()
 	if f == nil {
 		if s.wanted() && isText(name) {
-			s.dst = appendText(s.dst, s.pointer(), name)
+			s.put(s.pointer(), name)
 		}
 		return
 	}
 	f.key, f.keyed = name, true
 	if isText(name) && s.wanted() {
-		s.dst = appendText(s.dst, s.pointer()+"#name", name)
+		s.put(s.pointer()+"#name", name)
 	}
 }
 
@@ -242,7 +271,7 @@ func (s *scanner) comment() {
 	if rest[0] == '/' && (len(rest) < 2 || rest[1] != '*' && rest[1] != '/') {
 		s.broken = true
 	}
-	s.dst = appendText(s.dst, s.prefix, undoEscapes(view(rest[:length])))
+	s.put(s.prefix, undoEscapes(view(rest[:length])))
 }
 
 // bare reads what has no quotation marks: a number or a literal, the name of a member in JSON5, and everything that should
@@ -339,8 +368,24 @@ func (s *scanner) wanted() bool {
 	return false
 }
 
+// put appends a text, if it is one.
+func (s *scanner) put(name, text string) {
+	if s.noisy {
+		s.dst = appendMaybe(s.dst, strings.ToValidUTF8(name, "?"), text)
+		return
+	}
+	if s.roles != nil {
+		s.roles.many = s.roles.many || len(s.dst) >= manyPieces-1
+	}
+	s.dst = appendText(s.dst, name, text)
+}
+
 // emit appends the text of a value.
 func (s *scanner) emit(text string) {
+	if s.noisy {
+		s.put("", text)
+		return
+	}
 	s.stretch(text)
 	if !mayRead(text) || s.isNodeName(text) {
 		return
@@ -348,13 +393,20 @@ func (s *scanner) emit(text string) {
 	if s.opened < maxOpened && looksJSON(text) && s.inner(text) {
 		return
 	}
-	if !s.wanted() || notLanguage(text) || s.leavesOut(text) {
+	if !s.wanted() || s.leavesOut(text) {
 		return
 	}
 	if s.opened < maxOpened && looksJSON(text) {
 		text = undoEscapes(text)
 	}
-	s.dst = add(s.dst, Piece{Name: s.pointer(), Text: text})
+	if s.roles != nil {
+		s.roles.many = s.roles.many || len(s.dst) >= manyPieces-1
+	}
+	if len(text) < blob && !isIdentifier(text) {
+		s.dst = add(s.dst, Piece{Name: s.pointer(), Text: text})
+		return
+	}
+	s.dst = appendText(s.dst, s.pointer(), text)
 }
 
 // looksJSON reports whether a string may be JSON itself.

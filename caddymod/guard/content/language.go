@@ -4,8 +4,10 @@
 package content
 
 import (
+	"bytes"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -40,22 +42,109 @@ func isText(name string) bool {
 // blob is the length in bytes at which a string without white space may be data and not language.
 const blob = 256
 
-// notLanguage reports whether a text with letters is clearly none that a person reads: a UUID, a time, or a
-// long run of encoded bytes.
-func notLanguage(s string) bool {
-	if len(s) <= 36 {
-		return isDigit(s[0]) && isTime(s) || len(s) == 36 && isUUID(s)
-	}
-	if len(s) < blob {
-		return false
-	}
-	if rest, is := cutPrefixFold(s, "data:"); is {
-		kind, data, _ := strings.Cut(rest[:min(len(rest), 128)], ",")
-		if hasSuffixFold(kind, ";base64") && data != "" {
-			return isEncoded(rest[len(kind)+1:])
+// isIdentifier reports whether a text is a UUID or a time, which say nothing.
+func isIdentifier(s string) bool {
+	return len(s) <= 36 && (isDigit(s[0]) && isTime(s) || len(s) == 36 && isUUID(s))
+}
+
+// encodedRun returns the next run of encoded bytes in a text, from offset at on, and false where there is none. Spaces and
+// all other characters than those of base64 end a run, and so does a line break that is not within long lines.
+func encodedRun(s string, at int) (span, bool) {
+	for at+blob <= len(s) {
+		// Most texts have another character in the last few places where a run that begins here would not have ended yet.
+		last := at + blob - 1
+		for last >= at && classes[s[last]] != 0 {
+			last--
+		}
+		if last >= at {
+			at = last + 1
+			continue
+		}
+		run := span{at, at + blob}
+		for run.to < len(s) && classes[s[run.to]] != 0 {
+			run.to++
+		}
+		at = run.to
+		if run = inLongLines(s, run); run.to-run.from >= blob && isEncoded(s[run.from:run.to]) {
+			return run, true
 		}
 	}
-	return isEncoded(s)
+	return span{}, false
+}
+
+// inLongLines cuts short lines from both ends of a run: encoders fill lines, up to the last, and words stand in short ones.
+func inLongLines(s string, run span) span {
+	for {
+		i := strings.IndexAny(s[run.from:run.to], "\r\n")
+		if i < 0 || i >= longName {
+			break
+		}
+		run.from += i + 1
+	}
+	for {
+		i := strings.LastIndexAny(s[run.from:run.to], "\r\n")
+		if i < 0 || run.to-run.from-i > longName {
+			break
+		}
+		run.to = run.from + i
+	}
+	return run
+}
+
+// appendLong appends a long text without the runs of encoded bytes in it. Of these what may be language is read.
+func appendLong(dst []Piece, name, text string) []Piece {
+	run, found := encodedRun(text, 0)
+	if !found {
+		return add(dst, Piece{Name: name, Text: text})
+	}
+	var around []byte
+	var hidden []Piece
+	for at := 0; ; {
+		if !found {
+			run = span{len(text), len(text)}
+		}
+		if before := withoutDataURL(text[at:run.from], found); strings.TrimSpace(before) != "" {
+			if around = append(around, before...); found && before == text[at:run.from] {
+				around = append(around, text[run.from:run.from+blob/16]...) // a word may begin or end there
+			}
+			around = append(around, '\n')
+		}
+		if !found {
+			break
+		}
+		if encoded := text[run.from:run.to]; !isHex(encoded) {
+			hidden = appendNoise(hidden, name, bytesOf(encoded), false)
+		}
+		if at = run.to; strings.TrimSpace(text[at:]) != "" {
+			around = append(around, text[run.to-blob/16:run.to]...)
+		}
+		run, found = encodedRun(text, at)
+	}
+	if around = bytes.TrimSpace(around); Letters(view(around)) {
+		dst = add(dst, Piece{Name: name, Text: view(around)})
+	}
+	return again(dst, hidden, noise)
+}
+
+// withoutDataURL returns what stands before encoded bytes without the beginning of their data: URL, if it is one of those
+// that everybody knows.
+func withoutDataURL(before string, encoded bool) string {
+	i := strings.LastIndex(before, "data:")
+	if !encoded || i < 0 {
+		return before
+	}
+	media, is := strings.CutSuffix(before[i+len("data:"):], ";base64,")
+	if is && slices.Contains(dataTypes, strings.ToLower(media)) {
+		return before[:i]
+	}
+	return before
+}
+
+// dataTypes are the media types of most data: URLs.
+var dataTypes = []string{
+	"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp", "image/avif", "image/heic", "image/bmp", "image/svg+xml",
+	"image/x-icon", "audio/mpeg", "audio/mp3", "audio/wav", "audio/ogg", "audio/webm", "video/mp4", "video/webm", "application/pdf",
+	"application/octet-stream", "application/zip", "font/woff2", "font/woff", "",
 }
 
 func cutPrefixFold(s, prefix string) (string, bool) {
@@ -63,10 +152,6 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 		return s, false
 	}
 	return s[len(prefix):], true
-}
-
-func hasSuffixFold(s, suffix string) bool {
-	return len(s) >= len(suffix) && strings.EqualFold(s[len(s)-len(suffix):], suffix)
 }
 
 // isTime reports whether a text is a date or a time as in RFC 3339.
@@ -165,6 +250,16 @@ var classes = func() (t [256]byte) {
 	t['\r'], t['\n'] = classLine, classLine
 	return t
 }()
+
+// isHex reports whether encoded bytes are in hexadecimal, in which there are no words.
+func isHex(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if _, ok := hexValue(s[i]); !ok {
+			return false
+		}
+	}
+	return true
+}
 
 // isMedia reports whether base64 begins like a picture, a sound, a film, a font or an archive.
 func isMedia(s string) bool {

@@ -14,6 +14,25 @@ import (
 func (s *Selection) readMarkup(dst []Piece, body []byte) []Piece {
 	m := markup{dst: dst, all: !s.Trusted, xml: !isHTML(view(body)), size: len(body)}
 	m.read(view(body))
+	if s.Trusted {
+		return m.dst
+	}
+	text, different := expand(view(body), false)
+	if text == "" {
+		return m.dst
+	}
+	dst = again(m.dst, s.readExpanded(text), expanded)
+	if different {
+		text, _ = expand(view(body), true)
+		dst = again(dst, s.readExpanded(text), expandedLast)
+	}
+	return dst
+}
+
+// readExpanded returns the texts of markup whose entities are expanded.
+func (s *Selection) readExpanded(text string) []Piece {
+	m := markup{all: !s.Trusted, xml: true, size: len(text)}
+	m.read(text)
 	return m.dst
 }
 
@@ -51,6 +70,8 @@ type markup struct {
 	dst []Piece
 	all bool // what is not visible is read, too
 	xml bool
+	// nested says that this is the inside of a CDATA section. There is none within another: each would be searched to its end.
+	nested bool
 
 	name  string // of the element, in XML
 	size  int    // most that all texts together can have, about
@@ -98,12 +119,12 @@ func (m *markup) read(s string) {
 
 // section reads a CDATA section: text, or markup as in feeds.
 func (m *markup) section(inside string) {
-	if !hasElement(inside) {
+	if m.nested || !hasElement(inside) {
 		m.text(inside)
 		return
 	}
 	m.flush()
-	inner := markup{dst: m.dst, all: m.all, name: m.name, size: len(inside)}
+	inner := markup{dst: m.dst, all: m.all, name: m.name, size: len(inside), nested: true}
 	inner.read(inside)
 	m.dst = inner.dst
 }
@@ -213,10 +234,10 @@ func isNamespace(name string) bool {
 // hidden appends a text that stands beside the text of the block.
 func (m *markup) hidden(text string) {
 	text = strings.TrimSpace(text)
-	if !Letters(text) || notLanguage(text) {
+	if !Letters(text) {
 		return
 	}
-	m.dst = add(m.dst, Piece{Name: m.name, Text: html.UnescapeString(text)})
+	m.dst = appendText(m.dst, m.name, html.UnescapeString(text))
 }
 
 // text adds to the text of the block.

@@ -23,44 +23,56 @@ type Selection struct {
 	// Form are the fields of urlencoded and multipart forms, in any case; none means all. "tag" means tag[] and
 	// tag[x], too.
 	Form []string
-	// Text says that every body is read as one plain text, whatever its type.
+	// Text says that every body is read as one plain text, whatever its type, and that nothing of it is left out.
 	Text bool
 	// Credentials says that fields and members whose names stand for passwords, tokens and the like are read, too.
 	Credentials bool
+	// Roles are those whose texts are read of a chat, such as "user": of JSON whose messages have roles as those that language
+	// models are asked with, see [roles]. None means all.
+	Roles []string
+	// Charset is that of the parts of a form that say none, see [Selection.Part].
+	Charset string
 	// Trusted says that the body comes from an app of one's own and not from somebody who has something to hide. Its type
 	// is believed, and of markup only what is visible is read.
 	Trusted bool
 }
 
-// Read appends the texts of a body to dst. It never fails: what is not what its type says is read as what it looks like.
-// A body in a charset that is not known (see [Type]) is read as if it were UTF-8. Multipart bodies are read as plain
-// text; they are for a parser of their own and for [Selection.Part].
+// Read appends the texts of a body to dst. It never fails: what is not what its type says is read as what it looks like. A
+// body of a type that is known to be no text (see [Type.Opaque]) is left out, unless it looks like one. A body in a charset
+// that is not known (see [Type]) is read as if it were UTF-8. Multipart bodies are read as plain text; they are for a
+// parser of their own and for [Selection.Part].
 func (s *Selection) Read(dst []Piece, t Type, body []byte) []Piece {
 	if len(body) == 0 {
 		return dst
 	}
 	kind := t.Kind
 	if kind == Binary {
-		kind = Sniff(body, t)
-		if kind == Binary {
-			return dst
+		if kind = Sniff(body, t); kind == Binary && !t.Opaque && !s.Trusted {
+			kind = Mixed
 		}
 	}
-	if kind == Multipart {
+	switch {
+	case s.Text:
+		kind = Text
+	case kind == Binary:
+		return dst
+	case kind == Mixed:
+		return s.readMixed(dst, t, body)
+	case kind == Multipart:
 		kind = looksOrText(body)
+	case kind == Form:
+		return s.readForm(dst, t, body)
 	}
+	charsets := t.charsets()
 	if kind == Markup && t.Charset == "" {
-		t.Charset = declaredCharset(body)
-	}
-	if kind == Form && !s.Text {
-		// The charset of a form is the one of its values, under their escapes.
-		if wide, _ := detectWide(body); wide == nil {
-			return s.readForm(dst, t, repair(body))
+		if declared := declaredCharset(body); declared != "" {
+			charsets = append(charsets, declared)
 		}
 	}
-	versions := readings(t.Charset, body)
-	for _, reading := range versions.all() {
-		dst = s.readAs(dst, kind, t, reading)
+	versions := readings(charsets, body)
+	dst = s.readAs(dst, kind, t, versions.list[0])
+	for i, reading := range versions.all()[1:] {
+		dst = again(dst, s.readAs(nil, kind, t, reading), i+1)
 	}
 	return dst
 }
@@ -68,7 +80,10 @@ func (s *Selection) Read(dst []Piece, t Type, body []byte) []Piece {
 // readAs reads a body in UTF-8.
 func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece {
 	if s.Text {
-		return appendText(dst, "", view(body))
+		if mayRead(view(body)) {
+			dst = add(dst, Piece{Text: view(body)})
+		}
+		return dst
 	}
 	start := len(body) - len(bytes.TrimLeft(body, " \t\r\n\x1e"))
 	if start == len(body) {
@@ -82,7 +97,7 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	}
 	if kind == Text && !s.Trusted && (first == '{' || first == '[' || first == '"') {
 		if found, clean := s.readJSON(nil, body); clean {
-			return append(dst, found...)
+			return again(dst, found, 0)
 		}
 		// Ordinary text may begin with a bracket.
 		body = bytesOf(undoEscapes(view(body)))
@@ -90,8 +105,8 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	switch kind {
 	case JSON:
 		var clean bool
-		if dst, clean = s.readJSON(dst, body); (!clean || t.Ambiguous) && !s.Trusted && maybeForm(body) {
-			dst = s.readPairs(dst, "", body)
+		if dst, clean = s.readChat(dst, body); (!clean || t.Ambiguous || t.undeclared) && !s.Trusted && maybeForm(body) {
+			dst = again(dst, s.readPairs(nil, nil, body), asPairs)
 		}
 		return dst
 	case Form:
@@ -104,7 +119,7 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	}
 	dst = appendText(dst, "", view(body))
 	if !s.Trusted && maybeForm(body) {
-		dst = s.readPairs(dst, "", body)
+		dst = again(dst, s.readPairs(nil, nil, body), asPairs)
 	}
 	return dst
 }
@@ -152,7 +167,9 @@ func (s *Selection) Part(dst []Piece, name, filename string, header textproto.MI
 	sent := name
 	name, filename = view(repair(bytesOf(name))), view(repair(bytesOf(filename)))
 	if name != sent {
-		s = &Selection{Form: s.Form, Trusted: s.Trusted, Credentials: true} // apps may differ in what the name is
+		whole := *s
+		whole.Credentials = true
+		s = &whole // apps may differ in what the name is
 	}
 	if Letters(filename) {
 		dst = appendText(dst, place(name, ".filename"), words(filename))
@@ -174,19 +191,51 @@ func (s *Selection) Part(dst []Piece, name, filename string, header textproto.MI
 // readPart reads the decoded body of a part.
 func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHeader, body []byte) []Piece {
 	t := TypeOf(header["Content-Type"])
+	if name == "_charset_" {
+		// The field says in which charset the others are.
+		known, _ := lookup(strings.ToLower(strings.TrimSpace(view(body))))
+		t.Unknown = t.Unknown || !known
+	}
+	if t.Charset == "" {
+		t.Charset = s.Charset
+	}
+	known, _ := lookup(t.Charset)
+	t.Unknown = t.Unknown || !known
+	from := len(dst)
 	if t.Kind == Binary || t.Kind == Multipart || t.Kind == Text || t.Kind == Form {
-		versions := readings(t.Charset, body)
-		for _, reading := range versions.all() {
-			if !s.leavesOutField(name, view(reading)) {
-				dst = s.appendValue(dst, name, view(reading))
-			}
+		versions := readings(t.charsets(), body)
+		if !s.leavesOutPair([][]byte{bytesOf(name)}, versions.all()) {
+			dst = s.appendReadings(dst, name, &versions)
 		}
+	} else {
+		whole := Selection{Trusted: s.Trusted, Text: s.Text, Credentials: s.Credentials}
+		for _, p := range whole.Read(nil, t, body) {
+			p.Name = place(name, p.Name)
+			dst = add(dst, p)
+		}
+	}
+	return markUnknown(dst, from, name, t.Unknown)
+}
+
+// markUnknown says of the texts from an index on that their charset is not known, if so. There is one at least.
+func markUnknown(dst []Piece, from int, name string, unknown bool) []Piece {
+	if !unknown {
 		return dst
 	}
-	whole := Selection{Trusted: s.Trusted, Credentials: s.Credentials}
-	for _, p := range whole.Read(nil, t, body) {
-		p.Name = place(name, p.Name)
-		dst = add(dst, p)
+	if len(dst) <= from {
+		return append(dst, Piece{Name: place(name, ""), Unknown: true})
+	}
+	for i := from; i < len(dst); i++ {
+		dst[i].Unknown = true
+	}
+	return dst
+}
+
+// appendReadings appends all that the value of a field may say.
+func (s *Selection) appendReadings(dst []Piece, name string, versions *versions) []Piece {
+	dst = s.appendValue(dst, name, view(versions.list[0]))
+	for i, reading := range versions.all()[1:] {
+		dst = again(dst, s.appendValue(nil, name, view(reading)), i+1)
 	}
 	return dst
 }
@@ -249,8 +298,11 @@ func printable(name string) string {
 
 // appendText appends a text if it is one.
 func appendText(dst []Piece, name, text string) []Piece {
-	if !mayRead(text) || notLanguage(text) {
+	if !mayRead(text) || isIdentifier(text) {
 		return dst
+	}
+	if len(text) >= blob {
+		return appendLong(dst, name, text)
 	}
 	return add(dst, Piece{Name: name, Text: text})
 }
@@ -261,6 +313,9 @@ func (s *Selection) appendValue(dst []Piece, name, text string) []Piece {
 		return dst
 	}
 	name = place(name, "")
+	if s.Text {
+		return add(dst, Piece{Name: name, Text: text})
+	}
 	if c := text[0]; c == '{' || c == '[' {
 		inner := scanner{sel: s.whole(), dst: dst, src: bytesOf(text), prefix: name, opened: 1}
 		if inner.scan(); inner.clean() {

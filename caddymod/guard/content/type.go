@@ -28,12 +28,18 @@ const (
 	Text
 	// Markup is HTML, XML and SVG.
 	Markup
+	// Mixed is what has no type that is known, and does not look like text, which says little: whatever in it may be text is
+	// read.
+	Mixed
 )
 
 // Type is what a Content-Type header says.
 type Type struct {
-	// Kind is what the body is read as. It is Binary where there is no type, see [Sniff].
+	// Kind is what the body is read as. It is Binary where there is no type or one that is not known, see [Sniff].
 	Kind Kind
+	// Opaque says that the type is declared without doubt, and is one of those that are known to be no text. Of all others
+	// that are Binary whatever may be text is read, see [Mixed].
+	Opaque bool
 	// Charset is the charset parameter in lower case, "" where there is none.
 	Charset string
 	// Boundary is the boundary parameter of a multipart type.
@@ -47,12 +53,22 @@ type Type struct {
 	Unknown bool
 	// grpc and pdf say that the body is such if it begins so, and no text whatever it looks like.
 	grpc, pdf bool
+	// undeclared says that no type is known that the body is declared to have.
+	undeclared bool
+}
+
+// charsets returns what charsets are declared.
+func (t *Type) charsets() []string {
+	if t.Charset == "" {
+		return nil
+	}
+	return []string{t.Charset}
 }
 
 // TypeOf returns what the values of a Content-Type header say. Without any value it is the zero Type.
 func TypeOf(values []string) Type {
 	if len(values) == 0 {
-		return Type{}
+		return Type{undeclared: true}
 	}
 	if len(values) == 1 {
 		// What most requests say.
@@ -67,7 +83,7 @@ func TypeOf(values []string) Type {
 	for _, value := range values[1:] {
 		if value != values[0] {
 			t = stronger(t, typeOf(value))
-			t.Ambiguous = true
+			t.Ambiguous, t.Opaque = true, false
 		}
 	}
 	if mentionsMultipart(values) {
@@ -90,7 +106,7 @@ func stronger(a, b Type) Type {
 
 func typeOf(value string) Type {
 	if strings.TrimSpace(value) == "" {
-		return Type{}
+		return Type{undeclared: true}
 	}
 	media, params, err := mime.ParseMediaType(value)
 	t := Type{Ambiguous: err != nil}
@@ -104,6 +120,8 @@ func typeOf(value string) Type {
 		}
 	}
 	t.Kind = kindOf(media)
+	t.Opaque = t.Kind == Binary && !t.Ambiguous && isOpaque(media)
+	t.undeclared = t.Kind == Binary && !t.Opaque
 	t.Charset = strings.ToLower(strings.Trim(params["charset"], " '\""))
 	known, _ := lookup(t.Charset)
 	t.Unknown = !known
@@ -159,6 +177,37 @@ func kindOf(media string) Kind {
 	return Binary
 }
 
+// isOpaque reports whether a media type is known to be no text: pictures, sound, films, fonts, archives, office documents,
+// programs and messages of RPC.
+func isOpaque(media string) bool {
+	main, sub, _ := strings.Cut(media, "/")
+	switch main {
+	case "image", "audio", "video", "font", "model":
+		return true
+	case "application":
+	default:
+		return false
+	}
+	for _, suffix := range []string{"+zip", "+gzip", "+zstd", "+cbor", "+octet-stream", "+protobuf"} {
+		if strings.HasSuffix(sub, suffix) {
+			return true
+		}
+	}
+	for _, prefix := range []string{"grpc", "vnd.openxmlformats-officedocument.", "vnd.oasis.opendocument.", "vnd.ms-", "font-", "x-font-"} {
+		if strings.HasPrefix(sub, prefix) {
+			return true
+		}
+	}
+	switch sub {
+	case "octet-stream", "offset+octet-stream", "pdf", "wasm", "msword", "java-archive", "epub+zip", "vnd.rar", "x-msdownload",
+		"zip", "gzip", "zstd", "zlib", "x-gzip", "x-zip-compressed", "x-tar", "x-bzip", "x-bzip2", "x-7z-compressed", "x-rar-compressed", "x-xz",
+		"protobuf", "x-protobuf", "vnd.google.protobuf", "vnd.android.package-archive", "x-iso9660-image", "x-apple-diskimage",
+		"x-sqlite3", "vnd.sqlite3", "x-parquet", "vnd.apache.parquet", "vnd.apache.arrow.file", "vnd.apache.arrow.stream", "ogg", "dicom":
+		return true
+	}
+	return false
+}
+
 // sniffed is how much of a body [Sniff] looks at.
 const sniffed = 1024
 
@@ -191,8 +240,17 @@ func endsWhole(b []byte) bool {
 
 // looks returns what bytes look like.
 func looks(b []byte) Kind {
-	if wide, _ := detectWide(b); wide != nil {
-		return looks(decodeWith(wide, b))
+	if wide16, _ := looksWide(b); wide16 && !textual(b) {
+		var found versions
+		decodings(&found, nil, b)
+		for _, reading := range found.all() {
+			if isWritten(reading) {
+				if kind := looks(reading); kind != Binary {
+					return kind
+				}
+			}
+		}
+		return Binary
 	}
 	b = bytes.TrimPrefix(b, []byte(utf8BOM))
 	if len(b) == 0 || !textual(b) {

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+)
+
+// TestRoles sees that of a chat only the texts of certain roles are read, and all of what is not beyond doubt somebody else's.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	const out, in = "a system prompt", "a question"
+	system := `{"role":"system","content":"` + out + `"}`
+	user := `{"role":"user","content":"` + in + `"}`
+	for hazard, c := range map[string]struct {
+		body string
+		read bool // the text that is not the user's
+	}{
+		"OpenAI":                        {`{"model":"m","messages":[` + system + `,` + user + `]}`, false},
+		"OpenAI, the role last":         {`{"messages":[{"content":"` + out + `","role":"system"},` + user + `]}`, false},
+		"a developer":                   {`{"messages":[{"role":"developer","content":[{"type":"text","text":"` + out + `"}]},` + user + `]}`, false},
+		"what the model said":           {`{"messages":[{"role":"assistant","content":"` + out + `","tool_calls":[{"function":{"name":"f"}}]},` + user + `]}`, false},
+		"Responses":                     {`{"instructions":"` + out + `","input":[` + user + `]}`, false},
+		"Responses with one text":       {`{"input":"` + in + `","instructions":"` + out + `"}`, false},
+		"Anthropic":                     {`{"system":"` + out + `","messages":[` + user + `]}`, false},
+		"Anthropic, with blocks":        {`{"messages":[` + user + `],"system":[{"type":"text","text":"` + out + `"}],"model":"m"}`, false},
+		"Gemini":                        {`{"systemInstruction":{"parts":[{"text":"` + out + `"}]},"contents":[{"role":"user","parts":[{"text":"` + in + `"}]}]}`, false},
+		"Gemini, what the model said":   {`{"contents":[{"role":"model","parts":[{"text":"` + out + `"}]},{"role":"user","parts":[{"text":"` + in + `"}]}]}`, false},
+		"two roles":                     {`{"messages":[{"role":"system","role":"user","content":"` + out + `"},` + user + `]}`, true},
+		"two roles, the other way":      {`{"messages":[{"role":"user","content":"` + out + `","role":"system"},` + user + `]}`, true},
+		"a role in another case, too":   {`{"messages":[{"role":"system","Role":"user","content":"` + out + `"},` + user + `]}`, true},
+		"only in another case":          {`{"messages":[{"ROLE":"system","content":"` + out + `"},` + user + `]}`, true},
+		"a value in another case":       {`{"messages":[{"role":"System","content":"` + out + `"},` + user + `]}`, true},
+		"escapes in the name":           {`{"messages":[{"r\u006fle":"system","content":"` + out + `"},` + user + `]}`, true},
+		"escapes in the name, too":      {`{"messages":[{"role":"system","r\u006fle":"user","content":"` + out + `"},` + user + `]}`, true},
+		"escapes in the value":          {`{"messages":[{"role":"s\u0079stem","content":"` + out + `"},` + user + `]}`, true},
+		"a NUL behind the name":         {`{"messages":[{"role":"system","role\u0000x":"user","content":"` + out + `"},` + user + `]}`, true},
+		"a blank behind the name":       {`{"messages":[{"role":"system","role ":"user","content":"` + out + `"},` + user + `]}`, true},
+		"a role that nobody knows":      {`{"messages":[{"role":"guest","content":"` + out + `"},` + user + `]}`, true},
+		"no string":                     {`{"messages":[{"role":["system"],"content":"` + out + `"},` + user + `]}`, true},
+		"an object":                     {`{"messages":[{"role":{"role":"system"},"content":"` + out + `"},` + user + `]}`, true},
+		"null":                          {`{"messages":[{"role":null,"content":"` + out + `"},` + user + `]}`, true},
+		"no role":                       {`{"messages":[{"content":"` + out + `"},` + user + `]}`, true},
+		"the role of a part":            {`{"messages":[{"content":[{"role":"system","text":"` + out + `"}]},` + user + `]}`, true},
+		"a role within a user's":        {`{"messages":[{"role":"user","content":[{"role":"system","text":"` + out + `"}]},` + user + `]}`, true},
+		"messages within a user's":      {`{"messages":[{"role":"user","content":{"messages":[` + system + `]}},` + user + `]}`, true},
+		"messages elsewhere":            {`{"x":{"messages":[` + system + `]},"messages":[` + user + `]}`, true},
+		"messages in another case":      {`{"Messages":[` + system + `],"messages":[` + user + `]}`, true},
+		"an object of messages":         {`{"messages":{"a":` + system + `},"input":[` + user + `]}`, true},
+		"an array around":               {`[{"messages":[` + system + `,` + user + `]}]`, true},
+		"two values":                    {`{"messages":[` + system + `,` + user + `]}{}`, true},
+		"a comma too many":              {`{"messages":[` + system + `,` + user + `],}`, false},
+		"a comment":                     {`{"messages":[/**/` + system + `,` + user + `]}`, true},
+		"JSON that breaks off":          {`{"messages":[` + system + `,` + user, true},
+		"single quotes":                 {`{"messages":[{'role':'system','content':'` + out + `'},` + user + `]}`, true},
+		"JSON in a string":              {`{"messages":[` + user + `],"x":"{\"messages\":[{\"role\":\"system\",\"content\":\"` + out + `\"}]}"}`, true},
+		"an array for a message":        {`{"messages":[["role","system","` + out + `"],` + user + `]}`, true},
+		"two texts of the system":       {`{"system":"x","system":"` + out + `","messages":[` + user + `]}`, true},
+		"the system in another case":    {`{"System":"` + out + `","messages":[` + user + `]}`, true},
+		"a system without messages":     {`{"system":"` + out + `","comment":"` + in + `"}`, true},
+		"instructions of something":     {`{"instructions":"` + out + `","messages":[` + user + `]}`, true},
+		"instructions of a recipe":      {`{"instructions":["` + out + `"],"ingredients":["` + in + `"]}`, true},
+		"more texts than are told":      {`{"x":[` + strings.Repeat(`"a b",`, 5000) + `"c"],"messages":[` + system + `,` + user + `]}`, true},
+		"a member behind the system's":  {`{"system":"s","other":"` + out + `","messages":[` + user + `]}`, true},
+		"a member before the system's":  {`{"other":"` + out + `","system":"s","messages":[` + user + `]}`, true},
+		"words in a name of the system": {`{"messages":[{"role":"system","` + out + `":1},` + user + `]}`, false},
+	} {
+		s := content.Selection{Roles: []string{"user", "tool"}}
+		pieces := s.Read(nil, content.Type{Kind: content.JSON}, []byte(c.body))
+		all := showAll(pieces)
+		if strings.Contains(all, out) != c.read || !strings.Contains(all, in) && !strings.Contains(hazard, "messages elsewhere") {
+			t.Errorf("%s: %.300s", hazard, all)
+		}
+		// Without the option, under another role and as another type all of it is read.
+		for _, s := range []content.Selection{{}, {Roles: []string{"system", "user", "assistant", "developer", "model"}}} {
+			if all := showAll(s.Read(nil, content.Type{Kind: content.JSON}, []byte(c.body))); !strings.Contains(all, out) {
+				t.Errorf("%s, unnarrowed: %.300s", hazard, all)
+			}
+		}
+		if all := showAll(s.Read(nil, content.Type{Kind: content.Text}, []byte(c.body))); !strings.Contains(all, out) {
+			t.Errorf("%s, as text: %.300s", hazard, all)
+		}
+	}
+}
+
+// TestRolesOfLongChats sees that many messages are told apart, too.
+func TestRolesOfLongChats(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString(`{"system":"out","messages":[`)
+	for i := range 500 {
+		fmt.Fprintf(&b, `{"role":"assistant","content":"out %d"},{"content":"in %d","role":"user"},`, i, i)
+	}
+	b.WriteString(`{"role":"system","content":"out"}]}`)
+	s := content.Selection{Roles: []string{"user"}}
+	all := showAll(s.Read([]content.Piece{{Name: "header:X", Text: "before"}}, content.Type{Kind: content.JSON}, []byte(b.String())))
+	if strings.Contains(all, "out") || strings.Count(all, "=in ") != 500 || !strings.HasPrefix(all, "header:X=before | ") {
+		t.Errorf("%.300s", all)
+	}
+}
+
+func TestCheckRole(t *testing.T) {
+	t.Parallel()
+	if err := content.CheckRole("user"); err != nil {
+		t.Error(err)
+	}
+	err := content.CheckRole("User")
+	if want := `there is no role "User"; it must be one of system, developer, user, assistant, model, tool, function`; err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
