@@ -176,7 +176,7 @@ func TestModelRefusals(t *testing.T) {
 	}
 	handle {
 		moderate {
-			max_body 2KiB
+			max_body 2KiB reject
 			on_error reject
 		}
 		`+app.proxy()+`
