@@ -276,6 +276,7 @@ var changes = []*change{
 		d.escape = func(_ *draft, value []byte) string { return each(string(value), `\u%04x`) }
 	}},
 	{"control bytes as they are", is("json"), onFrame, func(d *draft) {
+		d.value(string(d.target0()) + chosen(d, "\n", "\t", "\x00", "\x01", "\r\n", "\x1f", "\x7f"))
 		d.escape = func(_ *draft, value []byte) string {
 			return strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(string(value))
 		}
@@ -465,7 +466,7 @@ var changes = []*change{
 		d.method = chosen(d, "PUT", "PATCH", "DELETE", "GET", "post", "Post")
 	}},
 	{"a header", nil, onHeader, func(d *draft) {
-		d.header = append(d.header, chosen(d, "Content-Transfer-Encoding: base64", "Content-Disposition: attachment; filename=x.png", "X-Requested-With: XMLHttpRequest", "Content-Range: bytes 0-9/10", "X-HTTP-Method-Override: GET", "Content-Language: de", "Content_Type: image/png", "Content-Type : image/png", "X-Content-Type: image/png", "Range: bytes=0-", "Content-Location: x.png", "Sec-Fetch-Dest: image", "Accept-Encoding: identity", "Upload-Offset: 0", "Tus-Resumable: 1.0.0"))
+		d.header = append(d.header, chosen(d, "Content-Transfer-Encoding: base64", "Content-Disposition: attachment; filename=x.png", "X-Requested-With: XMLHttpRequest", "Content-Range: bytes 0-9/10", "X-HTTP-Method-Override: GET", "Content-Language: de", "Content_Type: image/png", "Content-Type : image/png", "X-Content-Type: image/png", "Range: bytes=0-", "Content-Location: x.png", "Sec-Fetch-Dest: image", "Accept-Encoding: identity", "Upload-Offset: 0", "Tus-Resumable: 1.0.0", "Connection: x-moderation-status, x-moderation-recommendation", "Connection: close, X-Moderation-Status", "X-Moderation-Status: judged", "x_moderation_status: nothing"))
 	}},
 
 	// Single bytes.

@@ -223,7 +223,10 @@ func (d *draft) ordinary() {
 	case "multipart":
 		d.media, d.params = "multipart/form-data", "; boundary="+d.boundary
 		if d.IntN(2) == 0 {
-			file := &part{name: "photo", value: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x01\xff"), disposition: `form-data; name="photo"; filename="a.png"`, typ: "image/png"}
+			file := &part{
+				name: "photo", value: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x01\xff"),
+				disposition: `form-data; name="photo"; filename="a.png"`, typ: "image/png",
+			}
 			if d.IntN(2) == 0 {
 				// Large enough for the guard that reads it as a stream.
 				file.value = append(file.value, d.noise(6000)...)
@@ -332,19 +335,16 @@ func singles(seed uint64) []*sample {
 			for variant, variants := 0, 1; c.fits(b) && variant < variants; variant++ {
 				for _, more := range [][]step{nil, {{noise, uint64(variant), -1}}} {
 					r := &recipe{base: b, seed: seed + uint64(i), steps: append([]step{{c, uint64(j), variant}}, more...)}
-					variants = max(variants, r.variants())
+					if variant == 0 {
+						_, _, variants = r.build(vile)
+						variants = max(variants, 1)
+					}
 					all = append(all, r.sample(fmt.Sprintf("variant %d of %q of %s", variant, c.name, kind)))
 				}
 			}
 		}
 	}
 	return all
-}
-
-// variants is how many the first step has.
-func (r *recipe) variants() int {
-	_, _, n := r.build(vile)
-	return n
 }
 
 // generate is the i-th of the mutations of a seed, made of ordinary requests and of the samples that are there.
@@ -364,6 +364,10 @@ func generate(seed, i uint64, have []*sample) *sample {
 	}
 	for range []int{1, 1, 1, 2, 2, 3, 4}[r.IntN(7)] {
 		out.steps = append(out.steps, step{fitting[r.IntN(len(fitting))], r.Uint64(), -1})
+	}
+	// What does not look like text is where guards look away.
+	if noise.fits(out.base) && r.IntN(4) == 0 {
+		out.steps = append(out.steps, step{noise, r.Uint64(), -1})
 	}
 	return out.sample(fmt.Sprintf("mutation %d of seed %d", i, seed))
 }

@@ -22,20 +22,23 @@ type finding struct {
 
 // outcome is what came of a sample.
 type outcome struct {
-	understood int // how many parsers understood the vile sentence
+	asked      bool // whether the parsers were asked
+	understood bool // by one of them at least
 	findings   []*finding
-	unsure     bool // the judge would not have refused the text in any form
-	falsely    string
+	// binary says that there are findings, but that the type is that of a file and nothing about it is ambiguous: such bodies
+	// pass unread, which the docs say.
+	binary bool
+	// falsely is the code with which the harmless text was refused for its form.
+	falsely string
+	// silent says that the app was told nothing of what the guard made of it.
+	silent bool
 }
 
-// try asks everybody about a sample.
-func (r *rig) try(s *sample, base int) *outcome {
+// try asks the guards about a sample. The parsers are asked when there is something to find out: the vile text got by, or the harmless
+// one did not; and when all of them are to be asked. Ordinary is how many parsers understand what the sample was made from.
+func (r *rig) try(s *sample, ordinary int, all bool) *outcome {
 	o := &outcome{}
-	by, plain := r.ask(s.vile)
-	o.understood = len(by)
-	if len(by) == 0 {
-		return o
-	}
+	var open []*guard
 	refused := false
 	for _, g := range r.guards {
 		// What the defaults refuse, on_error reject refuses, too.
@@ -44,17 +47,46 @@ func (r *rig) try(s *sample, base int) *outcome {
 		}
 		v := g.judge(s.vile)
 		refused = v.code >= 400
-		if f := r.bypass(g, s, by, v); f != nil {
+		if g.passed(v) {
+			open = append(open, g)
+		}
+	}
+	harmless := r.guards[0].judge(s.fine)
+	o.silent = harmless.code/100 == 2 && harmless.status == ""
+	falsely := ordinary > 0 && harmless.code >= 400
+	if len(open) == 0 && !falsely && !all {
+		return o
+	}
+	by, plain := r.ask(s.vile)
+	o.asked, o.understood = true, len(by) > 0
+	for _, g := range open {
+		if f := r.through(g, s, by); f != nil {
 			o.findings = append(o.findings, f)
 		}
 	}
+	if len(o.findings) > 0 && s.vile.isFile() {
+		o.findings, o.binary = nil, true
+	}
 	// What most parsers read as one plain field is not odd; a guard that refuses it does so for its form.
-	if base > 0 && plain*2 > base {
-		if v := r.guards[0].judge(s.fine); v.code >= 400 {
-			o.falsely = problem(v)
-		}
+	if falsely && plain*2 > ordinary {
+		o.falsely = problem(harmless)
 	}
 	return o
+}
+
+// file are the types of files, as a client writes them.
+var file = regexp.MustCompile(`^(?i:(image|audio|video|font)/[a-z0-9.-]+|` +
+	`application/(octet-stream|zip|gzip|pdf|grpc|wasm|x-protobuf|msgpack|cbor|offset\+octet-stream))$`)
+
+// isFile reports whether the header says plainly that the body is a file.
+func (r *request) isFile() bool {
+	var types []string
+	for _, line := range r.header {
+		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(strings.TrimSpace(name), "Content-Type") {
+			types = append(types, strings.TrimSpace(value))
+		}
+	}
+	return len(types) == 1 && file.MatchString(types[0])
 }
 
 // ask asks all parsers about a request. By are those that understood the vile sentence, plain says how many of them had it
@@ -114,15 +146,19 @@ func (p *asked) about(q *request, path string) *understanding {
 	return u
 }
 
-// bypass returns a finding when a guard let by what parsers understood. They are asked again from behind the guard: only what they
-// understand there counts.
-func (r *rig) bypass(g *guard, s *sample, by []*asked, v verdict) *finding {
-	if !g.passed(v) {
-		return nil
-	}
+// through returns a finding when parsers understand, from behind a guard, what it let by. Only what they understand there counts.
+func (r *rig) through(g *guard, s *sample, by []*asked) *finding {
 	f := &finding{sample: s, guard: g}
 	for _, p := range by {
-		if text, ok := r.through(g, p, s.vile); ok {
+		a, err := g.peer.ask(s.vile, "/"+p.name)
+		if err != nil {
+			continue
+		}
+		u, err := understood(a)
+		if err != nil || !g.passed(verdict{code: a.status, status: u.Status}) && u.Error == "" {
+			continue
+		}
+		if text, ok := u.with(vile); ok {
 			f.parsers = append(f.parsers, p)
 			if f.text == "" {
 				f.text = text
@@ -133,19 +169,6 @@ func (r *rig) bypass(g *guard, s *sample, by []*asked, v verdict) *finding {
 		return nil
 	}
 	return f
-}
-
-// through asks a parser that stands behind a guard, and returns the text with the vile sentence if it came through.
-func (r *rig) through(g *guard, p *asked, q *request) (string, bool) {
-	a, err := g.peer.ask(q, "/"+p.name)
-	if err != nil {
-		return "", false
-	}
-	u, err := understood(a)
-	if err != nil || !g.passed(verdict{code: 200, status: u.Status}) {
-		return "", false
-	}
-	return u.with(vile)
 }
 
 // long are runs that are no words.
@@ -177,5 +200,5 @@ func problem(v verdict) string {
 	if json.Unmarshal([]byte(v.body), &p) == nil && p.Code != "" {
 		return p.Code
 	}
-	return strings.TrimSpace(v.body)
+	return "" // by the server, before the guard
 }

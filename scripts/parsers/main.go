@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command parsers asks real parsers what they understand of a body, and the guard what it makes of it. What an app would be
-// handed as text must be judged or refused; a body that one of them understands and the guard lets by fails the run. It is run in the root of the
-// repository:
+// handed as text must be judged or refused; a body that one of them understands and the guard lets by fails the run. It is
+// run in the root of the repository:
 //
 //	go run ./scripts/parsers                                  20,000 mutations or three minutes, whichever is first
 //	go run ./scripts/parsers -mutations 2000000 -for 8h       the long run, with another -seed each time
@@ -11,13 +11,15 @@
 //	go run ./scripts/parsers -unguarded                       without the guard: everything is found
 //
 // Asked are, in this order, the fixtures (scripts/parsers/testdata/fixtures: what got by once), the rows of
-// caddymod/bypass_test.go (testdata/rows.jsonl) and mutations of both and of ordinary requests, which depend on the seed
-// alone. What is found is reduced and written to a folder (-save); committed to the fixtures, it is asked from then on.
+// caddymod/bypass_test.go (testdata/rows.jsonl), ordinary requests with each variant of each change, and random mutations
+// of all of them, which depend on the seed alone. What is found is reduced and written to a folder (-save); committed to the fixtures, it is asked from then on.
 //
-// Each request goes to the parsers themselves, which are small apps in their own languages (node, python, php, ruby and gonet.go),
-// and to three guards: one with the defaults, one with on_error reject, one for which every form is a large upload. What a guard lets
-// by goes through it once more, to the parser: only what arrives there counts. A failure that the default guard owns up to, by
-// X-Moderation-Status, is none.
+// Each request goes to three guards: one with the defaults, one with on_error reject, one for which forms of some kilobytes
+// are large uploads. What gets by goes to the parsers, which are small apps in their own languages (node, python, php, ruby
+// and gonet.go), and what they understand goes through the guard once more, to the parser: only what arrives there counts.
+// Of what is refused the parsers are asked about a share, or all with -all, to see that the mutations are worth the trouble.
+// A failure that the default guard owns up to, by X-Moderation-Status, is none; nor is a body whose type is plainly that of
+// a file.
 //
 // Node's packages are those of node/package-lock.json. Python's, PHP and Ruby come from Debian's packages, which are installed
 // when this is root and -install is not false. What a machine lacks is skipped with a line. Nothing listens outside 127.0.0.1.
@@ -49,8 +51,12 @@ type options struct {
 	unguarded bool
 	install   bool
 	strict    bool
+	all       bool
 	verbose   bool
 }
+
+// share of the bodies that are refused of which the parsers are asked, too.
+const share = 8
 
 func main() {
 	var o options
@@ -64,6 +70,7 @@ func main() {
 	flag.BoolVar(&o.unguarded, "unguarded", false, "leave the guards out, to see that everything is found")
 	flag.BoolVar(&o.install, "install", true, "install Debian packages that are missing, when this is root")
 	flag.BoolVar(&o.strict, "strict", false, "fail when a parser is skipped")
+	flag.BoolVar(&o.all, "all", false, "ask the parsers about all bodies, not only about those that are not refused and a share of the others")
 	flag.BoolVar(&o.verbose, "v", false, "print all that is found")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -110,7 +117,7 @@ func run(ctx context.Context, o options) error {
 
 	rep := &report{out: os.Stdout, verbose: o.verbose, begin: time.Now()}
 	have := slices.Concat(fixtures, rows)
-	r.all(ctx, o.workers, rep, func(i uint64) (*sample, int) {
+	r.all(ctx, o, rep, func(i uint64) (*sample, int) {
 		if i >= uint64(len(have)) {
 			return nil, 0
 		}
@@ -121,7 +128,7 @@ func run(ctx context.Context, o options) error {
 	defer cancel()
 	tried := rep.tried
 	ones := singles(o.seed)
-	r.all(end, o.workers, rep, func(i uint64) (*sample, int) {
+	r.all(end, o, rep, func(i uint64) (*sample, int) {
 		if i >= o.mutations {
 			return nil, 0
 		}
@@ -192,11 +199,11 @@ func (r *rig) selfCheck(o options) (map[string]int, error) {
 }
 
 // all tries the samples that next returns, several at once, until there is none or the time is up.
-func (r *rig) all(ctx context.Context, workers int, rep *report, next func(uint64) (*sample, int)) {
+func (r *rig) all(ctx context.Context, o options, rep *report, next func(uint64) (*sample, int)) {
 	var mu sync.Mutex
 	var i uint64
 	var wait sync.WaitGroup
-	for range workers {
+	for range o.workers {
 		wait.Go(func() {
 			for ctx.Err() == nil {
 				mu.Lock()
@@ -207,7 +214,7 @@ func (r *rig) all(ctx context.Context, workers int, rep *report, next func(uint6
 				if s == nil {
 					return
 				}
-				rep.add(s, r.try(s, base))
+				rep.add(s, r.try(s, base, o.all || s.generated == nil || n%share == 0))
 			}
 		})
 	}

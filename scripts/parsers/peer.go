@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long an answer may take. Some parsers wait forever for the end of a body that is broken.
-const patience = 2 * time.Second
+const patience = 5 * time.Second
 
 // peer is a server that is asked over and over again. Its connections are used again.
 type peer struct {
@@ -108,18 +108,6 @@ func (c *connection) read(method string) (a *answer, close bool, err error) {
 			continue
 		}
 		return &answer{status: response.StatusCode, header: response.Header, body: body}, response.Close, nil
-	}
-}
-
-// close ends the connections that are idle.
-func (p *peer) close() {
-	for {
-		select {
-		case c := <-p.idle:
-			c.Close()
-		default:
-			return
-		}
 	}
 }
 

@@ -26,7 +26,10 @@ type report struct {
 	mu         sync.Mutex
 	said       time.Time
 	tried      int
+	asked      int
 	understood int
+	binary     int
+	silent     int
 	findings   []*finding
 	falsely    map[string]int
 }
@@ -39,8 +42,16 @@ func (r *report) add(s *sample, o *outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tried++
-	if o.understood > 0 {
-		r.understood++
+	for _, count := range []struct {
+		of   *int
+		more bool
+	}{{&r.asked, o.asked}, {&r.understood, o.understood}, {&r.binary, o.binary}, {&r.silent, o.silent}} {
+		if count.more {
+			*count.of++
+		}
+	}
+	if o.silent {
+		r.say("FAIL: the app was told nothing about %s: %s", s.name, s.class)
 	}
 	r.findings = append(r.findings, o.findings...)
 	if o.falsely != "" {
@@ -54,7 +65,7 @@ func (r *report) add(s *sample, o *outcome) {
 	}
 	if time.Since(r.said) > 15*time.Second {
 		r.said = time.Now()
-		r.say("%d tried, %d understood, %d got by", r.tried, r.understood, len(r.findings))
+		r.say("%d tried, the parsers asked about %d, %d understood, %d got by", r.tried, r.asked, r.understood, len(r.findings))
 	}
 }
 
@@ -122,7 +133,9 @@ const (
 // conclude prints what there is to say, and saves what was found.
 func (r *rig) conclude(ctx context.Context, o options, rep *report) error {
 	for _, p := range r.parsers {
-		rep.say("%-11s asked %6d times, understood the sentence in %6d, alone in %4d; no answer to %d, %d of them late; %.1f ms each", p.name, p.asked, p.understood, p.alone, p.failed, p.late, p.took.Seconds()*1000/float64(max(1, p.asked)))
+		each := p.took.Seconds() * 1000 / float64(max(1, p.asked))
+		rep.say("%-11s asked %6d times, understood the sentence in %6d, alone in %4d; no answer to %d, %d of them late; %.1f ms each",
+			p.name, p.asked, p.understood, p.alone, p.failed, p.late, each)
 	}
 	for _, code := range sortedKeys(rep.falsely) {
 		rep.say("warning: %d harmless bodies that most parsers read as one plain field were refused as %q", rep.falsely[code], code)
@@ -130,8 +143,12 @@ func (r *rig) conclude(ctx context.Context, o options, rep *report) error {
 	if err := r.sane(); err != nil {
 		return err
 	}
+	rep.say("%d tried, the parsers asked about %d, %d understood, %d got by; %d more that say they are files",
+		rep.tried, rep.asked, rep.understood, len(rep.findings), rep.binary)
+	if len(rep.findings) == 0 && rep.silent > 0 {
+		return fmt.Errorf("of %d bodies the app was told nothing", rep.silent)
+	}
 	if len(rep.findings) == 0 {
-		rep.say("%d tried, %d understood by a parser, none got by", rep.tried, rep.understood)
 		return nil
 	}
 	end := time.Now().Add(reducing)
@@ -188,7 +205,7 @@ func (r *rig) conclude(ctx context.Context, o options, rep *report) error {
 			}
 		}
 	}
-	return fmt.Errorf("%d of %d bodies that a parser understood got by; examples are in %s", len(rep.findings), rep.understood, o.save)
+	return fmt.Errorf("%d bodies that a parser understood got by; examples are in %s", len(rep.findings), o.save)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -22,9 +22,16 @@ func (r *rig) simplify(f *finding) {
 	}
 }
 
-// again tries a simpler sample; nil when it is no bypass any more.
+// again tries a simpler sample; nil when it is no bypass any more, or not for all of the parsers.
 func (r *rig) again(f *finding, s *sample) *finding {
-	return r.bypass(f.guard, s, f.parsers, f.guard.judge(s.vile))
+	if !f.guard.passed(f.guard.judge(s.vile)) {
+		return nil
+	}
+	got := r.through(f.guard, s, f.parsers)
+	if got == nil || len(got.parsers) < len(f.parsers) {
+		return nil
+	}
+	return got
 }
 
 // shrink leaves out lines of the header and pieces of the body while the request still gets by, and asks at most n times.
