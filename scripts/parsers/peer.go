@@ -128,7 +128,8 @@ func understood(a *answer) (*understanding, error) {
 	return u, json.Unmarshal(a.body, u)
 }
 
-// with returns the text that holds a sentence, wherever control characters are in it.
+// with returns the text that holds a sentence, wherever control characters are in it. White space is not taken away: it
+// would be another text.
 func (u *understanding) with(sentence string) (string, bool) {
 	for _, text := range u.Texts {
 		if text = strings.Map(visible, text); strings.Contains(text, sentence) {
@@ -139,7 +140,7 @@ func (u *understanding) with(sentence string) (string, bool) {
 }
 
 func visible(r rune) rune {
-	if unicode.IsControl(r) {
+	if unicode.IsControl(r) && !unicode.IsSpace(r) {
 		return -1
 	}
 	return r

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -91,6 +92,15 @@ func groups(findings []*finding) []*group {
 	}
 	slices.SortStableFunc(all, func(a, b *group) int { return cmp.Compare(len(b.findings), len(a.findings)) })
 	return all
+}
+
+// other is what is not in the names of files.
+var other = regexp.MustCompile(`[^a-z0-9]+`)
+
+// file is a name for the group's example.
+func (g *group) file() string {
+	name := strings.Trim(other.ReplaceAllString(strings.ToLower(g.name), "-"), "-")
+	return name[:min(len(name), 100)]
 }
 
 // times says how often a group got by which guard.
@@ -183,7 +193,7 @@ func (r *rig) conclude(ctx context.Context, o options, rep *report) error {
 		f := slices.MaxFunc(g.findings, func(a, b *finding) int {
 			return cmp.Or(cmp.Compare(len(a.parsers), len(b.parsers)), cmp.Compare(len(b.sample.vile.body), len(a.sample.vile.body)))
 		})
-		file := filepath.Join(o.save, fmt.Sprintf("%03d.txt", i+1))
+		file := filepath.Join(o.save, g.file()+".txt")
 		if i < saved {
 			class := f.sample.class
 			if time.Now().Before(end) && ctx.Err() == nil {
