@@ -52,7 +52,7 @@ func (r *rig) try(s *sample, ordinary int, all bool) *outcome {
 		}
 	}
 	harmless := r.guards[0].judge(s.fine)
-	o.silent = harmless.code/100 == 2 && harmless.status == ""
+	o.silent = r.guarded && harmless.code/100 == 2 && harmless.status == ""
 	falsely := ordinary > 0 && harmless.code >= 400
 	if len(open) == 0 && !falsely && !all {
 		return o
@@ -155,7 +155,7 @@ func (r *rig) through(g *guard, s *sample, by []*asked) *finding {
 			continue
 		}
 		u, err := understood(a)
-		if err != nil || !g.passed(verdict{code: a.status, status: u.Status}) && u.Error == "" {
+		if err != nil || !g.passed(verdict{code: a.status, status: u.Status}) {
 			continue
 		}
 		if text, ok := u.with(vile); ok {
@@ -165,7 +165,7 @@ func (r *rig) through(g *guard, s *sample, by []*asked) *finding {
 			}
 		}
 	}
-	if len(f.parsers) == 0 || !r.vile(f.text) {
+	if len(f.parsers) == 0 || r.guarded && !r.vile(f.text) {
 		return nil
 	}
 	return f

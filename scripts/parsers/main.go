@@ -102,7 +102,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	r := &rig{}
+	r := &rig{guarded: !o.unguarded}
 	defer r.close()
 	if err := r.start(ctx, o, wanted, t); err != nil {
 		return err
@@ -110,7 +110,7 @@ func run(ctx context.Context, o options) error {
 	if o.strict && len(r.parsers) < len(wanted) {
 		return fmt.Errorf("%d parsers were skipped", len(wanted)-len(r.parsers))
 	}
-	bases, err := r.selfCheck(o)
+	bases, err := r.selfCheck()
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func choose(names string) ([]parser, error) {
 
 // selfCheck sees that every parser understands an ordinary request, that the guards refuse the vile ones and let the harmless ones
 // through as judged. It returns how many parsers understand each kind.
-func (r *rig) selfCheck(o options) (map[string]int, error) {
+func (r *rig) selfCheck() (map[string]int, error) {
 	bases := map[string]int{}
 	any := map[*asked]bool{}
 	for _, kind := range kinds {
@@ -175,7 +175,7 @@ func (r *rig) selfCheck(o options) (map[string]int, error) {
 		for _, p := range by {
 			any[p] = true
 		}
-		if o.unguarded {
+		if !r.guarded {
 			continue
 		}
 		for _, g := range r.guards {

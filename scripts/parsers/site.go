@@ -76,6 +76,7 @@ http://{{.Address}} {
 
 // rig is everything that runs: the parsers, and the server in front of them.
 type rig struct {
+	guarded bool
 	guards  []*guard
 	parsers []*asked
 	folder  string

@@ -25,6 +25,7 @@ function leaves(value, texts, depth = 0) {
 function answer(req, res, understood, files = []) {
   const texts = [];
   leaves(understood, texts);
+  res.statusCode = 200;
   res.setHeader("Content-Type", "application/json");
   res.end(JSON.stringify({ texts, files, status: req.headers["x-moderation-status"] ?? "" }));
 }
