@@ -35,6 +35,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
@@ -73,7 +74,7 @@ func main() {
 	flag.BoolVar(&o.all, "all", false, "ask the parsers about all bodies, not only about those that are not refused and a share of the others")
 	flag.BoolVar(&o.verbose, "v", false, "print all that is found")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "parsers:", err)
