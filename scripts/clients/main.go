@@ -21,15 +21,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
 // client is one program that talks to the app through the guard, or to the service. To add one, write its checks in a file of its own and
@@ -93,7 +93,7 @@ func check(ctx context.Context, o options, names []string) error {
 	if err != nil {
 		return err
 	}
-	if err := build(ctx, o.caddy); err != nil {
+	if err := server.Build(ctx, o.caddy); err != nil {
 		return err
 	}
 	s, err := newSite(ctx, o.caddy, o.unguarded)
@@ -143,14 +143,4 @@ func choose(all []client, names []string) ([]client, error) {
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
-}
-
-// build builds ./caddy when it is what is to be checked and is missing.
-func build(ctx context.Context, caddy string) error {
-	if _, err := os.Stat(caddy); caddy != "./caddy" || !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, "./xcaddy.sh", "build")
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	return cmd.Run()
 }

@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/scripts/internal/node"
 )
 
 // program is a client that is a program of its own. It prints its checks as lines "ok: what", "FAIL: what: why" and
@@ -97,11 +99,11 @@ func use(prepare func(context.Context, *session) (*program, error)) func(context
 // nodeProgram is a script that uses the service.
 func nodeProgram(script string, args ...string) func(context.Context, *session) (*program, error) {
 	return func(ctx context.Context, s *session) (*program, error) {
-		node, why, err := nodeReady(ctx)
+		binary, why, err := node.Ready(ctx, nodeFolder)
 		if err != nil {
 			return nil, err
 		}
-		return &program{command: append([]string{node, script}, args...), dir: nodeFolder, env: s.environment(), lacks: why}, nil
+		return &program{command: append([]string{binary, script}, args...), dir: nodeFolder, env: s.environment(), lacks: why}, nil
 	}
 }
 

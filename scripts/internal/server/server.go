@@ -146,6 +146,17 @@ func FreePorts(n int) ([]string, error) {
 	return addresses, nil
 }
 
+// Build builds ./caddy from this checkout when it is what is to be checked and is missing. It is called in the root of the
+// repository.
+func Build(ctx context.Context, caddy string) error {
+	if _, err := os.Stat(caddy); caddy != "./caddy" || !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "./xcaddy.sh", "build")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}
+
 func errOrDone(err error) error {
 	if err == nil {
 		return errors.New("exit status 0")
