@@ -146,17 +146,27 @@ func hasElement(s string) bool {
 	}
 }
 
-// isPreamble reports whether a declaration is what documents begin with, and declares no entities.
+// isPreamble reports whether a declaration is what documents begin with, and declares no entities: a few words, and quoted
+// identifiers.
 func isPreamble(inside string) bool {
-	if strings.IndexByte(inside, '"') >= 0 && strings.Contains(inside, "<!") {
+	known := false
+	for _, prefix := range []string{"doctype", "xml", "[if ", "[endif]"} {
+		_, is := cutPrefixFold(inside, prefix)
+		known = known || is
+	}
+	if !known || len(inside) >= 512 || strings.IndexByte(inside, '"') >= 0 && strings.Contains(inside, "<!") {
 		return false
 	}
-	for _, prefix := range []string{"doctype", "xml", "[if ", "[endif]"} {
-		if _, is := cutPrefixFold(inside, prefix); is {
-			return len(inside) < 512
+	words := 0
+	for i, part := range strings.Split(strings.ReplaceAll(inside, "'", `"`), `"`) {
+		switch quoted := i%2 == 1; {
+		case quoted && strings.ContainsAny(part, " <") && !strings.HasPrefix(part, "-//"):
+			return false
+		case !quoted:
+			words += len(strings.Fields(part))
 		}
 	}
-	return false
+	return words <= 4
 }
 
 // divides reports whether the text ends at a tag.

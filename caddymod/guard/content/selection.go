@@ -112,7 +112,10 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	case Form:
 		return s.readForm(dst, t, body)
 	case Markup:
-		return s.readMarkup(dst, body)
+		if dst = s.readMarkup(dst, body); !s.Trusted && (t.Ambiguous || t.undeclared) && maybeForm(body) {
+			dst = again(dst, s.readPairs(nil, nil, body), asPairs)
+		}
+		return dst
 	}
 	if !s.Trusted && kind == Text && looks(body[start:min(len(body), start+sniffed)]) == Form {
 		return s.readForm(dst, t, body)

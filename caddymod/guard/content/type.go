@@ -120,9 +120,9 @@ func typeOf(value string) Type {
 		}
 	}
 	t.Kind = kindOf(media)
-	t.Opaque = t.Kind == Binary && !t.Ambiguous && isOpaque(media)
-	t.undeclared = t.Kind == Binary && !t.Opaque
 	t.Charset = strings.ToLower(strings.Trim(params["charset"], " '\""))
+	t.Opaque = t.Kind == Binary && !t.Ambiguous && isOpaque(media) && t.Charset == "" // no picture has a charset
+	t.undeclared = t.Kind == Binary && !t.Opaque
 	known, _ := lookup(t.Charset)
 	t.Unknown = !known
 	t.grpc, t.pdf = strings.HasPrefix(media, "application/grpc"), media == "application/pdf"

@@ -536,9 +536,25 @@ func (s *Scanner) end(i int) {
 		if part.Name == "_charset_" && len(body) <= maxCharset {
 			s.charset = string(bytes.TrimSpace(body))
 		}
-		if s.err == nil && !outside && len(body) > 0 {
+		switch {
+		case s.err != nil:
+		case outside:
+			s.outside(rest)
+		case len(body) > 0:
 			s.inner(body)
 		}
+	}
+}
+
+// outside returns what is encoded in a text that is in no part. Some servers take it for one that has no delimiter before it.
+func (s *Scanner) outside(text []byte) {
+	end, body := emptyLine(text, 0)
+	if end <= 0 || end > MaxHeader || body == len(text) {
+		return
+	}
+	if h := parseHeader(text[:end], s.eol); isWrapped(h.fields) {
+		s.part.Name, s.part.Header = h.name, h.fields
+		s.inner(text[body:])
 	}
 }
 
