@@ -39,14 +39,15 @@ type outcome struct {
 func (r *rig) try(s *sample, ordinary int, all bool) *outcome {
 	o := &outcome{}
 	var open []*guard
-	refused := false
+	refused, review := false, false
 	for _, g := range r.guards {
-		// What the defaults refuse, on_error reject refuses, too.
-		if len(s.vile.body) <= g.above || refused && g.above == 0 {
+		// What the defaults refuse, on_error reject refuses, too. What the judge would have reviewed when it is held goes by
+		// without a mark when it streams, as documented.
+		if len(s.vile.body) <= g.above || refused && g.above == 0 || review && g.above > 0 {
 			continue
 		}
 		v := g.judge(s.vile)
-		refused = v.code >= 400
+		refused, review = v.code >= 400, review || v.review
 		if g.passed(v) {
 			open = append(open, g)
 		}

@@ -50,6 +50,7 @@ func (p *Piece) alike(other *Piece) bool {
 // Readings of other parsers than the first, beside those of other charsets, which count from 1.
 const (
 	asPairs  = 8 + iota // as a form, what is something else
+	asText              // as plain text, what is markup
 	expanded            // with the entities of XML expanded
 	expandedLast
 	noise

@@ -274,7 +274,7 @@ func (m *markup) mix(s string) {
 	m.add(s)
 }
 
-// add appends a text as it is shown: with its white space collapsed and its entities decoded.
+// add appends a text as it is shown: with its white space collapsed, its entities decoded, and without control characters.
 func (m *markup) add(s string) {
 	if strings.IndexByte(s, '&') >= 0 {
 		s = html.UnescapeString(s)
@@ -286,6 +286,9 @@ func (m *markup) add(s string) {
 		}
 		m.arena = append(m.arena, s[:i]...)
 		for s = s[i:]; s != "" && s[0] <= ' '; s = s[1:] {
+			if s[0] != ' ' && (s[0] < '\t' || s[0] > '\r') {
+				continue
+			}
 			if n := len(m.arena); n > m.from && m.arena[n-1] != ' ' {
 				m.arena = append(m.arena, ' ')
 			}

@@ -252,6 +252,9 @@ func (s *Selection) readMixed(dst []Piece, t Type, body []byte) []Piece {
 			dst = again(dst, everything.readAs(nil, Text, t, reading), noise)
 		}
 	}
+	if dense := bytes.ReplaceAll(body, []byte{0}, nil); len(dense) < len(body) && textual(dense) {
+		dst = again(dst, everything.readAs(nil, Text, t, repair(dense)), noise)
+	}
 	dst = appendNoise(dst, "", body, true)
 	if bytes.IndexByte(body, '"') >= 0 {
 		in := scanner{sel: &everything, dst: dst, src: body, noisy: true}

@@ -112,8 +112,12 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	case Form:
 		return s.readForm(dst, t, body)
 	case Markup:
-		if dst = s.readMarkup(dst, body); !s.Trusted && (t.Ambiguous || t.undeclared) && maybeForm(body) {
-			dst = again(dst, s.readPairs(nil, nil, body), asPairs)
+		dst = s.readMarkup(dst, body)
+		if !s.Trusted && (t.Ambiguous || t.undeclared) {
+			dst = again(dst, appendText(nil, "", view(body)), asText)
+			if maybeForm(body) {
+				dst = again(dst, s.readPairs(nil, nil, body), asPairs)
+			}
 		}
 		return dst
 	}

@@ -90,7 +90,8 @@ type Part struct {
 	Filename string
 	// Header is the part's; nil for text outside of the parts. It must not be changed.
 	Header textproto.MIMEHeader
-	// Body is the text as it was sent, in whatever charset. It is the caller's. It is nil for the name of a file.
+	// Body is the text as it was sent, in whatever charset. It is the caller's. It is nil for the name of a file, and of a field
+	// without a text.
 	Body []byte
 	// File says that the part is a file for every server, whose bytes are not returned. It is false where a part has a filename,
 	// but some servers may take it for a field: its text is returned as well.
@@ -525,6 +526,8 @@ func (s *Scanner) end(i int) {
 		return
 	}
 	switch {
+	case len(rest) == 0 && s.part.Name != "":
+		s.emit(s.part) // the name may be a text
 	case len(rest) == 0 || outside && len(bytes.TrimSpace(rest)) == 0:
 	case s.used+int64(len(rest)) > s.limit:
 		s.tooLarge(rest)
