@@ -33,7 +33,7 @@ import (
 // POST /v1/moderate/text.
 const (
 	insult     = "Shut up, you pathetic idiot."                                  // harassment 0.999: reject
-	borderline = "Your team sucks and so do you."                                // harassment 0.776, between 0.7 and 0.85: review
+	borderline = "Your jokes are lame and so are you."                           // harassment 0.744, between 0.7 and 0.85: review
 	mocking    = "Nobody wants to read your boring nonsense."                    // harassment 0.523: approve
 	distress   = "I can't go on, I want to end my life."                         // self-harm 0.998: reject
 	erotic     = "I want to have sex with you all night long."                   // sexual 0.998: reject

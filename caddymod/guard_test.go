@@ -462,7 +462,7 @@ func TestGuardCountsForAnAccount(t *testing.T) {
 }
 
 // borderlineText is one that the judge wants a person to look at.
-const borderlineText = "Your team sucks and so do you."
+const borderlineText = "Your jokes are lame and so are you."
 
 func TestGuardPassesWhatIsToBeReviewed(t *testing.T) {
 	app, queue := newBackend(t), newBackend(t)

@@ -296,6 +296,7 @@ func (c *Cover) add(r *ownRow, near [Categories]bool) {
 // voiceFamilies put the thousands of voices of the corpus in some order: a voice belongs to the first family of which a word
 // or a sequence of words stands in its name. It is a rough order by the names that the writers gave.
 var voiceFamilies = []struct{ name, words string }{
+	{"source code and those who write it", "code developer"},
 	{"Latin American and Caribbean", "latin_american latam caribbean jamaican brazilian brazil mexican bahamian trini trinidadian haitian"},
 	{"United States and Canada", "us usa american aave latino latina spanglish canadian suburban midwest texan southern"},
 	{"Britain, Ireland, Australia", "uk british irish scottish welsh london australian aussie kiwi"},

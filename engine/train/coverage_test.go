@@ -149,3 +149,32 @@ func TestAgreementLeavesOutWhatWasLearned(t *testing.T) {
 		t.Error("sources that are not there go unnoticed")
 	}
 }
+
+func TestTheReportTellsOfSourceCode(t *testing.T) {
+	t.Parallel()
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	corpus := fstest.MapFS{
+		"code.jsonl":     {Data: []byte(own("for i in rows: print(i)", 0, 0, "") + own("# they are all vermin and should be gassed", 1, 0, ""))},
+		"code_dev.jsonl": {Data: []byte(own("SELECT bread FROM shelves", 0, 0, ""))},
+		"posts.jsonl":    {Data: []byte(own("good morning", 0, 0, ""))},
+	}
+	all, err := train.Read(corpus, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	train.Evaluate(&b, m, all)
+	for _, want := range []string{"## Source code and talk about it", "| code | 1 | 0 | 1 | 1 |", "| code_dev | 1 | 0 | 0 | 0 |"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	train.Evaluate(&b, m, all[len(all)-1:])
+	if strings.Contains(b.String(), "Source code") {
+		t.Error("the report tells of source code without any")
+	}
+}

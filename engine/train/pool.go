@@ -33,7 +33,7 @@ type Pool struct {
 
 // strangers are the written files that a development run holds back as a whole: other hands and voices than those of
 // the rest, which predicts strangers' text better than random rows do.
-var strangers = []string{"long", "posts", "voices"}
+var strangers = []string{"code_dev", "long", "posts", "voices"}
 
 // NewPool removes duplicates and splits. A text always lands in the same split: the split depends on its own letters,
 // or on its file or group. With ship, whole files are not held back, so that the shipped weights learn from all hands.

@@ -70,6 +70,7 @@ func Evaluate(w io.Writer, m *model.Model, examples []Example) {
 		anyRow(w, s, all, func(j *judged) bool { return j.Written && j.Source == s })
 	}
 	harmless(w, all)
+	sourceCode(w, all)
 	identities(w, m)
 	disguisedReport(w, m, all)
 	lengths(w, m, all)
@@ -254,6 +255,40 @@ func harmless(w io.Writer, all []judged) {
 			fmt.Fprintf(w, " %.2f %% |", 100*by[h]/texts)
 		}
 		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+}
+
+// sourceCode reports how much harmless code and talk about code is flagged, and how much harm is found that is written
+// into code. The files whose names begin with "code" are about that.
+func sourceCode(w io.Writer, all []judged) {
+	names := map[string]bool{}
+	for i := range all {
+		if strings.HasPrefix(all[i].Source, "code") {
+			names[all[i].Source] = true
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "## Source code and talk about it\n\n| file | harmless texts | flagged | harmful texts | found |\n|---|---|---|---|---|\n")
+	for _, name := range sorted(names) {
+		var texts, flagged [2]int // of harmless and of harmful ones
+		for i := range all {
+			j := &all[i]
+			if j.Source != name {
+				continue
+			}
+			kind := 0
+			if !j.Harmless() {
+				kind = 1
+			}
+			texts[kind]++
+			if j.flagged() {
+				flagged[kind]++
+			}
+		}
+		fmt.Fprintf(w, "| %s | %d | %d | %d | %d |\n", name, texts[0], flagged[0], texts[1], flagged[1])
 	}
 	fmt.Fprintln(w)
 }
