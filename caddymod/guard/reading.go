@@ -296,7 +296,7 @@ func (rd *reader) sniff(r *http.Request, w http.ResponseWriter, x *exchange, dec
 	if len(encodings) > 0 {
 		prefix, _ = content.Decode(encodings, prefix, sniffLength)
 	}
-	if kind := content.Sniff(prefix, declared); kind != content.Binary || declared.Opaque || len(prefix) == 0 {
+	if kind := content.Sniff(prefix, declared); kind != content.Binary || declared.Opaque || len(x.body.bytes()) == 0 {
 		return kind
 	}
 	return content.Mixed

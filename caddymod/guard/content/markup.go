@@ -228,7 +228,7 @@ func (m *markup) attributes(t *tag) {
 			m.hidden(value)
 		}
 	}
-	if m.all && t.class != unknown && strings.IndexByte(t.attrs, '=') < 0 && manyWords(t.attrs) {
+	if m.all && strings.IndexByte(t.attrs, '=') < 0 && manyWords(t.attrs) {
 		m.hidden(t.attrs)
 	}
 }

@@ -252,8 +252,11 @@ func (s *Selection) readMixed(dst []Piece, t Type, body []byte) []Piece {
 			dst = again(dst, everything.readAs(nil, Text, t, reading), noise)
 		}
 	}
-	if dense := bytes.ReplaceAll(body, []byte{0}, nil); len(dense) < len(body) && textual(dense) {
-		dst = again(dst, everything.readAs(nil, Text, t, repair(dense)), noise)
+	if dense := bytes.ReplaceAll(body, []byte{0}, nil); len(dense) < len(body) {
+		if textual(dense) {
+			dst = again(dst, everything.readAs(nil, Text, t, repair(dense)), noise)
+		}
+		dst = appendNoise(dst, "", dense, true)
 	}
 	dst = appendNoise(dst, "", body, true)
 	if bytes.IndexByte(body, '"') >= 0 {

@@ -219,7 +219,7 @@ func Sniff(prefix []byte, declared Type) Kind {
 	if declared.Kind != Binary {
 		return declared.Kind
 	}
-	if declared.grpc && len(prefix) > 0 && prefix[0] <= 1 || declared.pdf && bytes.HasPrefix(prefix, []byte("%PDF-")) {
+	if declared.grpc && len(prefix) > 1 && prefix[0] <= 1 && prefix[1] == 0 || declared.pdf && bytes.HasPrefix(prefix, []byte("%PDF-")) {
 		return Binary
 	}
 	if len(prefix) > sniffed {

@@ -54,6 +54,7 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -539,26 +540,45 @@ func (s *Scanner) end(i int) {
 		if part.Name == "_charset_" && len(body) <= maxCharset {
 			s.charset = string(bytes.TrimSpace(body))
 		}
-		switch {
-		case s.err != nil:
-		case outside:
-			s.outside(rest)
-		case len(body) > 0:
+		if s.err == nil && !outside && len(body) > 0 {
 			s.inner(body)
+		}
+		if s.err == nil && (outside || s.tainted) {
+			s.outside(rest)
 		}
 	}
 }
 
-// outside returns what is encoded in a text that is in no part. Some servers take it for one that has no delimiter before it.
+// outside returns what a text that some servers take for parts says in the charset, and without the encoding, that lines in
+// it declare.
 func (s *Scanner) outside(text []byte) {
-	end, body := emptyLine(text, 0)
-	if end <= 0 || end > MaxHeader || body == len(text) {
+	const declares = "charset transfer-encoding"
+	lower := bytes.ToLower(text)
+	if !slices.ContainsFunc(strings.Fields(declares), func(word string) bool { return bytes.Contains(lower, []byte(word)) }) {
 		return
 	}
-	if h := parseHeader(text[:end], s.eol); isWrapped(h.fields) {
-		s.part.Name, s.part.Header = h.name, h.fields
-		s.inner(text[body:])
+	lines := bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+	kept := s.part
+	for s.err == nil {
+		header, body, found := bytes.Cut(lines, []byte("\n\n"))
+		if !found {
+			break
+		}
+		lines = body
+		h := parseHeader(header[max(0, len(header)-MaxHeader):], "\n")
+		if !isEncoded(h.fields) && !isWrapped(h.fields) {
+			continue
+		}
+		body, _, _ = bytes.Cut(body, []byte("\n--"))
+		s.part = Part{Name: h.name, Header: h.fields, Charset: s.charset, Ambiguous: true}
+		part := s.part
+		part.Body = bytes.Clone(body)
+		s.emit(part)
+		if s.err == nil {
+			s.inner(body)
+		}
 	}
+	s.part = kept
 }
 
 // maxCharset is the length of the longest name of a charset.
