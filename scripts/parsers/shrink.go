@@ -24,7 +24,7 @@ func (r *rig) simplify(f *finding) {
 
 // again tries a simpler sample; nil when it is no bypass any more, or not for all of the parsers.
 func (r *rig) again(f *finding, s *sample) *finding {
-	if !f.guard.passed(f.guard.judge(s.vile)) {
+	if s.vile.isFile() || !f.guard.passed(f.guard.judge(s.vile)) {
 		return nil
 	}
 	got := r.through(f.guard, s, f.parsers)

@@ -39,6 +39,9 @@ func Visible(text string) (string, bool) {
 // unescaped undoes what apps undo before they show a text as plain text or as markup.
 func unescaped(text string) string {
 	seen := words(text)
+	if strings.IndexByte(seen, '+') >= 0 {
+		seen = spaced(seen)
+	}
 	if strings.IndexByte(seen, '%') >= 0 {
 		seen = unescapePercent(seen)
 	}
@@ -47,9 +50,6 @@ func unescaped(text string) string {
 	}
 	if strings.Contains(seen, override) {
 		seen = leftToRight(seen)
-	}
-	if strings.IndexByte(seen, '+') >= 0 {
-		seen = spaced(seen)
 	}
 	return seen
 }
