@@ -46,7 +46,11 @@ const (
 )
 
 // Flow begins to read a body of a type, which is not multipart.
-func (s *Selection) Flow(t Type) *Flow { return &Flow{sel: *s, declared: t, unit: 1} }
+func (s *Selection) Flow(t Type) *Flow {
+	f := &Flow{sel: *s, declared: t, unit: 1}
+	f.sel.Credentials = s.Credentials || t.Kind == Text // see readAs
+	return f
+}
 
 // Push takes the next bytes of the body, and returns the texts that are complete with them. The chunk is not kept, nor is
 // what is returned changed later.
