@@ -64,7 +64,8 @@ func (s *Selection) Read(dst []Piece, t Type, body []byte) []Piece {
 		return s.readForm(dst, t, body)
 	}
 	charsets := t.charsets()
-	if kind == Markup && t.Charset == "" {
+	if kind == Markup || isXML(view(body)) {
+		// Parsers of XML differ in whether they believe the header or the document.
 		if declared := declaredCharset(body); declared != "" {
 			charsets = append(charsets, declared)
 		}
@@ -123,7 +124,7 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	if !s.Trusted && kind == Text && looks(body[start:min(len(body), start+sniffed)]) == Form {
 		return s.readForm(dst, t, body)
 	}
-	dst = appendText(dst, "", view(body))
+	dst = s.appendAll(dst, "", view(body))
 	if !s.Trusted && maybeForm(body) {
 		dst = again(dst, s.readPairs(nil, nil, body), asPairs)
 	}
@@ -313,6 +314,15 @@ func appendText(dst []Piece, name, text string) []Piece {
 	return add(dst, Piece{Name: name, Text: text})
 }
 
+// appendAll appends a text if it is one, and what a parser of XML makes of it.
+func (s *Selection) appendAll(dst []Piece, name, text string) []Piece {
+	dst = appendText(dst, name, text)
+	if !s.Trusted && mayBeXML(text) {
+		dst = appendXML(dst, name, text)
+	}
+	return dst
+}
+
 // appendValue appends the text of a form's field, which may be JSON itself.
 func (s *Selection) appendValue(dst []Piece, name, text string) []Piece {
 	if !mayRead(text) {
@@ -329,5 +339,5 @@ func (s *Selection) appendValue(dst []Piece, name, text string) []Piece {
 		}
 		text = undoEscapes(text)
 	}
-	return appendText(dst, name, text)
+	return s.appendAll(dst, name, text)
 }
