@@ -6,6 +6,7 @@ package caddymod_test
 import (
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -43,6 +44,9 @@ func attackAttempts(vile string) []group {
 			{name: "Padding within it, behind which formidable goes on", header: asParts, body: field("comment", strings.Join(groups, "\r"), "Content-Transfer-Encoding: base64") + lastPart, status: refused},
 			{name: "A parameter behind the encoding, which Django leaves out", header: asParts, body: field("comment", base64Of(vile), "Content-Transfer-Encoding: base64; x=y") + lastPart, status: refused},
 			{name: "Two encodings, of which many take the last", header: asParts, body: field("comment", base64Of(vile), "Content-Transfer-Encoding: 8bit", "Content-Transfer-Encoding: base64") + lastPart, status: refused},
+			{name: "In a part behind a last delimiter that is none for Django", header: asParts, body: "--xyz--x\r\n" + strings.TrimPrefix(field("comment", base64Of(vile), "Content-Transfer-Encoding: base64"), "--xyz\r\n") + lastPart, status: http.StatusBadRequest},
+			{name: "In a part whose delimiter has another line end", header: asParts, body: "\r\n--xyz\r" + strings.TrimPrefix(field("comment", base64Of(vile), "Content-Transfer-Encoding: base64"), "--xyz\r\n") + lastPart, status: http.StatusBadRequest},
+			{name: "In a part whose header ends in another way for mail programs", header: asParts, body: "--xyz\r\nContent-Disposition: form-data; name=c\r\nContent-Transfer-Encoding: base64\r\v" + base64Of(vile) + "\r\n" + lastPart, status: http.StatusBadRequest},
 		}},
 		{"Plain text that looks like something else", []attempt{
 			{name: "A form with a credential", header: asText, body: "token=" + word, status: refused},

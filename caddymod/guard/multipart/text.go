@@ -226,6 +226,53 @@ func isWrapped(fields textproto.MIMEHeader) bool {
 	return isMultipart(fields) || len(fields["Content-Encoding"]) > 0
 }
 
+// mayBeEncoded reports whether there is, in any case, the name of a header field for an encoding and the name of one, or a
+// charset in which letters are not those of ASCII.
+func mayBeEncoded(text []byte) bool {
+	if i := indexFold(text, "-encoding"); i >= 0 {
+		for _, name := range []string{"base64", "quoted-printable", "gzip", "deflate"} {
+			if indexFold(text[i:], name) >= 0 {
+				return true
+			}
+		}
+	}
+	const parameter = "charset="
+	for i := indexFold(text, parameter); i >= 0; i = indexFold(text, parameter) {
+		text = bytes.TrimLeft(text[i+len(parameter):], "\"' ")
+		if !isLikeASCII(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLikeASCII reports whether text begins with the name of a charset that contains ASCII.
+func isLikeASCII(text []byte) bool {
+	for _, name := range []string{"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-", "windows-125"} {
+		if len(text) >= len(name) && strings.EqualFold(string(text[:len(name)]), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// indexFold is the index of a word, in small letters, in any case.
+func indexFold(text []byte, word string) int {
+	for at := 0; at+len(word) <= len(text); at++ {
+		next := bytes.IndexByte(text[at:], word[0])
+		if word[0] != '-' {
+			next = bytes.IndexAny(text[at:], word[:1]+string(word[0]-0x20))
+		}
+		if next < 0 {
+			break
+		}
+		if at += next; at+len(word) <= len(text) && strings.EqualFold(string(text[at:at+len(word)]), word) {
+			return at
+		}
+	}
+	return -1
+}
+
 // decoders are made once for a body, because each takes tens of KiB.
 type decoders struct {
 	gzip    gzip.Reader
