@@ -36,6 +36,14 @@ func attackAttempts(vile string) []group {
 	entities := doctype + "<c>" + strings.Join(used, " ") + "</c>"
 	asXML := typ("application/xml")
 	paragraphs := strings.Repeat("<p>"+harmless(1000)+"</p>\n", 1100)
+	// folded breaks the text within its words.
+	folded := func(fold string) string {
+		var pieces []string
+		for piece := range slices.Chunk([]byte(vile), 3) {
+			pieces = append(pieces, string(piece))
+		}
+		return strings.Join(pieces, fold)
+	}
 	return []group{
 		{"Base64 of parts, as lenient servers decode it", []attempt{
 			{name: "The alphabet of addresses, which formidable and multiparty know", header: asParts,
@@ -52,6 +60,15 @@ func attackAttempts(vile string) []group {
 			{name: "A form with a credential", header: asText, body: "token=" + word, status: refused},
 			{name: "JSON with a credential", header: asText, body: `{"password":"` + word + `"}`, status: refused},
 			{name: "A form with a credential, behind a megabyte", header: asText, body: "a=" + strings.ReplaceAll(harmless(1<<20), " ", "+") + "&token=" + word, status: refused},
+		}},
+		{"Lines that programs join", []attempt{
+			{name: "A calendar whose lines are folded within words", header: typ("text/calendar"), body: "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDESCRIPTION:" + folded("\r\n ") + "\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n", status: refused},
+			{name: "The same in a field", header: asParts, body: field("ics", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDESCRIPTION:"+folded("\r\n\t")+"\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n") + lastPart, status: refused},
+			{name: "A card in quoted-printable", header: typ("text/vcard"), body: "BEGIN:VCARD\r\nNOTE;ENCODING=QUOTED-PRINTABLE:" + each(vile, "=%02X") + "\r\nEND:VCARD\r\n", status: refused},
+			{name: "A mail in quoted-printable", header: typ("message/rfc822"), body: "Subject: Hi\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n" + folded("=\r\n"), status: refused},
+			{name: "A mail in quoted-printable, in a field", header: asForm, body: "email=" + percentOf("Subject: Hi\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n"+each(vile, "=%02X")), status: refused},
+			{name: "A string of YAML over lines", header: typ("application/yaml"), body: "comment: \"" + folded("\\\n    ") + "\"\n", status: refused},
+			{name: "A mail in base64", header: typ("message/rfc822"), body: "Subject: Hi\r\nContent-Transfer-Encoding: base64\r\n\r\n" + base64Of(vile), status: passes, why: "text in base64 is read in the parts of a form only"},
 		}},
 		{"Blanks of credentials", []attempt{
 			{name: "Tags", header: asForm, body: "token=" + strings.Join(words, "<br>"), status: refused},

@@ -66,6 +66,7 @@ const (
 	asPairs  = 8 + iota // as a form, what is something else
 	expanded            // with the entities of XML expanded
 	expandedLast
+	joinedLines // as programs read that join lines, see [unfolded]
 	noise
 )
 

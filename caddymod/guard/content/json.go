@@ -402,7 +402,7 @@ func (s *scanner) emit(text string) {
 	if s.roles != nil {
 		s.roles.many = s.roles.many || len(s.dst) >= manyPieces-1
 	}
-	if len(text) < blob && !isIdentifier(text) && !mayBeXML(text) {
+	if len(text) < blob && !isIdentifier(text) && !mayBeXML(text) && strings.IndexByte(text, '\n') < 0 {
 		s.dst = add(s.dst, Piece{Name: s.pointer(), Text: text})
 		return
 	}

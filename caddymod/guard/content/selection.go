@@ -314,13 +314,16 @@ func appendText(dst []Piece, name, text string) []Piece {
 	return add(dst, Piece{Name: name, Text: text})
 }
 
-// appendAll appends a text if it is one, and what a parser of XML makes of it.
+// appendAll appends a text if it is one, and what parsers of XML, calendars, YAML and mail make of it.
 func (s *Selection) appendAll(dst []Piece, name, text string) []Piece {
 	dst = appendText(dst, name, text)
-	if !s.Trusted && mayBeXML(text) {
+	if s.Trusted {
+		return dst
+	}
+	if mayBeXML(text) {
 		dst = appendXML(dst, name, text)
 	}
-	return dst
+	return appendUnfolded(dst, name, text)
 }
 
 // appendValue appends the text of a form's field, which may be JSON itself.
