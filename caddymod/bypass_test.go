@@ -402,7 +402,7 @@ func attempts(vile string) []group {
 			{name: "Text in the path, in another header or in a cookie", path: "/" + url.PathEscape(vile), header: append(asJSON, "Cookie: c="+url.QueryEscape(vile)), body: `{"comment":"hi"}`, status: passes, why: "paths are not read; headers are where `header` names them"},
 			{name: "Messages of a WebSocket", method: http.MethodGet, header: []string{"Connection: Upgrade", "Upgrade: websocket"}, status: passes, why: "a WebSocket's messages are not requests; judge them in the app, by the API"},
 		}},
-	}, framingAttempts(vile), contentAttempts(vile), disguiseAttempts(vile), policyAttempts(vile))
+	}, framingAttempts(vile), contentAttempts(vile), disguiseAttempts(vile), policyAttempts(vile), attackAttempts(vile))
 }
 
 // ebcdic is ASCII text in code page 37.

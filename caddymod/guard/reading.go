@@ -371,6 +371,10 @@ func (rd *reader) readDecoded(body []byte, declared content.Type, f *found) {
 		pieces, err = t.Finish()
 		f.pieces = append(f.pieces, pieces...)
 	}
+	if errors.Is(err, multipart.ErrAmbiguous) {
+		f.err = errAmbiguous
+		return
+	}
 	if err != nil || declared.Ambiguous || declared.Boundary == "" {
 		// An app that understands the body in another way may find text anywhere in it.
 		f.pieces = rd.selection.Read(f.pieces, content.Type{Kind: content.Text, Charset: declared.Charset}, body)

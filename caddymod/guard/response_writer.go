@@ -165,7 +165,8 @@ func isLines(media string) bool {
 	case "application/x-ndjson", "application/ndjson", "application/x-jsonl", "application/jsonl", "application/jsonlines",
 		"application/x-jsonlines", "application/json-lines", "application/json-seq", "application/stream+json",
 		"application/x-json-stream", "application/json-stream", "application/jsonstream", "text/x-ndjson", "text/ndjson",
-		"text/jsonl", "text/x-jsonl", "application/ld+ndjson", "application/x-ldjson":
+		"text/jsonl", "text/x-jsonl", "application/ld+ndjson", "application/x-ldjson",
+		"multipart/mixed": // results of GraphQL that come bit by bit, each in lines of its own
 		return true
 	}
 	return strings.HasSuffix(media, "+json-seq") || strings.HasSuffix(media, "+ndjson") || strings.HasSuffix(media, "+jsonl")

@@ -145,6 +145,8 @@ func (w *watch) proceed(err error) error {
 	case err == nil:
 		w.cleared = w.texts.Safe()
 		return nil
+	case errors.Is(err, multipart.ErrAmbiguous):
+		return errAmbiguous
 	case !errors.Is(err, multipart.ErrTooLarge):
 		return errIncomplete
 	case past == PastReject, past == PastStream:

@@ -17,6 +17,8 @@
 package content
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -47,12 +49,25 @@ func (p *Piece) alike(other *Piece) bool {
 	return p.View == other.View && p.Reading == other.Reading && p.Unknown == other.Unknown
 }
 
+// group is a number that alike pieces have in common.
+func (p *Piece) group() int {
+	group := int(p.Reading) << 2
+	if p.View {
+		group |= 1
+	}
+	if p.Unknown {
+		group |= 2
+	}
+	return group
+}
+
 // Readings of other parsers than the first, beside those of other charsets, which count from 1.
 const (
 	asPairs  = 8 + iota // as a form, what is something else
 	asText              // as plain text, what is markup
 	expanded            // with the entities of XML expanded
 	expandedLast
+	joinedLines // as programs read that join lines, see [unfolded]
 	noise
 )
 
@@ -104,7 +119,8 @@ func ByReading(pieces []Piece) [][]Piece {
 }
 
 // A body of many tiny texts would take many times its size in memory. From manyPieces on, and whenever there are twice as
-// many, texts that follow each other are joined, with spaces between them, to such of up to joined bytes. Bodies of people have far fewer.
+// many, texts that follow each other are joined, with spaces between them, to such of up to joined bytes, those of each reading by
+// themselves. Bodies of people have far fewer.
 const (
 	manyPieces = 4096
 	joined     = 1000
@@ -120,6 +136,10 @@ func add(dst []Piece, p Piece) []Piece {
 
 // join joins short pieces, in place. What they are joined to has the name of the first of them.
 func join(pieces []Piece) []Piece {
+	// Where each text has several readings, those of one reading do not stand side by side.
+	if slices.ContainsFunc(pieces, func(p Piece) bool { return !p.alike(&pieces[0]) }) {
+		slices.SortStableFunc(pieces, func(a, b Piece) int { return cmp.Compare(a.group(), b.group()) })
+	}
 	kept := 0
 	for i := 0; i < len(pieces); {
 		end, size := i+1, len(pieces[i].Text)

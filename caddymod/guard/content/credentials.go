@@ -77,16 +77,23 @@ func isCredential(value string) bool {
 	if _, rest, found := strings.Cut(value, ";"); found && strings.Contains(rest, "=") {
 		return false // two fields, to some apps
 	}
-	blanks := 0
+	if seen, changed := Visible(value); changed && blanks(seen) > 1 {
+		return false // what divides its words are tags or entities
+	}
+	return blanks(value) <= 1
+}
+
+// blanks counts what may divide words. Control characters, which are in no credential, count twice.
+func blanks(value string) (n int) {
 	for _, r := range value {
-		if unicode.IsControl(r) {
-			return false
-		}
-		if unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
-			blanks++
+		switch {
+		case unicode.IsControl(r):
+			n += 2
+		case unicode.IsSpace(r) || unicode.Is(unicode.Cf, r):
+			n++
 		}
 	}
-	return blanks <= 1
+	return n
 }
 
 // longestCredentialName is the length of the longest name below.

@@ -46,7 +46,11 @@ const (
 )
 
 // Flow begins to read a body of a type, which is not multipart.
-func (s *Selection) Flow(t Type) *Flow { return &Flow{sel: *s, declared: t, unit: 1} }
+func (s *Selection) Flow(t Type) *Flow {
+	f := &Flow{sel: *s, declared: t, unit: 1}
+	f.sel.Credentials = s.Credentials || t.Kind == Text // see readAs
+	return f
+}
 
 // Push takes the next bytes of the body, and returns the texts that are complete with them. The chunk is not kept, nor is
 // what is returned changed later.
@@ -131,9 +135,9 @@ func (f *Flow) open() {
 	prefix := f.held
 	decoders := []func([]byte) []byte{nil}
 	charsets := f.declared.charsets()
-	if kind == Markup && len(charsets) == 0 {
+	if kind == Markup || isXML(view(prefix)) {
 		if declared := declaredCharset(prefix); declared != "" {
-			charsets = []string{declared}
+			charsets = append(charsets, declared)
 		}
 	}
 	for _, decode := range decoders16(charsets, prefix) {
@@ -219,6 +223,8 @@ type lane struct {
 	marks []mark // ends of segments that are not wholly read
 	safe  int64  // up to here the body is read
 
+	entities []byte // declarations of entities of XML, so far
+
 	json  *scanner
 	quote byte // of the string of JSON that is read in parts; 0 outside of one
 	inner bool // which may be JSON itself
@@ -289,11 +295,42 @@ func (l *lane) readText(dst []Piece, ended bool) []Piece {
 		} else {
 			dst = l.sel.readAs(dst, l.kind, l.declared, part)
 		}
+		if (l.kind == Markup || l.kind == Text) && !l.sel.Text {
+			dst = l.readEntities(dst, view(part))
+		}
 		if cut == len(l.rest) {
 			l.rest = nil
 			break
 		}
 		l.rest = slices.Concat(again, l.rest[cut:])
+	}
+	return dst
+}
+
+// flowEntities is how many bytes of declarations of entities are kept for what follows.
+const flowEntities = 32 << 10
+
+// readEntities reads a part of a document with the entities that are declared in a part before it.
+func (l *lane) readEntities(dst []Piece, part string) []Piece {
+	if len(l.entities) > 0 && strings.IndexByte(part, '&') >= 0 {
+		dst = appendXML(dst, "", "<!DOCTYPE a ["+view(l.entities)+"]>"+part)
+	}
+	const word = "<!entity"
+	for i := indexFold(part, word); i >= 0; i = indexFold(part, word) {
+		part = part[i:]
+		size := len(word)
+		end := len(part)
+		for _, next := range []string{"<!", "]>"} {
+			if i := strings.Index(part[size:end], next); i >= 0 {
+				end = size + i
+			}
+		}
+		// What stands behind the last declaration is none, and does no harm.
+		size = end
+		if len(l.entities)+size <= flowEntities {
+			l.entities = append(l.entities, part[:size]...)
+		}
+		part = part[size:]
 	}
 	return dst
 }

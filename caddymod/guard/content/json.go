@@ -377,7 +377,7 @@ func (s *scanner) put(name, text string) {
 	if s.roles != nil {
 		s.roles.many = s.roles.many || len(s.dst) >= manyPieces-1
 	}
-	s.dst = appendText(s.dst, name, text)
+	s.dst = s.sel.appendAll(s.dst, name, text)
 }
 
 // emit appends the text of a value.
@@ -402,11 +402,11 @@ func (s *scanner) emit(text string) {
 	if s.roles != nil {
 		s.roles.many = s.roles.many || len(s.dst) >= manyPieces-1
 	}
-	if len(text) < blob && !isIdentifier(text) {
+	if len(text) < blob && !isIdentifier(text) && !mayBeXML(text) && strings.IndexByte(text, '\n') < 0 {
 		s.dst = add(s.dst, Piece{Name: s.pointer(), Text: text})
 		return
 	}
-	s.dst = appendText(s.dst, s.pointer(), text)
+	s.dst = s.sel.appendAll(s.dst, s.pointer(), text)
 }
 
 // looksJSON reports whether a string may be JSON itself.

@@ -21,17 +21,17 @@ func (s *Selection) readMarkup(dst []Piece, body []byte) []Piece {
 	if text == "" {
 		return m.dst
 	}
-	dst = again(m.dst, s.readExpanded(text), expanded)
+	dst = again(m.dst, readExpanded(text), expanded)
 	if different {
 		text, _ = expand(view(body), true)
-		dst = again(dst, s.readExpanded(text), expandedLast)
+		dst = again(dst, readExpanded(text), expandedLast)
 	}
 	return dst
 }
 
 // readExpanded returns the texts of markup whose entities are expanded.
-func (s *Selection) readExpanded(text string) []Piece {
-	m := markup{all: !s.Trusted, xml: true, size: len(text)}
+func readExpanded(text string) []Piece {
+	m := markup{all: true, xml: true, size: len(text)}
 	m.read(text)
 	return m.dst
 }
@@ -319,18 +319,60 @@ func (m *markup) flush() {
 // case.
 func declaredCharset(body []byte) string {
 	s := view(body[:min(len(body), sniffed)])
-	at := strings.Index(s, "encoding=")
-	if at >= 0 && strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "<?xml") {
-		s = s[at+len("encoding="):]
+	if isXML(s) {
+		_, s, _ = strings.Cut(s, "encoding")
 	} else {
-		if at = strings.Index(s, "charset="); at < 0 || !strings.Contains(s[:at], "<meta") {
+		before, behind, found := strings.Cut(s, "charset")
+		if !found || !strings.Contains(before, "<meta") {
 			return ""
 		}
-		s = s[at+len("charset="):]
+		s = behind
 	}
-	s = strings.TrimLeft(s, "\"' ")
+	s, is := strings.CutPrefix(strings.TrimLeft(s, blank), "=")
+	if !is {
+		return ""
+	}
+	s = strings.TrimLeft(s, blank+"\"'")
 	if end := strings.IndexAny(s, "\"' ;?>/"); end >= 0 {
 		s = s[:end]
 	}
 	return strings.ToLower(s)
+}
+
+// isXML reports whether a text begins with an XML declaration.
+func isXML(s string) bool { return strings.HasPrefix(strings.TrimLeft(s, blank), "<?xml") }
+
+// mayBeXML reports whether a parser of XML may read another text than the one that stands there: by what the text declares.
+func mayBeXML(s string) bool { return isXML(s) || strings.Contains(s, "<!") }
+
+// appendXML appends what a parser of XML reads in a text that an app may give to one: in the charset that it names itself,
+// and with the entities that it declares.
+func appendXML(dst []Piece, name, text string) []Piece {
+	if isXML(text) {
+		if _, decode := lookup(declaredCharset(bytesOf(text))); decode != nil {
+			text = view(repair(decode(bytesOf(text))))
+			m := markup{dst: nil, all: true, xml: true, size: len(text)}
+			m.read(text)
+			dst = appendNamed(dst, name, m.dst, expanded)
+		}
+	}
+	for _, last := range []bool{false, true} {
+		expansion, different := expand(text, last)
+		if expansion == "" {
+			break
+		}
+		dst = appendNamed(dst, name, readExpanded(expansion), expanded)
+		if !different {
+			break
+		}
+	}
+	return dst
+}
+
+// appendNamed appends the texts of a further reading of a place.
+func appendNamed(dst []Piece, name string, found []Piece, reading int) []Piece {
+	for i := range found {
+		found[i].Name = name
+	}
+	return again(dst, found, reading)
 }

@@ -64,7 +64,8 @@ func (s *Selection) Read(dst []Piece, t Type, body []byte) []Piece {
 		return s.readForm(dst, t, body)
 	}
 	charsets := t.charsets()
-	if kind == Markup && t.Charset == "" {
+	if kind == Markup || isXML(view(body)) {
+		// Parsers of XML differ in whether they believe the header or the document.
 		if declared := declaredCharset(body); declared != "" {
 			charsets = append(charsets, declared)
 		}
@@ -95,6 +96,12 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 		kind = looksOrText(body)
 		body = bytesOf(undoEscapes(view(body)))
 	}
+	if t.Kind == Text && !s.Trusted && !s.Credentials {
+		// An app for plain text shows all of it, whatever it looks like.
+		whole := *s
+		whole.Credentials = true
+		s = &whole
+	}
 	if kind == Text && !s.Trusted && (first == '{' || first == '[' || first == '"') {
 		if found, clean := s.readJSON(nil, body); clean {
 			return again(dst, found, 0)
@@ -124,7 +131,7 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	if !s.Trusted && kind == Text && looks(body[start:min(len(body), start+sniffed)]) == Form {
 		return s.readForm(dst, t, body)
 	}
-	dst = appendText(dst, "", view(body))
+	dst = s.appendAll(dst, "", view(body))
 	if !s.Trusted && maybeForm(body) {
 		dst = again(dst, s.readPairs(nil, nil, body), asPairs)
 	}
@@ -314,6 +321,18 @@ func appendText(dst []Piece, name, text string) []Piece {
 	return add(dst, Piece{Name: name, Text: text})
 }
 
+// appendAll appends a text if it is one, and what parsers of XML, calendars, YAML and mail make of it.
+func (s *Selection) appendAll(dst []Piece, name, text string) []Piece {
+	dst = appendText(dst, name, text)
+	if s.Trusted {
+		return dst
+	}
+	if mayBeXML(text) {
+		dst = appendXML(dst, name, text)
+	}
+	return appendUnfolded(dst, name, text)
+}
+
 // appendValue appends the text of a form's field, which may be JSON itself.
 func (s *Selection) appendValue(dst []Piece, name, text string) []Piece {
 	if !mayRead(text) {
@@ -330,5 +349,5 @@ func (s *Selection) appendValue(dst []Piece, name, text string) []Piece {
 		}
 		text = undoEscapes(text)
 	}
-	return appendText(dst, name, text)
+	return s.appendAll(dst, name, text)
 }

@@ -71,6 +71,8 @@ var (
 	ErrHeaderTooLarge = fmt.Errorf("%w: the header of a part is larger than %d bytes", ErrMalformed, MaxHeader)
 	// ErrTooManyParts says that there are more parts than [MaxParts]. It is an [ErrMalformed], too.
 	ErrTooManyParts = fmt.Errorf("%w: there are more than %d parts", ErrMalformed, MaxParts)
+	// ErrAmbiguous says that servers differ in where parts are, and that some may find one there whose text is encoded.
+	ErrAmbiguous = errors.New("multipart: the body can be read in several ways")
 	// ErrBoundary says that the boundary is empty or has characters that none may have. It is an [ErrMalformed], too.
 	ErrBoundary = fmt.Errorf("%w: the boundary is not valid", ErrMalformed)
 )
@@ -490,6 +492,7 @@ func (s *Scanner) piece(end int, more bool) {
 	}
 	part := s.part
 	part.Piece = true
+	s.check(raw)
 	switch {
 	case isEncoded(s.part.Header), !s.named && !more && s.again == 0:
 		// A small part without a filename is a field for most servers, and its bytes are those of a charset for some.
@@ -633,6 +636,7 @@ func (s *Scanner) inner(body []byte) {
 
 // emit returns a part, if there is room for it.
 func (s *Scanner) emit(part Part) {
+	s.check(part.Body)
 	size := int64(len(part.Body) + len(part.Filename))
 	if s.used+size > s.limit {
 		s.err = ErrTooLarge
@@ -646,6 +650,14 @@ func (s *Scanner) emit(part Part) {
 	}
 	s.used += size
 	s.parts = append(s.parts, part)
+}
+
+// check refuses a text in which some servers find a part, and in it a header that says that the part is encoded: which bytes
+// that is about nobody knows.
+func (s *Scanner) check(raw []byte) {
+	if s.tainted && s.err == nil && mayBeEncoded(raw) {
+		s.err = ErrAmbiguous
+	}
 }
 
 // tooLarge ends it all with the start of a text.

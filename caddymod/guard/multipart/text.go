@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
-	"encoding/base64"
 	"io"
 	"mime/quotedprintable"
 	"net/textproto"
@@ -227,6 +226,53 @@ func isWrapped(fields textproto.MIMEHeader) bool {
 	return isMultipart(fields) || len(fields["Content-Encoding"]) > 0
 }
 
+// mayBeEncoded reports whether there is, in any case, the name of a header field for an encoding and the name of one, or a
+// charset in which letters are not those of ASCII.
+func mayBeEncoded(text []byte) bool {
+	if i := indexFold(text, "-encoding"); i >= 0 {
+		for _, name := range []string{"base64", "quoted-printable", "gzip", "deflate"} {
+			if indexFold(text[i:], name) >= 0 {
+				return true
+			}
+		}
+	}
+	const parameter = "charset="
+	for i := indexFold(text, parameter); i >= 0; i = indexFold(text, parameter) {
+		text = bytes.TrimLeft(text[i+len(parameter):], "\"' ")
+		if !isLikeASCII(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLikeASCII reports whether text begins with the name of a charset that contains ASCII.
+func isLikeASCII(text []byte) bool {
+	for _, name := range []string{"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-", "windows-125"} {
+		if len(text) >= len(name) && strings.EqualFold(string(text[:len(name)]), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// indexFold is the index of a word, in small letters, in any case.
+func indexFold(text []byte, word string) int {
+	for at := 0; at+len(word) <= len(text); at++ {
+		next := bytes.IndexByte(text[at:], word[0])
+		if word[0] != '-' {
+			next = bytes.IndexAny(text[at:], word[:1]+string(word[0]-0x20))
+		}
+		if next < 0 {
+			break
+		}
+		if at += next; at+len(word) <= len(text) && strings.EqualFold(string(text[at:at+len(word)]), word) {
+			return at
+		}
+	}
+	return -1
+}
+
 // decoders are made once for a body, because each takes tens of KiB.
 type decoders struct {
 	gzip    gzip.Reader
@@ -273,25 +319,58 @@ func (d *decoders) decoded(fields textproto.MIMEHeader, body []byte, limit int64
 	return text
 }
 
-// encoding is the value of a header field that names an encoding.
+// encoding is the encoding that a header field names, "" where it names none that is known. Of several values and behind a
+// semicolon some servers take the first, and some the last.
 func encoding(fields textproto.MIMEHeader, name string) string {
-	return strings.ToLower(fields.Get(name))
+	for _, value := range fields[name] {
+		value, _, _ = strings.Cut(value, ";")
+		switch value = strings.ToLower(strings.Trim(value, " \t\"")); value {
+		case "quoted-printable", "base64", "gzip", "x-gzip", "deflate":
+			return value
+		}
+	}
+	return ""
 }
 
-// decodeBase64 decodes up to the padding, and leaves out what is not of the alphabet.
+// decodeBase64 decodes all that may be base64, in both ways in which lenient servers do: Node knows the alphabet of
+// addresses, too, and goes on behind the padding when that ends a piece that came, and Python leaves out all that is not of
+// the alphabet.
 func decodeBase64(body []byte) []byte {
-	letters := make([]byte, 0, len(body))
+	decoded := appendBase64(make([]byte, 0, len(body)/4*3+3), body, false)
+	if !bytes.ContainsAny(bytes.TrimRight(body, "=\r\n"), "-_=") {
+		return decoded
+	}
+	other := appendBase64(make([]byte, 0, len(body)/4*3+3), body, true)
+	return append(append(decoded, '\n'), other...)
+}
+
+// appendBase64 decodes base64. In parts, padding ends a group, and - and _ are letters, too; otherwise they are left out.
+func appendBase64(out, body []byte, parts bool) []byte {
+	var group uint32
+	bits := 0
 	for _, c := range body {
-		if c == '=' {
-			break
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c -= 'A'
+		case c >= 'a' && c <= 'z':
+			c -= 'a' - 26
+		case c >= '0' && c <= '9':
+			c += 52 - '0'
+		case c == '+' || c == '-' && parts:
+			c = 62
+		case c == '/' || c == '_' && parts:
+			c = 63
+		case c == '=' && parts:
+			bits = 0
+			continue
+		default:
+			continue
 		}
-		if alphanumeric(c) || c == '+' || c == '/' {
-			letters = append(letters, c)
+		group = group<<6 | uint32(c)
+		if bits += 6; bits >= 8 {
+			bits -= 8
+			out = append(out, byte(group>>bits))
 		}
 	}
-	if len(letters)%4 == 1 { // six bits are no byte
-		letters = letters[:len(letters)-1]
-	}
-	n, _ := base64.RawStdEncoding.Decode(letters, letters) // behind the reading
-	return letters[:n]
+	return out
 }
