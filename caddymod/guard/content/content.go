@@ -40,11 +40,13 @@ type Piece struct {
 	Reading uint8
 	// Unknown says that the text is in a charset that is not known, and may be another than this.
 	Unknown bool
+	// Excess says that the body says more than is read of it, see [Excessive].
+	Excess bool
 }
 
 // alike reports whether two texts may be taken together.
 func (p *Piece) alike(other *Piece) bool {
-	return p.View == other.View && p.Reading == other.Reading && p.Unknown == other.Unknown
+	return p.View == other.View && p.Reading == other.Reading && p.Unknown == other.Unknown && p.Excess == other.Excess
 }
 
 // Readings of other parsers than the first, beside those of other charsets, which count from 1.
@@ -64,6 +66,28 @@ func again(dst, found []Piece, reading int) []Piece {
 		dst = add(dst, p)
 	}
 	return dst
+}
+
+// How long further readings of a body may be together: so many times as long as it, and a few more bytes. Honest text in UTF-16
+// that does not say in which order its bytes are takes three and a half times its length.
+const (
+	maxFurther  = 4
+	moreFurther = 64 << 10
+)
+
+// Excessive reports whether a body of so many bytes can be read in so many ways, or to such lengths, that nobody honest has
+// written it so: whoever judged them all would be kept busy, and whoever left some out could be deceived.
+func Excessive(pieces []Piece, size int) bool {
+	left := maxFurther*size + moreFurther
+	for i := range pieces {
+		if pieces[i].Excess {
+			return true
+		}
+		if pieces[i].Reading > 0 {
+			left -= len(pieces[i].Text)
+		}
+	}
+	return left < 0
 }
 
 // ByReading returns the texts as each reader sees them, for those who look at several texts together: first what is read in

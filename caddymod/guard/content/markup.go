@@ -17,13 +17,17 @@ func (s *Selection) readMarkup(dst []Piece, body []byte) []Piece {
 	if s.Trusted {
 		return m.dst
 	}
-	text, different := expand(view(body), false)
-	if text == "" {
-		return m.dst
+	text, different, full := expand(view(body), false)
+	dst = m.dst
+	if full {
+		dst = add(dst, Piece{Reading: expanded, Excess: true})
 	}
-	dst = again(m.dst, s.readExpanded(text), expanded)
+	if text == "" {
+		return dst
+	}
+	dst = again(dst, s.readExpanded(text), expanded)
 	if different {
-		text, _ = expand(view(body), true)
+		text, _, _ = expand(view(body), true)
 		dst = again(dst, s.readExpanded(text), expandedLast)
 	}
 	return dst
