@@ -114,7 +114,7 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	case Markup:
 		return s.readMarkup(dst, body)
 	}
-	if !s.Trusted && kind == Text && looks(body[start:min(len(body), start+sniffed)]) == Form {
+	if begin := body[start:min(len(body), start+sniffed)]; !s.Trusted && kind == Text && looksForm(begin) && looks(begin) == Form {
 		return s.readForm(dst, t, body)
 	}
 	dst = appendText(dst, "", view(body))
