@@ -179,6 +179,8 @@ type found struct {
 	watch *watch
 	// inflated is how many bytes the body has when it is decompressed.
 	inflated int
+	// further is how much the body says in further readings.
+	further content.Further
 	// short has the last short texts of what was read, which say something together with the next.
 	short joiner
 }
@@ -232,7 +234,7 @@ func isWebSocket(r *http.Request) bool {
 //  3. Every other body is read as what it is declared as. What it looks like, charsets that its bytes suggest, and its bytes
 //     as they were sent where a Content-Encoding was undone, are read in addition.
 //  4. Where further readings are many times as long as the body, it is refused: they would cost more to judge than they are
-//     worth, see [content.Excessive].
+//     worth, see [content.Further].
 //  5. A body that is larger than what is held is read in the same ways while it flows, see [upload].
 //
 // A heuristic may add a reading. None takes one away.
@@ -279,7 +281,8 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 	case rd.over(past, f):
 		rd.readWhole(x.body.bytes()[:rd.limits.MaxBody], declared, f)
 	}
-	if f.err == nil && content.Excessive(f.pieces, len(x.body.bytes())+f.inflated) {
+	f.further.Add(f.pieces)
+	if f.err == nil && f.further.Excessive(len(x.body.bytes())+f.inflated) {
 		f.err = errAmbiguous
 	}
 	if (declared.Unknown || unknownCharset(f.pieces)) && f.err == nil && f.failed == nil {

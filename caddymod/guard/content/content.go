@@ -40,7 +40,7 @@ type Piece struct {
 	Reading uint8
 	// Unknown says that the text is in a charset that is not known, and may be another than this.
 	Unknown bool
-	// Excess says that the body says more than is read of it, see [Excessive].
+	// Excess says that the body says more than is read of it, see [Further].
 	Excess bool
 }
 
@@ -75,19 +75,26 @@ const (
 	moreFurther = 64 << 10
 )
 
+// Further adds up how much a body says in further readings. The zero value has none.
+type Further struct {
+	size   int
+	excess bool
+}
+
+// Add takes the texts that follow in the body.
+func (f *Further) Add(pieces []Piece) {
+	for i := range pieces {
+		if pieces[i].Reading > 0 {
+			f.size += len(pieces[i].Text)
+		}
+		f.excess = f.excess || pieces[i].Excess
+	}
+}
+
 // Excessive reports whether a body of so many bytes can be read in so many ways, or to such lengths, that nobody honest has
 // written it so: whoever judged them all would be kept busy, and whoever left some out could be deceived.
-func Excessive(pieces []Piece, size int) bool {
-	left := maxFurther*size + moreFurther
-	for i := range pieces {
-		if pieces[i].Excess {
-			return true
-		}
-		if pieces[i].Reading > 0 {
-			left -= len(pieces[i].Text)
-		}
-	}
-	return left < 0
+func (f *Further) Excessive(bytes int) bool {
+	return f.excess || f.size > maxFurther*bytes+moreFurther
 }
 
 // ByReading returns the texts as each reader sees them, for those who look at several texts together: first what is read in

@@ -401,9 +401,9 @@ func TestEntities(t *testing.T) {
 	}
 }
 
-// TestExcessive guards against bodies that say so much, or in so many ways, that reading them is an attack, and against
+// TestFurther guards against bodies that say so much, or in so many ways, that reading them is an attack, and against
 // refusing honest ones.
-func TestExcessive(t *testing.T) {
+func TestFurther(t *testing.T) {
 	t.Parallel()
 	const line = "The train was late again, and nobody at the station could say why.\n"
 	utf16 := func(s string) string {
@@ -431,8 +431,9 @@ func TestExcessive(t *testing.T) {
 			"_charset_=utf-16&_charset_=koi8-r&" + strings.Repeat("x=%ff%feI+am+here+to+stay&", 20000), true},
 	} {
 		var s content.Selection
-		pieces := s.Read(nil, content.TypeOf([]string{c.contentType}), []byte(c.body))
-		if got := content.Excessive(pieces, len(c.body)); got != c.want {
+		var further content.Further
+		further.Add(s.Read(nil, content.TypeOf([]string{c.contentType}), []byte(c.body)))
+		if got := further.Excessive(len(c.body)); got != c.want {
 			t.Errorf("%s: %v", hazard, got)
 		}
 	}
