@@ -53,9 +53,6 @@ func captureOf(r *http.Request) *capture {
 	return c
 }
 
-// whole reports whether the body was read to its end.
-func (c *capture) whole() bool { return c.err == io.EOF }
-
 // bytes is what was read. After the end of the request it is nothing.
 func (c *capture) bytes() []byte {
 	if c.kept == nil {

@@ -181,39 +181,26 @@ func paragraphs(text string) iter.Seq[string] {
 
 // classify asks the classifier about texts, and about the short ones of them together with what is in the joiner.
 func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joiner) ([]judged, error) {
-	results := make([]judged, 0, len(pieces)+1) // and one for the short ones together
+	results := make([]judged, 0, len(pieces)+1+min(len(pieces), 4)) // and those of the short ones together, and of borders
 	var err error
 	for i := range pieces {
 		piece := &pieces[i]
+		further := piece.View || piece.Reading > 0
 		text, changed := content.Visible(piece.Text)
-		if results, err = j.one(ctx, results, piece.Name, text, piece.View || piece.Reading > 0); err != nil {
+		if results, err = j.parts(ctx, results, piece.Name, text, further); err != nil {
 			return nil, err
 		}
 		if changed {
-			if results, err = j.one(ctx, results, piece.Name, piece.Text, true); err != nil {
+			if results, err = j.parts(ctx, results, piece.Name, piece.Text, true); err != nil {
 				return nil, err
 			}
 		}
 		if bare, dressed := content.Bare(piece.Text, text); dressed {
-			if results, err = j.one(ctx, results, piece.Name, bare, true); err != nil {
+			if results, err = j.parts(ctx, results, piece.Name, bare, true); err != nil {
 				return nil, err
 			}
-			if len(bare) > longField {
-				for part := range paragraphs(bare) {
-					if results, err = j.one(ctx, results, piece.Name, part, true); err != nil {
-						return nil, err
-					}
-				}
-			}
 		}
-		if len(text) > longField {
-			for part := range paragraphs(text) {
-				if results, err = j.one(ctx, results, piece.Name, part, true); err != nil {
-					return nil, err
-				}
-			}
-		}
-		if piece.View || piece.Reading > 0 {
+		if further {
 			continue
 		}
 		if results, err = j.join(ctx, results, piece.Name, text, short); err != nil {
@@ -235,6 +222,30 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joi
 		if results, err = j.together(ctx, results, &other); err != nil {
 			return nil, err
 		}
+	}
+	return results, nil
+}
+
+// parts asks the classifier about a text, and about its paragraphs where it is long. Of another view of a text that is judged
+// the paragraphs say all: what only a long text as a whole says is found in the text itself.
+func (j *judge) parts(ctx context.Context, results []judged, name, text string, strict bool) ([]judged, error) {
+	var err error
+	if !strict {
+		if results, err = j.one(ctx, results, name, text, false); err != nil {
+			return nil, err
+		}
+	}
+	divided := false
+	if len(text) > longField {
+		for part := range paragraphs(text) {
+			divided = true
+			if results, err = j.one(ctx, results, name, part, true); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if strict && !divided {
+		return j.one(ctx, results, name, text, true)
 	}
 	return results, nil
 }

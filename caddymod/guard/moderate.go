@@ -263,7 +263,11 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	watched := &watchedWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
 	var failure atomic.Pointer[error]
 	short := f.short.clone()
+	further := f.further
 	x.body.stream(f.watch, func(pieces []content.Piece) error {
+		if further.Add(pieces); further.Excessive(int(x.body.upload.received)) && !m.Shadow {
+			return errAmbiguous
+		}
 		return m.judgeLater(ctx, v, pieces, &short)
 	}, func(err error) {
 		failure.Store(&err)

@@ -177,6 +177,10 @@ type found struct {
 	failed error
 	// watch reads the rest of a large body.
 	watch *watch
+	// inflated is how many bytes the body has when it is decompressed.
+	inflated int
+	// further is how much the body says in further readings.
+	further content.Further
 	// short has the last short texts of what was read, which say something together with the next.
 	short joiner
 }
@@ -229,7 +233,9 @@ func isWebSocket(r *http.Request) bool {
 //  2. A multipart body without a boundary that all parsers read the same is refused.
 //  3. Every other body is read as what it is declared as. What it looks like, charsets that its bytes suggest, and its bytes
 //     as they were sent where a Content-Encoding was undone, are read in addition.
-//  4. A body that is larger than what is held is read in the same ways while it flows, see [upload].
+//  4. Where further readings are many times as long as the body, it is refused: they would cost more to judge than they are
+//     worth, see [content.Further].
+//  5. A body that is larger than what is held is read in the same ways while it flows, see [upload].
 //
 // A heuristic may add a reading. None takes one away.
 func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, f *found) {
@@ -274,6 +280,10 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 		rd.readLarge(x.body, flowTexts{rd.selection.Flow(declared)}, f)
 	case rd.over(past, f):
 		rd.readWhole(x.body.bytes()[:rd.limits.MaxBody], declared, f)
+	}
+	f.further.Add(f.pieces)
+	if f.err == nil && f.further.Excessive(len(x.body.bytes())+f.inflated) {
+		f.err = errAmbiguous
 	}
 	if (declared.Unknown || unknownCharset(f.pieces)) && f.err == nil && f.failed == nil {
 		// The bytes are judged as if they were text in a charset that is known; an app may read them in another.
@@ -331,6 +341,7 @@ func (rd *reader) readEncoded(c *capture, declared content.Type, encodings []str
 		// What came out before the fault is judged, too.
 		f.failed, f.reason = err, encodingReason(err)
 	}
+	f.inflated = len(decoded)
 	rd.readWhole(decoded, declared, f)
 	// An app that does not look at Content-Encoding reads the bytes as what their type says.
 	f.pieces = rd.selection.ReadEncoded(f.pieces, declared, body)

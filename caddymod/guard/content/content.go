@@ -42,11 +42,13 @@ type Piece struct {
 	Reading uint8
 	// Unknown says that the text is in a charset that is not known, and may be another than this.
 	Unknown bool
+	// Excess says that the body says more than is read of it, see [Further].
+	Excess bool
 }
 
 // alike reports whether two texts may be taken together.
 func (p *Piece) alike(other *Piece) bool {
-	return p.View == other.View && p.Reading == other.Reading && p.Unknown == other.Unknown
+	return p.View == other.View && p.Reading == other.Reading && p.Unknown == other.Unknown && p.Excess == other.Excess
 }
 
 // group is a number that alike pieces have in common.
@@ -80,6 +82,35 @@ func again(dst, found []Piece, reading int) []Piece {
 		dst = add(dst, p)
 	}
 	return dst
+}
+
+// How long further readings of a body may be together: so many times as long as it, and a few more bytes. Honest text in UTF-16
+// that does not say in which order its bytes are takes three and a half times its length.
+const (
+	maxFurther  = 4
+	moreFurther = 64 << 10
+)
+
+// Further adds up how much a body says in further readings. The zero value has none.
+type Further struct {
+	size   int
+	excess bool
+}
+
+// Add takes the texts that follow in the body.
+func (f *Further) Add(pieces []Piece) {
+	for i := range pieces {
+		if pieces[i].Reading > 0 {
+			f.size += len(pieces[i].Text)
+		}
+		f.excess = f.excess || pieces[i].Excess
+	}
+}
+
+// Excessive reports whether a body of so many bytes can be read in so many ways, or to such lengths, that nobody honest has
+// written it so: whoever judged them all would be kept busy, and whoever left some out could be deceived.
+func (f *Further) Excessive(bytes int) bool {
+	return f.excess || f.size > maxFurther*bytes+moreFurther
 }
 
 // ByReading returns the texts as each reader sees them, for those who look at several texts together: first what is read in

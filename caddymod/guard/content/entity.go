@@ -11,9 +11,9 @@ import (
 
 // Bounds of what entities are expanded to: nobody needs more, and a few lines can ask for gigabytes.
 const (
-	maxExpansion = 4       // times the size of the document
-	minExpansion = 4 << 10 // bytes, for small documents
-	maxNesting   = 16      // entities within entities
+	maxExpansion = maxFurther  // times the size of the document
+	minExpansion = moreFurther // bytes, for small documents
+	maxNesting   = 16          // entities within entities
 	maxEntities  = 1000
 )
 
@@ -28,29 +28,31 @@ type entities struct {
 	count     int
 	// left is how many bytes entities may still add, and steps how many more of them are looked up.
 	left, steps int
+	// full says that more of them were asked for.
+	full bool
 }
 
 // expand returns what an XML document says behind its declarations when the internal entities that it declares are put in the
-// place of their names, "" when it declares none. It reports whether an entity is declared twice. What is beyond bounds
-// stays unexpanded.
-func expand(s string, last bool) (text string, different bool) {
+// place of their names, "" when it declares none. It reports whether an entity is declared twice, and whether there is more than
+// the bounds allow, which stays unexpanded.
+func expand(s string, last bool) (text string, different, full bool) {
 	start := indexFold(s, "<!doctype")
 	if start < 0 {
-		return "", false
+		return "", false, false
 	}
 	subset, end := internalSubset(s[start:])
 	if !strings.Contains(subset, "<!") {
-		return "", false
+		return "", false, false
 	}
 	room := max(minExpansion, maxExpansion*len(s))
 	e := entities{general: map[string]string{}, parameter: map[string]string{}, last: last, left: room, steps: room / 4}
 	e.declare(subset, 0)
 	if len(e.general) == 0 {
-		return "", false
+		return "", false, e.full
 	}
 	body := s[start+end:]
 	out := e.replace(make([]byte, 0, len(body)), body, 0)
-	return view(out), e.different
+	return view(out), e.different, e.full
 }
 
 // indexFold is the index of a word in ASCII in any case.
@@ -105,7 +107,10 @@ const blank = " \t\r\n"
 
 // declare takes the entities that declarations declare, also those that come from parameter entities.
 func (e *entities) declare(s string, depth int) {
-	for s != "" && e.steps > 0 && e.count < maxEntities {
+	for s != "" {
+		if e.full = e.full || e.steps <= 0 || e.count >= maxEntities; e.full {
+			return
+		}
 		i := strings.IndexAny(s, "<%")
 		if i < 0 {
 			return
@@ -123,6 +128,7 @@ func (e *entities) declare(s string, depth int) {
 			if e.left -= len(value); e.left > 0 && depth < maxNesting {
 				e.declare(value, depth+1)
 			}
+			e.full = e.full || e.left <= 0
 			continue
 		}
 		if strings.HasPrefix(s, "<!--") {
@@ -182,7 +188,7 @@ func (e *entities) literal(s string) string {
 			}
 			name, size := reference(rest)
 			value, known := e.parameter[name]
-			if !known || len(value) > e.left {
+			if e.full = e.full || known && len(value) > e.left; !known || len(value) > e.left {
 				out, s = append(out, '%'), rest
 				continue
 			}
@@ -233,7 +239,10 @@ func (e *entities) replace(out []byte, s string, depth int) []byte {
 		}
 		s = rest
 		name, size := reference(s)
-		if value, known := e.general[name]; known && depth < maxNesting && len(value) <= e.left && e.steps > 0 {
+		value, known := e.general[name]
+		full := known && (len(value) > e.left || e.steps <= 0)
+		e.full = e.full || full
+		if known && !full && depth < maxNesting {
 			e.left -= len(value)
 			e.steps--
 			out = e.replace(out, value, depth+1)

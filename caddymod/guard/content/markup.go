@@ -17,13 +17,17 @@ func (s *Selection) readMarkup(dst []Piece, body []byte) []Piece {
 	if s.Trusted {
 		return m.dst
 	}
-	text, different := expand(view(body), false)
-	if text == "" {
-		return m.dst
+	text, different, full := expand(view(body), false)
+	dst = m.dst
+	if full {
+		dst = add(dst, Piece{Reading: expanded, Excess: true})
 	}
-	dst = again(m.dst, readExpanded(text), expanded)
+	if text == "" {
+		return dst
+	}
+	dst = again(dst, readExpanded(text), expanded)
 	if different {
-		text, _ = expand(view(body), true)
+		text, _, _ = expand(view(body), true)
 		dst = again(dst, readExpanded(text), expandedLast)
 	}
 	return dst
@@ -357,7 +361,10 @@ func appendXML(dst []Piece, name, text string) []Piece {
 		}
 	}
 	for _, last := range []bool{false, true} {
-		expansion, different := expand(text, last)
+		expansion, different, full := expand(text, last)
+		if full {
+			dst = add(dst, Piece{Reading: expanded, Excess: true})
+		}
 		if expansion == "" {
 			break
 		}

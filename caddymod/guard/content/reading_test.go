@@ -401,6 +401,44 @@ func TestEntities(t *testing.T) {
 	}
 }
 
+// TestFurther guards against bodies that say so much, or in so many ways, that reading them is an attack, and against
+// refusing honest ones.
+func TestFurther(t *testing.T) {
+	t.Parallel()
+	const line = "The train was late again, and nobody at the station could say why.\n"
+	utf16 := func(s string) string {
+		b := []byte("\xff\xfe")
+		for _, r := range s {
+			b = append(b, byte(r), byte(r>>8))
+		}
+		return string(b)
+	}
+	entities := func(value string, n int) string {
+		return `<!DOCTYPE c [<!ENTITY a "` + value + `"><!ENTITY b "&a;&a;&a;&a;">]><c>` + strings.Repeat("&b; ", n) + `</c>`
+	}
+	for hazard, c := range map[string]struct {
+		contentType, body string
+		want              bool
+	}{
+		"plain text":                {"text/plain", strings.Repeat(line, 5000), false},
+		"UTF-16":                    {"text/plain; charset=utf-16", utf16(strings.Repeat(line, 5000)), false},
+		"Chinese in UTF-16":         {"text/plain", utf16(strings.Repeat("火车又晚点了，车站没有人能说为什么。我们等了两个小时。\n", 5000)), false},
+		"Latin 1 in a form":         {"application/x-www-form-urlencoded", "a=" + strings.Repeat("sp%E4t+und+wei%DF+", 10000), false},
+		"an entity for a name":      {"text/xml", entities("Caddy", 100), false},
+		"entities without end":      {"text/xml", entities(line, 20000), true},
+		"so many that none is left": {"text/xml", entities(strings.Repeat(line, 10), 100), true},
+		"charsets and odd bytes in each of many fields": {"application/x-www-form-urlencoded; charset=utf-7",
+			"_charset_=utf-16&_charset_=koi8-r&" + strings.Repeat("x=%ff%feI+am+here+to+stay&", 20000), true},
+	} {
+		var s content.Selection
+		var further content.Further
+		further.Add(s.Read(nil, content.TypeOf([]string{c.contentType}), []byte(c.body)))
+		if got := further.Excessive(len(c.body)); got != c.want {
+			t.Errorf("%s: %v", hazard, got)
+		}
+	}
+}
+
 // TestByReading sees that texts are read together as each reader sees them.
 func TestByReading(t *testing.T) {
 	t.Parallel()

@@ -128,7 +128,7 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 		}
 		return dst
 	}
-	if !s.Trusted && kind == Text && looks(body[start:min(len(body), start+sniffed)]) == Form {
+	if begin := body[start:min(len(body), start+sniffed)]; !s.Trusted && kind == Text && looksForm(begin) && looks(begin) == Form {
 		return s.readForm(dst, t, body)
 	}
 	dst = s.appendAll(dst, "", view(body))
