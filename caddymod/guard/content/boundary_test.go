@@ -90,7 +90,7 @@ func TestBoundary(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := content.TypeOf(strings.Split(test.values, "|"))
-			if got.Kind != content.Multipart || got.Boundary != test.want || got.BadBoundary != (test.want == "") {
+			if got.Kind != content.Multipart || got.Boundary != test.want || got.BadBoundary != (test.want == "") || got.Ambiguous != got.BadBoundary {
 				t.Errorf("got %+v, want the boundary %q", got, test.want)
 			}
 		})
