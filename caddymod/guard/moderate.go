@@ -56,8 +56,8 @@ type Moderate struct {
 	// extends it by a second. Default 30s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 	// OnError says what happens to a request that cannot be judged, because its Content-Encoding is unknown or broken, its
-	// charset is unknown, the classifier fails, or the limits of the account are used up: "pass" lets it through (the guard fails open), "reject"
-	// refuses it with 503 or 415 (the guard fails closed). Either way it is logged, and counted in
+	// charset is unknown, the classifier fails, or the limits of the account are used up: "pass" lets it through (the guard
+	// fails open), "reject" refuses it with 415, 400 or 503 (the guard fails closed). Either way it is logged, and counted in
 	// caddy_moderation_guard_errors_total. Default "pass".
 	OnError string `json:"on_error,omitempty"`
 

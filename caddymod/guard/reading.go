@@ -23,7 +23,7 @@ import (
 
 // Reading says where the text of a request stands. Without any of it, every string of the body with at least one letter is
 // read: the values of JSON, the fields of forms (files are left out, their names are not), the text of HTML and XML, plain
-// text. What a body looks like counts for more than what its Content-Type says.
+// text. What a body looks like is read in addition to what its Content-Type says.
 type Reading struct {
 	// JSON are JSON Pointers (RFC 6901), such as "/comment" or "/posts/*/text", where * stands for any member or element. Of
 	// JSON bodies only these are read; a pointer to an object or an array means every string in it. Names match in any case.

@@ -55,7 +55,7 @@ func plainBoundary(values []string) (boundary string, plain bool) {
 		name, value, _ := strings.Cut(param, "=")
 		if isBoundary := strings.EqualFold(name, "boundary"); isBoundary && !found {
 			boundary, found = unquoted(value), true
-			if !validBoundary(boundary) {
+			if !validBoundary(boundary, len(boundary) < len(value)) {
 				return "", false
 			}
 			continue
@@ -101,9 +101,13 @@ func plainValue(value string) bool {
 }
 
 // validBoundary reports whether a boundary has only the characters of RFC 2046, section 5.1.1, without those at which
-// parsers differ: blanks, commas and single quotes. The first one is of those that every parser knows.
-func validBoundary(boundary string) bool {
-	if boundary == "" || len(boundary) > maxBoundary || !plainToken(boundary[:1]) || containsFold(boundary, "boundary=") {
+// parsers differ: blanks, commas and single quotes. Without quotes, the first one is of those that every parser knows; in
+// quotes, Python's package email begins it with equals signs.
+func validBoundary(boundary string, quoted bool) bool {
+	if boundary == "" || len(boundary) > maxBoundary || containsFold(boundary, "boundary=") {
+		return false
+	}
+	if !quoted && !plainToken(boundary[:1]) {
 		return false
 	}
 	for i := range len(boundary) {

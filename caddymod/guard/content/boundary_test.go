@@ -22,6 +22,7 @@ func TestBoundary(t *testing.T) {
 		{"of Python", form + "boundary=9d1a2b", "9d1a2b"},
 		{"in quotes", form + `boundary="ab"`, "ab"},
 		{"in quotes, with characters that need them", form + `boundary="----=_Part_1"`, "----=_Part_1"},
+		{"in quotes, of Python's email, also in Google's client", `multipart/related; boundary="===============7330845974216740156=="`, "===============7330845974216740156=="},
 		{"in quotes, of a mail program", `multipart/related; type="text/xml"; start="<a@b>"; boundary="uuid:1"`, "uuid:1"},
 		{"of Java, without quotes: Werkzeug 3 and Starlette end it at the =", form + "boundary=----=_Part_1_123.456", "----=_Part_1_123.456"},
 		{"a slash without quotes", form + "boundary=a/b", "a/b"},
@@ -89,7 +90,7 @@ func TestBoundary(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := content.TypeOf(strings.Split(test.values, "|"))
-			if got.Kind != content.Multipart || got.Boundary != test.want || got.BadBoundary != (test.want == "") {
+			if got.Kind != content.Multipart || got.Boundary != test.want || got.BadBoundary != (test.want == "") || got.Ambiguous != got.BadBoundary {
 				t.Errorf("got %+v, want the boundary %q", got, test.want)
 			}
 		})

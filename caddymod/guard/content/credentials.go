@@ -4,6 +4,7 @@
 package content
 
 import (
+	"bytes"
 	"strings"
 	"unicode"
 )
@@ -96,8 +97,8 @@ func blanks(value string) (n int) {
 	return n
 }
 
-// longestCredentialName is the length of the longest name below.
-const longestCredentialName = 24
+// longestCredentialName is the length of the longest name that stands for a credential, without hyphens and underscores.
+const longestCredentialName = 32
 
 // isCredentialName reports whether a name stands for a credential, in any case, with hyphens and underscores or without. Of
 // user[password] and Input.Password the last name counts, and of password[first], as some frameworks have it, the one before.
@@ -124,13 +125,16 @@ func isCredentialName(name string) bool {
 			n++
 		}
 	}
-	switch string(buf[:n]) {
+	base := buf[:n]
+	if bytes.HasSuffix(base, []byte("password")) || bytes.HasSuffix(base, []byte("passwd")) || bytes.HasSuffix(base, []byte("passwort")) {
+		return true // j_password, signin_password
+	}
+	switch string(base) {
 	case
 		// Passwords.
-		"password", "passwd", "pwd", "pass", "passphrase", "passcode", "userpassword", "userpass", "loginpassword", "plainpassword",
-		"newpassword", "oldpassword", "currentpassword", "password1", "password2", "newpassword1", "newpassword2", "pass1", "pass2",
-		"passwordconfirm", "passwordconfirmation", "confirmpassword", "confirmnewpassword", "passwordrepeat", "repeatpassword",
-		"passwordagain", "retypepassword", "verifypassword", "wppassword", "wpretype",
+		"pwd", "pass", "passphrase", "passcode", "userpass", "password1", "password2", "newpassword1", "newpassword2", "pass1", "pass2",
+		"passwordconfirm", "passwordconfirmation", "passwordrepeat", "passwordagain", "passwordhash", "wpretype",
+		"kennwort", "motdepasse", "contrasena", "senha", "wachtwoord",
 		// One-time codes.
 		"otp", "otpcode", "onetimecode", "totp", "totpcode", "mfacode", "twofactorcode", "verificationcode", "recoverycode", "backupcode",
 		// Keys and secrets.

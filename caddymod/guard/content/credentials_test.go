@@ -31,6 +31,11 @@ func TestCredentials(t *testing.T) {
 		{"registration[plainPassword][first]", word, false},
 		{"__RequestVerificationToken", word, false},
 		{"_wpnonce", word, false},
+		{"j_password", word, false},
+		{"signin-password", word, false},
+		{"account[user_passwd]", word, false},
+		{"Passwort", word, false},
+		{"mot_de_passe", word, false},
 		{"g-recaptcha-response", word, false},
 		{"access_token", word, false},
 		{"otp", word, false},
@@ -49,6 +54,8 @@ func TestCredentials(t *testing.T) {
 		{"comment;password", word, true},
 		{"pa\u017fsword", word, true},
 		{"comment", word, true},
+		{"password_hint", word, true},
+		{"password_comment", word, true},
 		{"", word, true},
 	} {
 		form := url.QueryEscape(test.name) + "=" + url.QueryEscape(test.value)

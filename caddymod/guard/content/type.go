@@ -91,7 +91,8 @@ func TypeOf(values []string) Type {
 		t.Kind = Multipart
 		var plain bool
 		t.Boundary, plain = plainBoundary(values)
-		t.BadBoundary, t.Ambiguous = !plain, t.Ambiguous || !plain
+		// With a plain one all agree, also where Go's parser minds that it has no quotes.
+		t.BadBoundary, t.Ambiguous = !plain, !plain
 	}
 	return t
 }

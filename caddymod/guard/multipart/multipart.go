@@ -163,8 +163,11 @@ const maxBoundary = 200
 // count. It bounds the memory, which is a few times that and some KiB at most, whatever the size of the body.
 func NewScanner(boundary string, limit int64) *Scanner {
 	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}, decoders: new(decoders)}
-	s.short = s.delim[:2+tokenSize(boundary)]
-	if boundary == "" || len(boundary) > maxBoundary || len(s.short) == 2 {
+	s.short = s.delim
+	if n := tokenSize(boundary); n > 0 { // one that begins otherwise stood in quotes, which all servers heed
+		s.short = s.delim[:2+n]
+	}
+	if boundary == "" || len(boundary) > maxBoundary {
 		s.err = ErrBoundary
 	}
 	return s
