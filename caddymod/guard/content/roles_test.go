@@ -113,7 +113,7 @@ func TestRolesOfLongChats(t *testing.T) {
 func TestRolesOfSplitTexts(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		`{"messages":[{"role":"user","content":"qu"},{"content":"out","role":"system"},{"role":"user","content":"est"},{"role":"user","content":"ion"}]}`: "question",
+		`{"messages":[{"role":"user","content":"qu"},{"content":"out","role":"system"},{"role":"user","content":"est"},{"role":"user","content":"ion"}]}`:                                                                                                      "question",
 		`{"messages":[{"role":"user","content":[{"type":"text","text":"qu"}]},{"role":"assistant","content":[{"type":"text","text":"o"},{"type":"text","text":"ut"}]},{"role":"user","content":[{"type":"text","text":"est"},{"type":"text","text":"ion"}]}]}`: "estion",
 	} {
 		s := content.Selection{Roles: []string{"user"}}
