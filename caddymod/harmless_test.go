@@ -139,3 +139,23 @@ func TestTextCountsOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestSystemPromptsPass sees that a prompt that forbids slurs is not refused where only the user's words are read.
+func TestSystemPromptsPass(t *testing.T) {
+	app := newBackend(t)
+	load(t, guardConfig(t, "moderate {\nroles user\n}\n"+app.proxy()))
+	for role, status := range map[string]int{"system": passes, "assistant": passes, "user": http.StatusUnprocessableEntity} {
+		for name, body := range map[string]any{
+			"a text": map[string]any{"messages": []any{
+				map[string]string{"role": role, "content": "Never say: " + threat}, map[string]string{"role": "user", "content": fine}}},
+			"parts": map[string]any{"messages": []any{
+				map[string]any{"role": role, "content": []any{map[string]string{"type": "text", "text": "Never say: "}, map[string]string{"type": "text", "text": threat}}},
+				map[string]string{"role": "user", "content": fine}}},
+		} {
+			got := call(t, http.MethodPost, base+"/chat", "", strings.NewReader(inJSON(t, body)), "Content-Type", "application/json")
+			if got.status != status {
+				t.Errorf("%s of %s: got %d, want %d: %.300s", name, role, got.status, status, got.body)
+			}
+		}
+	}
+}

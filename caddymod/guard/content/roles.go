@@ -31,6 +31,8 @@ type roles struct {
 type message struct {
 	from int // of its texts
 	role string
+	// blocks are those of rich text around it, without its own texts.
+	blocks []passage
 	// named is how many members there are whose names may be taken for "role", plain that the one was spelled so and a
 	// plain string.
 	named int
@@ -70,7 +72,7 @@ func (r *roles) others(role string) bool {
 func (r *roles) opened(s *scanner) {
 	// The whole is an object, the list its member, and this the list's element.
 	if s.depth == 3 && s.frames[0].object && !s.frames[1].object && s.frames[2].object && slices.Contains(messageLists, s.frames[0].key) {
-		r.held = message{from: len(s.dst)}
+		r.held = message{from: len(s.dst), blocks: slices.Clone(s.blocks)}
 		r.message = &r.held
 	}
 }
@@ -85,6 +87,7 @@ func (r *roles) closed(s *scanner) {
 	}
 	if m := r.message; m.named == 1 && m.plain && r.others(m.role) {
 		r.spans = append(r.spans, span{m.from, len(s.dst)})
+		s.blocks = m.blocks // what it says goes on in no other message
 	}
 	r.message = nil
 }

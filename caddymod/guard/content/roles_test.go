@@ -76,6 +76,11 @@ func TestRoles(t *testing.T) {
 		if strings.Contains(all, out) != c.read || !strings.Contains(all, in) && !strings.Contains(hazard, "messages elsewhere") {
 			t.Errorf("%s: %.300s", hazard, all)
 		}
+		for _, p := range pieces {
+			if p.View && !c.read && strings.Contains(p.Text, out) {
+				t.Errorf("%s: read as a part of a text: %+v", hazard, p)
+			}
+		}
 		// Without the option, under another role and as another type all of it is read.
 		for _, s := range []content.Selection{{}, {Roles: []string{"system", "user", "assistant", "developer", "model"}}} {
 			if all := showAll(s.Read(nil, content.Type{Kind: content.JSON}, []byte(c.body))); !strings.Contains(all, out) {
@@ -101,6 +106,26 @@ func TestRolesOfLongChats(t *testing.T) {
 	all := showAll(s.Read([]content.Piece{{Name: "header:X", Text: "before"}}, content.Type{Kind: content.JSON}, []byte(b.String())))
 	if strings.Contains(all, "out") || strings.Count(all, "=in ") != 500 || !strings.HasPrefix(all, "header:X=before | ") {
 		t.Errorf("%.300s", all)
+	}
+}
+
+// TestRolesOfSplitTexts sees that what a user says in pieces is still read as one, without what others say between.
+func TestRolesOfSplitTexts(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"messages":[{"role":"user","content":"qu"},{"content":"out","role":"system"},{"role":"user","content":"est"},{"role":"user","content":"ion"}]}`:                                                                                                      "question",
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"qu"}]},{"role":"assistant","content":[{"type":"text","text":"o"},{"type":"text","text":"ut"}]},{"role":"user","content":[{"type":"text","text":"est"},{"type":"text","text":"ion"}]}]}`: "estion",
+	} {
+		s := content.Selection{Roles: []string{"user"}}
+		var views []string
+		for _, p := range s.Read(nil, content.Type{Kind: content.JSON}, []byte(body)) {
+			if p.View {
+				views = append(views, p.Text)
+			}
+		}
+		if all := strings.Join(views, " | "); !strings.Contains(all, want) || strings.Contains(all, "out") {
+			t.Errorf("%s: %s", body, all)
+		}
 	}
 }
 
