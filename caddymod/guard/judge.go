@@ -181,7 +181,7 @@ func paragraphs(text string) iter.Seq[string] {
 
 // classify asks the classifier about texts, and about the short ones of them together with what is in the joiner.
 func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joiner) ([]judged, error) {
-	results := make([]judged, 0, len(pieces)+1+min(len(pieces), 4)) // and those of the short ones together, and of borders
+	results := make([]judged, 0, len(pieces)+3) // and a few views of them
 	var err error
 	for i := range pieces {
 		piece := &pieces[i]

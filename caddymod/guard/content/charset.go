@@ -122,8 +122,11 @@ func decoders16(charsets []string, body []byte) (found []func([]byte) []byte) {
 		first, second = second, first
 	}
 	for _, order := range []unicode.Endianness{first, second} {
+		if !wide32 {
+			break
+		}
 		e := utf32.UTF32(utf32.Endianness(order), utf32.IgnoreBOM)
-		if text := decodeWith(e, body[:min(len(body), sniffed)]); wide32 && bytes.Count(text, []byte("\ufffd"))*2 < utf8.RuneCount(text) {
+		if text := decodeWith(e, body[:min(len(body), sniffed)]); bytes.Count(text, []byte("\ufffd"))*2 < utf8.RuneCount(text) {
 			found = append(found, func(b []byte) []byte { return withoutMark(decodeWith(e, b)) })
 		}
 	}

@@ -63,6 +63,7 @@ type scanner struct {
 	broken bool // something that no parser accepts was there: from here on, places mean nothing
 	frames [maxDepth]frame
 	blocks []passage // of rich text
+	deep   string    // what pointer returns below maxDepth, as long as it is there
 }
 
 // clean reports whether src was exactly one correct value.
@@ -133,7 +134,9 @@ func (s *scanner) close(object bool) {
 	if f := s.top(); f != nil && f.object != object {
 		s.broken = true
 	}
-	s.depth--
+	if s.depth--; s.depth <= maxDepth {
+		s.deep = ""
+	}
 	s.endBlocks(s.depth)
 	if s.roles != nil {
 		s.roles.closed(s)
@@ -535,6 +538,17 @@ func hexValue(c byte) (byte, bool) {
 
 // pointer returns the name of the place.
 func (s *scanner) pointer() string {
+	if s.depth <= maxDepth {
+		return s.pointTo()
+	}
+	if s.deep == "" { // no container has a name here, so that it stays the same
+		s.deep = s.pointTo()
+	}
+	return s.deep
+}
+
+// pointTo writes the name of the place.
+func (s *scanner) pointTo() string {
 	var buf [maxName]byte
 	const room = len(buf)
 	b := append(buf[:0], s.prefix...)
