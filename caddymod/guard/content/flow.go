@@ -140,9 +140,7 @@ func (f *Flow) open() {
 			charsets = append(charsets, declared)
 		}
 	}
-	for _, decode := range decoders16(charsets, prefix) {
-		decoders = append(decoders, decode)
-	}
+	decoders = append(decoders, decoders16(charsets, prefix)...)
 	if len(decoders) > 1 {
 		f.unit = 4
 	}
@@ -506,7 +504,7 @@ func (s *scanner) ready() bool {
 		i++
 	}
 	return i > 0 && i < len(rest) && isLiteral(rest[:i]) && s.ends(s.at+i) && followed(rest[i:]) ||
-		bytes.IndexAny(rest[1:], "{}[]\"\n\x1e") >= 0
+		bytes.ContainsAny(rest[1:], "{}[]\"\n\x1e")
 }
 
 // closing is the length of the string that b begins with, 0 when it does not end in b.
