@@ -96,14 +96,8 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 		kind = looksOrText(body)
 		body = bytesOf(undoEscapes(view(body)))
 	}
-	if t.Kind == Text && !s.Trusted && !s.Credentials {
-		// An app for plain text shows all of it, whatever it looks like.
-		whole := *s
-		whole.Credentials = true
-		s = &whole
-	}
 	if kind == Text && !s.Trusted && (first == '{' || first == '[' || first == '"') {
-		if found, clean := s.readJSON(nil, body); clean {
+		if found, clean := s.of(t).readJSON(nil, body); clean {
 			return again(dst, found, 0)
 		}
 		// Ordinary text may begin with a bracket.
@@ -129,13 +123,24 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 		return dst
 	}
 	if begin := body[start:min(len(body), start+sniffed)]; !s.Trusted && kind == Text && looksForm(begin) && looks(begin) == Form {
-		return s.readForm(dst, t, body)
+		return s.of(t).readForm(dst, t, body)
 	}
 	dst = s.appendAll(dst, "", view(body))
 	if !s.Trusted && maybeForm(body) {
-		dst = again(dst, s.readPairs(nil, nil, body), asPairs)
+		dst = again(dst, s.of(t).readPairs(nil, nil, body), asPairs)
 	}
 	return dst
+}
+
+// of is the selection for what is found in a body of a type. An app for plain text shows all of it, whatever it looks like, so that
+// nothing is left out.
+func (s *Selection) of(t Type) *Selection {
+	if t.Kind != Text || s.Credentials || s.Trusted {
+		return s
+	}
+	whole := *s
+	whole.Credentials = true
+	return &whole
 }
 
 // maybeForm reports whether there may be something in a body that only a parser of forms shows.
