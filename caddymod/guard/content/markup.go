@@ -232,8 +232,8 @@ func (m *markup) attributes(t *tag) {
 			m.hidden(value)
 		}
 	}
-	if m.all && strings.IndexByte(t.attrs, '=') < 0 && manyWords(t.attrs) {
-		m.hidden(t.attrs)
+	if m.all && !strings.ContainsAny(t.attrs, `"'`) && strings.Count(t.attrs, "=") < 2 && manyWords(t.attrs) {
+		m.hidden(t.attrs) // what is no attributes is a text
 	}
 }
 
