@@ -60,7 +60,7 @@ func (m *Moderate) refuseUnread(w http.ResponseWriter, r *http.Request, x *excha
 	case "too_long":
 		code, detail = problem.TextTooLong, m.reader.describe(f.err)
 	case "ambiguous_body":
-		code, detail = problem.AmbiguousBody, "Programs differ in how they read this body. Send a multipart form with one plain boundary."
+		code, detail = problem.AmbiguousBody, "Programs may read different texts in this body. A multipart form needs one plain boundary, and a body one charset."
 	case "timeout":
 		code, detail = problem.RequestTimeout, "The body did not arrive in time."
 	}
