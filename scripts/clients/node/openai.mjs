@@ -68,7 +68,7 @@ await check("the client's own helper reads a stream to its end", async () => {
   assert.equal(final.choices[0].message.content, fineStory);
 });
 
-await check("a vile question gives an APIError with status 422 and no retry", async () => {
+await check("a vile question gives the APIError of a content filter and no retry", async () => {
   const before = (await received(path)).length;
   let requests = 0;
   const counting = client.withOptions({
@@ -83,7 +83,8 @@ await check("a vile question gives an APIError with status 422 and no retry", as
       .create({ model: "fine", messages: [{ role: "user", content: vile }], stream })
       .then(() => assert.fail("the question was answered"), (err) => err);
     assert.ok(err instanceof APIError, `${err}`);
-    assert.equal(err.status, 422);
+    assert.equal(err.status, 400);
+    assert.equal(err.code, "content_filter");
     assert.match(err.message, /content|moderat|reject|refus/i);
     assert.ok(!/undefined|\[object|no body|worthless/.test(err.message), `the message is ${err.message}`);
     assert.equal(requests, 1, `${requests} requests were made`);
