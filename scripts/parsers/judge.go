@@ -5,6 +5,7 @@ package main
 
 import (
 	"encoding/json"
+	"mime"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,11 +76,11 @@ func (r *rig) try(s *sample, ordinary int, all bool) *outcome {
 	return o
 }
 
-// file are the types of files, as a client writes them.
+// file are the types of files.
 var file = regexp.MustCompile(`^(?i:(image|audio|video|font)/[a-z0-9.-]+|` +
 	`application/(octet-stream|zip|gzip|pdf|grpc|wasm|x-protobuf|msgpack|cbor|offset\+octet-stream))$`)
 
-// isFile reports whether the header says plainly that the body is a file.
+// isFile reports whether the header says plainly that the body is a file: by one type that parses, without a charset.
 func (r *request) isFile() bool {
 	var types []string
 	for _, line := range r.header {
@@ -87,7 +88,11 @@ func (r *request) isFile() bool {
 			types = append(types, strings.TrimSpace(value))
 		}
 	}
-	return len(types) == 1 && file.MatchString(types[0])
+	if len(types) != 1 {
+		return false
+	}
+	media, params, err := mime.ParseMediaType(types[0])
+	return err == nil && file.MatchString(media) && params["charset"] == "" && params["boundary"] == ""
 }
 
 // ask asks all parsers about a request. By are those that understood the vile sentence, plain says how many of them had it
