@@ -219,6 +219,7 @@ func (m *markup) element(t *tag, s string) string {
 // attributes reads the values of attributes that are shown, and those that may be texts in XML or to an app that shows the
 // source.
 func (m *markup) attributes(t *tag) {
+	bare := 0 // names without a value
 	for rest := t.attrs; ; {
 		name, value, next, ok := attribute(rest)
 		if !ok {
@@ -226,16 +227,20 @@ func (m *markup) attributes(t *tag) {
 		}
 		rest = next
 		if value == "" {
+			bare++
 			continue
 		}
 		if shown(name) || m.all && (m.xml && !isNamespace(name) || manyWords(value)) {
 			m.hidden(value)
 		}
 	}
-	if m.all && !strings.ContainsAny(t.attrs, `"'`) && strings.Count(t.attrs, "=") < 2 && manyWords(t.attrs) {
-		m.hidden(t.attrs) // what is no attributes is a text
+	if m.all && (bare >= manyBare || strings.IndexByte(t.attrs, '=') < 0 && manyWords(t.attrs)) {
+		m.hidden(t.attrs) // these are no attributes
 	}
 }
+
+// manyBare is how many attributes without a value no element has.
+const manyBare = 4
 
 func isNamespace(name string) bool {
 	_, is := cutPrefixFold(name, "xmlns")
