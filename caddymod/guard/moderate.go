@@ -31,7 +31,7 @@ func init() {
 }
 
 // Moderate is a middleware that judges the text that people send to the app behind it. What is to be rejected is refused
-// with 422; everything else reaches the app byte for byte as it was sent, with the verdict in header fields X-Moderation-*.
+// with 422, and what programs may read in several ways that cannot all be judged with 400; everything else reaches the app byte for byte as it was sent, with the verdict in header fields X-Moderation-*.
 // Such fields of the client's own are removed, so that the app can trust them.
 //
 // The verdict is also in the placeholders {http.moderation.id}, .status, .flagged, .recommendation, .confidence,

@@ -3,9 +3,9 @@
 
 // Package content reads the texts of an HTTP message: where they stand, and what a person would read there.
 //
-// It is written for messages of people who do not want their texts to be found. What a body says it is ([TypeOf]) is only
-// the first guess; what does not look like that is read as what it looks like, and nothing that may be language is left
-// out because a parser gives up:
+// It is written for messages of people who do not want their texts to be found. What a body says it is ([TypeOf]) is the
+// first way to read it; what it looks like and what other programs may take it for are further ones, which take none away
+// ([Piece.Reading]). Nothing that may be language is left out because a parser gives up:
 //
 //   - JSON is scanned by a parser that never fails. Whatever a lenient parser of an app may take for a value (comments,
 //     single quotes, several values, broken nesting) is read; what stands outside of values is read as plain text;
