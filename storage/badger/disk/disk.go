@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package disk keeps records in a Badger database in a directory, and notices when what it kept is no longer there.
+//
+// It knows nothing of accounts and counts: a record is a key and a value. It adds to Badger what Badger does not do:
+//
+//   - Every value is kept with a checksum of its key and itself, so that a changed record is known as such.
+//   - Every write is numbered. The number of the last write, and of the last one that was synced, are noted beside the
+//     database in the file PROGRESS, so that records that have vanished are missed.
+//   - A directory is read and compared before Badger opens it, because Badger removes what it does not know of.
+//   - A sync checks that the directory that is synced is still the one that is open.
+//   - Nothing is written to a disk that is almost full.
+//
+// Badger maps files into memory and asserts much of what it reads and does: a disk that fails can end the process that a DB
+// lives in. Package process gives it one of its own.
+package disk
+
+import "errors"
+
+// Errors of this package. Those that wrap them name the directory, and what an operator can do.
+var (
+	// ErrLocked says that another process, or another DB of this process, has the directory open.
+	ErrLocked = errors.New("the database is in use")
+	// ErrSchema says that a newer version of this software wrote the database, or that it is a database of something else.
+	ErrSchema = errors.New("the database cannot be read by this version")
+	// ErrDamaged says that files of the database are missing or changed. Nothing was touched.
+	ErrDamaged = errors.New("the database is damaged")
+	// ErrReplaced says that the directory is not, or no longer, the one that was expected.
+	ErrReplaced = errors.New("the database has been removed or replaced")
+	// ErrFull says that the disk has too little room, or that the database must be compacted first. Nothing was written, and
+	// a later call may succeed.
+	ErrFull = errors.New("the disk is full")
+	// ErrClosed says that the DB is closed or has been abandoned.
+	ErrClosed = errors.New("the database is closed")
+)
+
+// Sentinels are the errors of this package, in an order that does not change: what carries an error from one process to
+// another sends its place.
+func Sentinels() []error {
+	return []error{ErrLocked, ErrSchema, ErrDamaged, ErrReplaced, ErrFull, ErrClosed}
+}
+
+// Record is a record as it was found.
+type Record struct {
+	Key []byte
+	// Value is nil when there is no such record, when it is damaged, and when only keys were asked for.
+	Value []byte
+	// Damaged says that there is a record whose checksum is wrong.
+	Damaged bool
+}
+
+// Entry is a change: a record that is written or, when Delete is set, removed.
+type Entry struct {
+	Key, Value []byte
+	Delete     bool
+}
+
+// Range says which records are read.
+type Range struct {
+	// Prefix is what their keys begin with.
+	Prefix []byte
+	// From is the first key that is wanted; nil begins with the first one.
+	From []byte
+	// Records is the most that are returned; 0 means 256. Fewer are when their size reaches about a MiB.
+	Records int
+	// KeysOnly leaves the values out, and with them the look whether they are damaged.
+	KeysOnly bool
+}
+
+// Identity tells databases apart: random bytes that were made with the database and are kept in it.
+type Identity [16]byte
