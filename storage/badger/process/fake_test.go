@@ -172,10 +172,14 @@ var tricks = map[string]func(f *fake, args []string) (string, error){
 		f.options.Logger.Fatal("the end")
 		return "", nil
 	},
-	"env":   func(*fake, []string) (string, error) { return strings.Join(os.Environ(), "\n"), nil },
-	"args":  func(*fake, []string) (string, error) { return strings.Join(os.Args, "\n"), nil },
-	"cwd":   func(*fake, []string) (string, error) { return os.Getwd() },
-	"order": func(f *fake, _ []string) (string, error) { f.mu.Lock(); defer f.mu.Unlock(); return strings.Join(f.order, " "), nil },
+	"env":  func(*fake, []string) (string, error) { return strings.Join(os.Environ(), "\n"), nil },
+	"args": func(*fake, []string) (string, error) { return strings.Join(os.Args, "\n"), nil },
+	"cwd":  func(*fake, []string) (string, error) { return os.Getwd() },
+	"order": func(f *fake, _ []string) (string, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return strings.Join(f.order, " "), nil
+	},
 	"options": func(f *fake, _ []string) (string, error) {
 		o := f.options
 		o.Logger = nil

@@ -20,6 +20,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -43,7 +44,7 @@ func init() {
 func child(open opener) int {
 	in, out, err := prepare()
 	if err != nil {
-		os.Stderr.WriteString(err.Error() + "\n")
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		return 2
 	}
 	// A page of a mapped file that a slow disk does not deliver holds up one of these. The others go on. A server's many
@@ -52,9 +53,13 @@ func child(open opener) int {
 	debug.SetGCPercent(50)
 
 	// During initialization the main goroutine is bound to its thread, which makes it slow.
-	status := make(chan int)
-	go func() { status <- serve(in, out, open) }()
-	return <-status
+	over := make(chan error)
+	go func() { over <- serve(in, out, open) }()
+	if err := <-over; err != nil {
+		fmt.Fprintf(os.Stderr, "%s is started by the server whose database it keeps: %v\n", name, err)
+		return 2
+	}
+	return 0
 }
 
 // backend is what the process serves.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -41,8 +40,8 @@ type server struct {
 	in   *bufio.Reader
 	out  sender
 	open opener
-	// over gets the status with which the process ends.
-	over chan int
+	// over gets what ends the conversation.
+	over chan error
 
 	// What follows belongs to whoever reads, and is handed on with the reading.
 	began, closing bool
@@ -71,10 +70,10 @@ type served struct {
 	snapshot
 }
 
-// serve answers requests until in ends. It returns the status for the process to end with. It does not close the backend when
-// in ends: the server is gone then, and the next one waits for the directory.
-func serve(in io.Reader, out io.Writer, open opener) int {
-	s := &server{in: bufio.NewReaderSize(in, 64<<10), out: sender{w: out}, open: open, over: make(chan int, 1)}
+// serve answers requests until in ends, or has what is no request. It does not close the backend then: the server is gone, and
+// the next one waits for the directory.
+func serve(in io.Reader, out io.Writer, open opener) error {
+	s := &server{in: bufio.NewReaderSize(in, 64<<10), out: sender{w: out}, open: open, over: make(chan error, 1)}
 	s.snapshots.open = make(map[uint64]*served)
 	go s.next()
 	return <-s.over
@@ -121,7 +120,7 @@ func (s *server) next() {
 	s.working.Add(1)
 	go s.next()
 	s.handle(m)
-	s.done()
+	s.working.Done()
 }
 
 // expected reports a request that should not come now.
@@ -137,21 +136,12 @@ func (s *server) expected(m *message) error {
 	return nil
 }
 
-func (s *server) done() {
-	s.working.Done()
-}
-
-// end ends the process: the server is gone, or does not speak as it should.
+// end ends the conversation: the server is gone, or does not speak as it should.
 func (s *server) end(err error) {
-	status := 0
-	if !errors.Is(err, io.EOF) {
-		fmt.Fprintf(os.Stderr, "%s is started by the server that keeps its database in it: %v\n", name, err)
-		status = 2
+	if err == io.EOF { //nolint:errorlint // receive says so
+		err = nil
 	}
-	select {
-	case s.over <- status:
-	default:
-	}
+	s.over <- err
 }
 
 // answer sends an answer. An error is not looked at: when nobody takes answers any more, the reading ends as well.
@@ -250,7 +240,7 @@ func (s *server) write() {
 			a = message{kind: kindFailed, number: m.number, failure: failureOf(err)}
 		}
 		s.answer(&a)
-		s.done()
+		s.working.Done()
 	}
 }
 

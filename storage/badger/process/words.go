@@ -6,6 +6,7 @@ package process
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -16,13 +17,18 @@ const maxWords = 8 << 10
 // words are what the process writes to its standard error output. A process that ends by a mistake says why in the first lines
 // of a report that can be long: these are kept, else what was written last.
 type words struct {
-	mu      sync.Mutex
-	kept    []byte
+	mu   sync.Mutex
+	kept []byte
+	// line is where the last line begins, which may go on.
+	line    int
 	crashed bool
 }
 
-// crash finds the beginning of the report of a Go program that ends by a mistake.
-var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |unexpected fault address |runtime: |SIG[A-Z]+: )`)
+// crashes are the beginnings of reports of Go programs that end by a mistake.
+var crashes = [][]byte{
+	[]byte("panic: "), []byte("fatal error: "), []byte("unexpected fault address "), []byte("runtime: "), []byte("SIGQUIT: "),
+	[]byte("SIGABRT: "), []byte("SIGSEGV: "), []byte("SIGBUS: "),
+}
 
 // fatal finds what log.Fatal writes.
 var fatal = regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d `)
@@ -33,18 +39,26 @@ func (w *words) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	n := len(p)
 	if w.crashed {
-		p = p[:min(len(p), max(0, maxWords-len(w.kept)))]
-	}
-	w.kept = append(w.kept, p...)
-	if w.crashed {
+		w.kept = append(w.kept, p[:min(n, maxWords-len(w.kept))]...)
 		return n, nil
 	}
-	if at := crash.FindIndex(w.kept); at != nil {
-		w.crashed = true
-		w.kept = w.kept[at[0]:]
-		w.kept = w.kept[:min(len(w.kept), maxWords)]
-	} else if len(w.kept) > maxWords {
-		w.kept = append(w.kept[:0], w.kept[len(w.kept)-maxWords:]...)
+	w.kept = append(w.kept, p...)
+	for !w.crashed {
+		rest := w.kept[w.line:]
+		if slices.ContainsFunc(crashes, func(c []byte) bool { return bytes.HasPrefix(rest, c) }) {
+			w.crashed = true
+			w.kept = append(w.kept[:0], rest[:min(len(rest), maxWords)]...)
+			return n, nil
+		}
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			break
+		}
+		w.line += end + 1
+	}
+	if over := len(w.kept) - maxWords; over > 0 {
+		w.kept = append(w.kept[:0], w.kept[over:]...)
+		w.line = max(w.line-over, 0)
 	}
 	return n, nil
 }
