@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -56,11 +57,23 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if err != nil {
 		return err
 	}
-	return c.to.send(&message{kind: kindLog, raw: raw})
+	if err := c.to.send(&message{kind: kindLog, raw: raw}); err != nil || e.Level <= zapcore.ErrorLevel {
+		return err
+	}
+	// The process ends when this returns.
+	return c.Sync()
 }
 
-// Sync does nothing: every line has been written.
-func (c *core) Sync() error { return nil }
+// Sync waits a moment until every line has been written.
+func (c *core) Sync() error {
+	for range 100 {
+		if c.to.idle() {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
 
 // log writes a line that has crossed.
 func (l line) log(to *zap.Logger) {

@@ -355,3 +355,54 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	c.Abandon()
 	within(t, "Gone", c.Gone())
 }
+
+// What was written is there after the process was killed, synced or not, and it is the same database.
+func TestDatabaseSurvivesItsProcess(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := disk.Options{Dir: t.TempDir(), MinFree: 1 << 20}
+	for round := range 3 {
+		c, err := Start(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Abandon()
+		if id := c.Identity(); o.Expect == nil {
+			o.Expect = &id
+		}
+		for i := range round * 100 {
+			records, err := c.Get(fmt.Appendf(nil, "key/%04d", i))
+			if err != nil || string(records[0].Value) != fmt.Sprint("value ", i) {
+				t.Fatalf("round %d, record %d: %+v, %v", round, i, records, err)
+			}
+		}
+		for i := range 100 {
+			i += round * 100
+			entry := disk.Entry{Key: fmt.Appendf(nil, "key/%04d", i), Value: fmt.Append(nil, "value ", i)}
+			if err := c.Write([]disk.Entry{entry}); err != nil {
+				t.Fatal(err)
+			}
+			if i%100 == 50 {
+				if err := c.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := Start(ctx, o); !errors.Is(err, disk.ErrLocked) {
+			t.Error(err)
+		}
+		if err := c.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		within(t, "Done", c.Done())
+		if err := c.Write(nil); !errors.Is(err, ErrEnded) {
+			t.Error(err)
+		}
+		within(t, "Gone", c.Gone())
+	}
+	// Another directory is not taken for this one.
+	o.Dir = t.TempDir()
+	if _, err := Start(ctx, o); !errors.Is(err, disk.ErrReplaced) {
+		t.Error(err)
+	}
+}

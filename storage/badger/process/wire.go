@@ -331,6 +331,13 @@ func (s *sender) rest() {
 	s.writing = false
 }
 
+// idle reports whether everything has been written.
+func (s *sender) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.writing
+}
+
 // write writes what is pending. It is called with the lock held, which it gives up meanwhile.
 func (s *sender) write() {
 	b := s.pending
