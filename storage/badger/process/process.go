@@ -92,5 +92,7 @@ func openDisk(o disk.Options) (backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Starting the program and opening read a lot that is not needed any more.
+	debug.FreeOSMemory()
 	return onDisk{db}, nil
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -202,8 +201,6 @@ func (s *server) start(request []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Opening reads a lot that is not needed any more.
-	debug.FreeOSMemory()
 	s.db = db
 	s.opened.Store(true)
 	id := db.Identity()

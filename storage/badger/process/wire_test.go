@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
@@ -86,17 +87,35 @@ func FuzzFrames(f *testing.F) {
 
 // FuzzServer talks to the side that has the database, which must answer or end.
 func FuzzServer(f *testing.F) {
-	open := frame(f, samples()[0])
+	all := []byte{}
 	for _, m := range samples() {
-		f.Add(append(bytes.Clone(open), frame(f, m)...))
+		f.Add(frame(f, m))
+		if m.kind > kindOpen && m.kind < kindClose {
+			all = append(all, frame(f, m)...)
+		}
 	}
+	f.Add(all)
+	open := frame(f, samples()[0])
 	f.Fuzz(func(t *testing.T, input []byte) {
-		err := serve(bytes.NewReader(input), io.Discard, openQuiet)
+		opened := make(chan struct{})
+		once := sync.OnceFunc(func() { close(opened) })
+		out := writer(func(p []byte) { once() })
+		in := io.MultiReader(bytes.NewReader(open), reader(func() { <-opened }), bytes.NewReader(input))
+		err := serve(in, out, openQuiet)
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errFrame) {
 			t.Error(err)
 		}
 	})
 }
+
+type writer func([]byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+// reader has nothing to read, but waits.
+type reader func()
+
+func (r reader) Read([]byte) (int, error) { r(); return 0, io.EOF }
 
 // openQuiet opens a fake that knows no tricks.
 func openQuiet(o disk.Options) (backend, error) {
