@@ -6,6 +6,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -154,6 +155,7 @@ func inspect(dir string, o inspection) (*Report, error) {
 	if err := r.checkWrites(o, note, noted); err != nil {
 		return nil, err
 	}
+	r.remarkEnds()
 	for _, check := range []func(string, []uint64) error{r.checkRegistry, r.checkDiscard, r.checkValueLogs} {
 		if err := check(dir, files.values); err != nil {
 			return nil, err
@@ -296,8 +298,21 @@ func (r *Report) checkLogs() {
 		case l.size == 0:
 			r.remark(l.name(), "it is empty: a crash came before its first record")
 			r.empty = append(r.empty, l.name())
-		case l.rest:
-			r.remark(l.name(), "it ends with an incomplete write at offset %d, as a crash leaves it", l.end)
+		}
+	}
+}
+
+// remarkEnds says where a crash has cut off what was being written.
+func (r *Report) remarkEnds() {
+	damaged := func(name string) bool {
+		return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Damage && f.File == name })
+	}
+	if r.manifest.end > 0 && !damaged(manifestName) {
+		r.remark(manifestName, "it ends in the middle of a change at offset %d, as a crash leaves it", r.manifest.end)
+	}
+	for _, l := range r.logs {
+		if l.rest && !damaged(l.name()) {
+			r.remark(l.name(), "it ends in the middle of a write at offset %d, as a crash leaves it", l.end)
 		}
 	}
 }
@@ -350,6 +365,7 @@ func (r *Report) checkWrites(o inspection, note note, noted bool) error {
 		r.lost(first, last, required)
 	} else if _, _, missing := present.missing(since, r.Newest); missing {
 		r.Gap = r.Newest
+		r.remark(progressName, "writes before the write %d are missing that were not on the disk yet, as power loss leaves it", r.Newest)
 	}
 	for _, t := range r.tables {
 		if !t.listed && r.Err() == nil {
@@ -364,6 +380,9 @@ const leftOver = "it is not listed in MANIFEST, and nothing in it is missed: a c
 // lost reports writes that are missing, at the file that most likely had them.
 func (r *Report) lost(first, last, required uint64) {
 	what := fmt.Sprintf("the writes %d to %d are lost, of %d that must be there", first, last, required)
+	if first == last {
+		what = fmt.Sprintf("the write %d is lost, of %d that must be there", first, required)
+	}
 	for _, t := range r.tables {
 		if !t.listed && t.commits.has(first, last) {
 			r.damage(manifestName, "%s does not stand in it: %s", t.name(), what)
@@ -382,8 +401,12 @@ func (r *Report) lost(first, last, required uint64) {
 		}
 	}
 	for _, l := range r.logs {
-		if l.commits.highest() == first-1 {
+		switch l.commits.highest() {
+		case first - 1:
 			r.damage(l.name(), "it ends with write %d: %s", first-1, what)
+			return
+		case 0:
+			r.damage(l.name(), "it holds no write: %s", what)
 			return
 		}
 	}
@@ -479,11 +502,15 @@ func unreadable(err error) (problem string, _ error) {
 	if errors.Is(err, fs.ErrPermission) {
 		return "", err
 	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends too early", nil
+	}
+	// The name of the file stands in front of the problem.
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		err = path.Err
+		return "it cannot be read: " + path.Err.Error(), nil
 	}
-	return "it cannot be read: " + err.Error(), nil
+	return err.Error(), nil
 }
 
 // newestRecord is the number in the newest version of a record.

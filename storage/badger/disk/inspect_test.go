@@ -4,6 +4,7 @@
 package disk
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -386,4 +387,406 @@ func harm(t *testing.T, random *rand.Rand, dir, older string) string {
 		t.Fatal(err)
 	}
 	return name + " " + what
+}
+
+// TestDamageIsNamed is one test for each way in which a directory has been seen to be damaged, or can be.
+func TestDamageIsNamed(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, false)
+	d.write(600)
+	d.reopen()
+	d.compact()
+	d.write(200)
+	d.reopen()
+	older := d.copy("older")
+	d.write(200)
+	d.reopen()
+	d.write(100)
+	d.reopen()
+	d.write(50)
+	// Four tables, one of them compacted, and a log.
+	killed := state{dir: d.copy("killed"), older: older, ledger: maps.Clone(d.ledger)}
+	d.check(d.db.Close())
+	closed := state{dir: d.copy("closed"), older: older, ledger: d.ledger}
+
+	another := bootID()
+	another[0]++
+	for name, test := range map[string]struct {
+		of   state
+		harm func(t *testing.T, dir string)
+		// file is named; harmless when empty.
+		file string
+	}{
+		"MANIFEST removed":                      {closed, remove("MANIFEST"), "MANIFEST"},
+		"MANIFEST removed, tables too":          {closed, func(t *testing.T, dir string) { remove("MANIFEST")(t, dir); remove("*.sst")(t, dir) }, "MANIFEST"},
+		"MANIFEST cut to 40 bytes":              {closed, cut("MANIFEST", 40), "MANIFEST"},
+		"MANIFEST cut to 40 bytes, log alive":   {killed, cut("MANIFEST", 40), "MANIFEST"},
+		"MANIFEST empty":                        {closed, cut("MANIFEST", 0), "MANIFEST"},
+		"MANIFEST of a new database":            {closed, cut("MANIFEST", 16), "MANIFEST"},
+		"MANIFEST without the last table":       {closed, manifestWithoutLast(1), "MANIFEST"},
+		"MANIFEST without one before the log":   {killed, manifestWithoutLast(1), "MANIFEST"},
+		"MANIFEST without two before the log":   {killed, manifestWithoutLast(2), "MANIFEST"},
+		"MANIFEST without any, PROGRESS lost":   {closed, func(t *testing.T, dir string) { cut("MANIFEST", 16)(t, dir); remove("PROGRESS")(t, dir) }, "MANIFEST"},
+		"MANIFEST of an older state":            {closed, put(older, "MANIFEST"), "MANIFEST"},
+		"MANIFEST of an older state, log alive": {killed, put(older, "MANIFEST"), "MANIFEST"},
+		"MANIFEST with a length flipped":        {closed, flip("MANIFEST", 18, 0), "MANIFEST"},
+		"MANIFEST with a bit flipped":           {closed, flip("MANIFEST", 30, 3), "MANIFEST"},
+		"MANIFEST with the end torn":            {killed, grow("MANIFEST", []byte{0, 0, 0, 14, 1, 2, 3, 4, 10, 12}), ""},
+		"MANIFEST with zeros at its end":        {killed, grow("MANIFEST", make([]byte, 4096)), ""},
+		"MANIFEST with half a header":           {killed, grow("MANIFEST", []byte{0, 0, 1}), ""},
+		"table removed":                         {closed, remove("*.sst"), ".sst"},
+		"table empty":                           {closed, cut("*.sst", 0), ".sst"},
+		"table cut":                             {closed, cut("*.sst", 5000), ".sst"},
+		"table cut by a byte":                   {closed, cut("*.sst", -1), ".sst"},
+		"table with a bit flipped in front":     {closed, flip("*.sst", 100, 1), ".sst"},
+		"table with a bit flipped in its index": {closed, flip("*.sst", -40, 1), ".sst"},
+		"table with its checksum flipped":       {closed, flip("*.sst", -6, 1), ".sst"},
+		"table with a huge index":               {closed, overwrite("*.sst", -14, []byte{0xff, 0xff, 0xff, 0xff}), ".sst"},
+		"table with a huge checksum":            {closed, overwrite("*.sst", -4, []byte{0xff, 0xff, 0xff, 0xff}), ".sst"},
+		"table with a page of zeros":            {closed, overwrite("*.sst", 0, make([]byte, 4096)), ".sst"},
+		"table of another number":               {closed, func(t *testing.T, dir string) { swap(t, dir, "*.sst") }, "PROGRESS"},
+		"table with a name of its own":          {closed, rename("*.sst", "-1.sst"), "-1.sst"},
+		"leftover of a flush":                   {killed, leftover(closed), ""},
+		"leftover of a flush, torn":             {killed, write("000099.sst", make([]byte, 5000)), ""},
+		"leftover of a flush, empty":            {killed, write("000099.sst", nil), ""},
+		"log removed":                           {killed, remove("*.mem"), "PROGRESS"},
+		"log cut":                               {killed, cut("*.mem", 3000), ".mem"},
+		"log cut within its header":             {killed, cut("*.mem", 10), ".mem"},
+		"log with a bit flipped":                {killed, flip("*.mem", 2000, 1), ".mem"},
+		"log with its header flipped":           {killed, flip("*.mem", 3, 1), ".mem"},
+		"log with a page of zeros":              {killed, overwrite("*.mem", 4096, make([]byte, 4096)), ".mem"},
+		"log with a huge length":                {killed, overwrite("*.mem", 2000, []byte{0, 0, 10, 255, 255, 255, 255, 15, 0}), ".mem"},
+		"log of an older state":                 {killed, func(t *testing.T, dir string) { cut("*.mem", 20)(t, dir) }, ".mem"},
+		"log with an incomplete write":          {killed, after("*.mem", []byte{64, 1, 12, 4, 0, 'a', 'b', 'c'}), ""},
+		"log with a huge length behind its end": {killed, after("*.mem", []byte{64, 1, 12, 255, 255, 255, 255, 15, 0, 'a'}), ""},
+		"log with a number that is too long":    {killed, after("*.mem", bytes.Repeat([]byte{255}, 30)), ""},
+		"log without content":                   {killed, write("00099.mem", nil), ""},
+		"log with a name of its own":            {killed, write("x.mem", nil), "x.mem"},
+		"KEYREGISTRY removed":                   {closed, remove("KEYREGISTRY"), ""},
+		"KEYREGISTRY flipped":                   {closed, flip("KEYREGISTRY", 20, 1), "KEYREGISTRY"},
+		"KEYREGISTRY cut":                       {closed, cut("KEYREGISTRY", 20), "KEYREGISTRY"},
+		"KEYREGISTRY with a huge key":           {closed, grow("KEYREGISTRY", []byte{255, 255, 255, 255, 0, 0, 0, 0}), "KEYREGISTRY"},
+		"DISCARD removed":                       {closed, remove("DISCARD"), ""},
+		"DISCARD empty":                         {closed, cut("DISCARD", 0), ""},
+		"DISCARD cut":                           {closed, cut("DISCARD", 9), "DISCARD"},
+		"DISCARD flipped":                       {closed, flip("DISCARD", 40, 1), "DISCARD"},
+		"value log removed":                     {closed, remove("*.vlog"), ""},
+		"value log empty":                       {closed, cut("*.vlog", 0), ""},
+		"value log cut":                         {closed, cut("*.vlog", 7), ""},
+		"value log with its header flipped":     {closed, flip("*.vlog", 2, 1), ".vlog"},
+		"value log with a huge length":          {closed, grow("*.vlog", []byte{0, 0, 10, 255, 255, 255, 255, 15, 0}), ".vlog"},
+		"PROGRESS removed":                      {killed, remove("PROGRESS"), ""},
+		"PROGRESS flipped in its older half":    {killed, flip("PROGRESS", 20, 1), ""},
+		"PROGRESS flipped in its newer half":    {killed, flip("PROGRESS", 532, 1), "PROGRESS"},
+		"PROGRESS of more than there is":        {killed, write("PROGRESS", slot(3, 1151, 1, bootID())), "the write 1151 is lost"},
+		"power loss, within what was synced":    {killed, powerLoss(1150, another), ".mem"},
+		"power loss, behind what was synced":    {killed, powerLoss(1100, another), ""},
+		"kill, within what was not synced":      {killed, powerLoss(1100, bootID()), ".mem"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "d")
+			if err := os.CopyFS(dir, os.DirFS(test.of.dir)); err != nil {
+				t.Fatal(err)
+			}
+			test.harm(t, dir)
+			before := listing(t, dir)
+			report, err := Inspect(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after := listing(t, dir); !slices.Equal(before, after) {
+				t.Fatalf("the directory has changed from\n%v to\n%v", before, after)
+			}
+			err = report.Err()
+			t.Log(report.Findings)
+			switch {
+			case test.file == "" && err != nil:
+				t.Fatalf("what is whole was refused: %v", err)
+			case test.file == "" && strings.HasPrefix(name, "power loss"):
+			case test.file == "":
+				holds(t, dir, test.of.ledger)
+			case !errors.Is(err, ErrDamaged):
+				t.Fatalf("error %v", err)
+			case !strings.Contains(err.Error(), test.file) || !strings.Contains(err.Error(), "caddy moderation check "+dir):
+				t.Fatalf("the error does not name %s and what to do: %v", test.file, err)
+			}
+		})
+	}
+}
+
+// harming changes a file; of several that match, the last one.
+func harming(pattern string, change func(b []byte) []byte) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		path := found[len(found)-1]
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, change(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func cut(pattern string, at int) func(*testing.T, string) {
+	return harming(pattern, func(b []byte) []byte { return b[:from(b, at)] })
+}
+
+// from counts from the end when it is negative.
+func from(b []byte, at int) int {
+	if at < 0 {
+		return len(b) + at
+	}
+	return at
+}
+
+func flip(pattern string, at, bit int) func(*testing.T, string) {
+	return harming(pattern, func(b []byte) []byte { b[from(b, at)] ^= 1 << bit; return b })
+}
+
+func grow(pattern string, by []byte) func(*testing.T, string) {
+	return harming(pattern, func(b []byte) []byte { return append(b, by...) })
+}
+
+func overwrite(pattern string, at int, with []byte) func(*testing.T, string) {
+	return harming(pattern, func(b []byte) []byte { copy(b[from(b, at):], with); return b })
+}
+
+// after writes behind the last entry of a log.
+func after(pattern string, what []byte) func(*testing.T, string) {
+	return harming(pattern, func(b []byte) []byte { copy(b[lastNonZero(b)+1:], what); return b })
+}
+
+func write(name string, b []byte) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func put(older, name string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		b, err := os.ReadFile(filepath.Join(older, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(name, b)(t, dir)
+	}
+}
+
+func remove(pattern string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		for _, path := range found {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func rename(pattern, to string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		if err := os.Rename(found[0], filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func swap(t *testing.T, dir, pattern string) {
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(found) < 2 {
+		t.Fatalf("no %s: %v", pattern, err)
+	}
+	b, err := os.ReadFile(found[0])
+	if err == nil {
+		err = os.WriteFile(found[1], b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// manifestWithoutLast cuts changes off, at their boundaries.
+func manifestWithoutLast(n int) func(*testing.T, string) {
+	return harming("MANIFEST", func(b []byte) []byte {
+		var ends []int
+		for at := 8; at < len(b); {
+			ends = append(ends, at)
+			at += 8 + int(binary.BigEndian.Uint32(b[at:]))
+		}
+		return b[:ends[len(ends)-n]]
+	})
+}
+
+// leftover copies the newest table of a later state, whose log is still there.
+func leftover(later state) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		found, err := filepath.Glob(filepath.Join(later.dir, "*.sst"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(later.dir, filepath.Base(found[len(found)-1]))(t, dir)
+	}
+}
+
+// powerLoss takes the page of the log that holds the last write.
+func powerLoss(synced uint64, boot [16]byte) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		harming("*.mem", func(b []byte) []byte {
+			last := lastNonZero(b)
+			clear(b[last&^4095:])
+			return b
+		})(t, dir)
+		write("PROGRESS", slot(3, 1150, synced, boot))(t, dir)
+	}
+}
+
+// TestWritesThatWereNeverSyncedMayBeMissing is about power loss after a log was full: the end of that log is lost, and a
+// part of the next one is on the disk.
+func TestWritesThatWereNeverSyncedMayBeMissing(t *testing.T) {
+	t.Parallel()
+	another := bootID()
+	another[0]++
+	commit := func(n uint64) []byte { return encodeWrite(n, commitKey, binary.BigEndian.AppendUint64(nil, n)) }
+	gap := func(n, upTo uint64) []byte {
+		return append(encodeWrite(n, gapKey, binary.BigEndian.AppendUint64(nil, upTo)), commit(n)...)
+	}
+	first := append(commit(1), commit(2)...)
+	second := append(commit(5), commit(6)...)
+	for name, test := range map[string]struct {
+		logs     [][]byte
+		progress []byte
+		rewrite  bool
+		gap      uint64
+		damaged  bool
+	}{
+		"after power loss":                        {logs: [][]byte{first, second}, progress: slot(1, 6, 2, another), gap: 6},
+		"without power loss":                      {logs: [][]byte{first, second}, progress: slot(1, 6, 2, bootID()), damaged: true},
+		"before writing again what is not synced": {logs: [][]byte{first, second}, progress: slot(1, 6, 2, bootID()), rewrite: true, gap: 6},
+		"synced before power loss":                {logs: [][]byte{first, second}, progress: slot(1, 6, 4, another), damaged: true},
+		"that were noted as missing":              {logs: [][]byte{first, append(second, gap(7, 6)...)}, progress: slot(1, 7, 7, bootID())},
+		"before a note that they were missing":    {logs: [][]byte{first, append(second, gap(9, 6)...)}, progress: slot(1, 9, 9, bootID()), damaged: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			// A manifest without tables.
+			write(manifestName, []byte("Bdgr\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00"))(t, dir)
+			write(progressName, test.progress)(t, dir)
+			for i, b := range test.logs {
+				write(logName(uint64(i+1)), append(append(make([]byte, logHeader), b...), make([]byte, 5000)...))(t, dir)
+			}
+			report, err := inspect(dir, inspection{boot: bootID(), rewrite: test.rewrite})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := report.Err(); test.damaged != errors.Is(err, ErrDamaged) || report.Gap != test.gap {
+				t.Fatalf("error %v, gap %d; want damage: %t, gap %d", err, report.Gap, test.damaged, test.gap)
+			}
+		})
+	}
+}
+
+// encodeWrite is an entry of a log.
+func encodeWrite(version uint64, key, payload []byte) []byte {
+	value := seal(key, payload)
+	b := []byte{0, sealedMeta}
+	b = binary.AppendUvarint(b, uint64(len(key)+8))
+	b = binary.AppendUvarint(b, uint64(len(value)))
+	b = append(append(b, 0), key...)
+	b = append(binary.BigEndian.AppendUint64(b, ^version), value...)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// FuzzInspect changes a table, a log and MANIFEST: nothing in them may end the process.
+func FuzzInspect(f *testing.F) {
+	d := newDatabase(f, false)
+	d.write(150)
+	d.reopen()
+	d.write(20)
+	for i, pattern := range []string{"*.sst", "*.mem", manifestName, progressName, registryName} {
+		found, err := filepath.Glob(filepath.Join(d.dir, pattern))
+		if err != nil || len(found) == 0 {
+			f.Fatal(pattern, err)
+		}
+		b, err := os.ReadFile(found[0])
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(i, b[:lastNonZero(b)+1])
+	}
+	manifest, err := os.ReadFile(filepath.Join(d.dir, manifestName))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, file int, b []byte) {
+		names := []string{"000001.sst", "00001.mem", manifestName, progressName, registryName}
+		dir := t.TempDir()
+		for name, b := range map[string][]byte{manifestName: manifest, names[uint(file)%uint(len(names))]: b} {
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		report, err := Inspect(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = report.Err()
+	})
+}
+
+// BenchmarkInspect reads a database as large as a store of some months has it.
+func BenchmarkInspect(b *testing.B) {
+	dir := b.TempDir()
+	opt := badgerOptions(dir).WithMemTableSize(8 << 20).WithValueThreshold(1 << 20).WithBaseTableSize(2 << 20).WithBaseLevelSize(10 << 20)
+	db, err := badger.Open(opt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	text := make([]byte, 400)
+	for n := uint64(1); n <= 3000; n++ {
+		err := db.Update(func(txn *badger.Txn) error {
+			for range 250 {
+				for i := range text {
+					text[i] = "etaoinshrdlu "[random.IntN(13)]
+				}
+				key := fmt.Appendf(nil, "f/%016x", random.Uint64())
+				if err := txn.SetEntry(badger.NewEntry(key, seal(key, text[:random.IntN(len(text))])).WithMeta(sealedMeta)); err != nil {
+					return err
+				}
+			}
+			return txn.SetEntry(badger.NewEntry(commitKey, seal(commitKey, binary.BigEndian.AppendUint64(nil, n))).WithMeta(sealedMeta))
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		report, err := Inspect(dir)
+		if err = errors.Join(err, report.Err()); err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(report.Bytes)
+		b.ReportMetric(float64(report.Tables), "tables")
+	}
 }
