@@ -23,6 +23,8 @@ var (
 	commitKey = []byte("meta/commit")
 	// gapKey is the record with the number up to which numbers may be missing. See [Report.Gap].
 	gapKey = []byte("meta/gap")
+	// identityKey is the record with the [Identity].
+	identityKey = []byte("meta/identity")
 	// schemaKey is the record with the version of the layout. It is never sealed.
 	schemaKey = []byte("meta/schema")
 )
@@ -130,7 +132,7 @@ func inspect(dir string, o inspection) (*Report, error) {
 	if !files.manifest {
 		// Badger would begin anew and remove what it does not know of.
 		r.withoutManifest(files, note.committed)
-		return r, nil
+		return r, r.readAll(dir)
 	}
 	if err := r.readManifest(dir); err != nil {
 		return nil, err

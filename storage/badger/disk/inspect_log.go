@@ -33,12 +33,14 @@ const (
 type logReport struct {
 	id uint64
 
-	marks         // of the transactions that are whole
-	size    int64 // of the file
-	end     int64 // where the last whole transaction ends
-	rest    bool  // something other than zeros follows
-	behind  marks // of the entries that follow nevertheless
-	problem string
+	marks        // of the transactions that are whole
+	size   int64 // of the file
+	end    int64 // where the last whole transaction ends
+	rest   bool  // something other than zeros follows
+	behind marks // of the entries that follow nevertheless
+	// finished is the newest version of which the end of the transaction is among these.
+	finished uint64
+	problem  string
 }
 
 func logName(id uint64) string { return fmt.Sprintf("%05d.mem", id) }
@@ -90,8 +92,9 @@ func readLog(path string, l *logReport, each func(e *entry, whole bool) error) (
 		l.end = l.size
 		return "", nil
 	}
+	damaged := ""
 	if binary.BigEndian.Uint64(header) != 0 {
-		return "its header is damaged", nil
+		damaged = "its header is damaged"
 	}
 	r := logReader{from: bufio.NewReaderSize(io.NewSectionReader(file, logHeader, l.size-logHeader), 256<<10), left: l.size - logHeader}
 	if err := r.transactions(func(e *entry) error { return each(e, true) }); err != nil {
@@ -103,14 +106,20 @@ func readLog(path string, l *logReport, each func(e *entry, whole bool) error) (
 		return unreadable(err)
 	}
 	if content <= l.end {
-		return "", nil
+		return damaged, nil
 	}
 	l.rest = true
 	rest := make([]byte, content-l.end)
 	if _, err := file.ReadAt(rest, l.end); err != nil {
 		return unreadable(err)
 	}
-	return "", scan(rest, func(e *entry) error { return each(e, false) })
+	return damaged, scan(rest, func(e *entry) error {
+		if e.meta&bitFinTxn != 0 {
+			l.finished = max(l.finished, e.version())
+			return nil
+		}
+		return each(e, false)
+	})
 }
 
 // lastContent returns the offset behind the last byte that is not zero.
@@ -235,10 +244,8 @@ func scan(b []byte, each func(*entry) error) error {
 		h, ok := decodeEntryHeader(b[i:])
 		if ok && h.length() <= int64(len(b)-i) {
 			if e, ok := h.entry(b[i : i+int(h.length())]); ok {
-				if e.meta&bitFinTxn == 0 {
-					if err := each(&e); err != nil {
-						return err
-					}
+				if err := each(&e); err != nil {
+					return err
 				}
 				i += int(h.length())
 				continue
