@@ -16,19 +16,6 @@ import (
 	"sync"
 )
 
-// Records of this package, beside those of its user.
-var (
-	// commitKey is the record with the number of the write that wrote it. Every write has one, so that the tables and logs of
-	// Badger hold all numbers since the last compaction: one that is missing is a write that was lost.
-	commitKey = []byte("meta/commit")
-	// gapKey is the record with the number up to which numbers may be missing. See [Report.Gap].
-	gapKey = []byte("meta/gap")
-	// identityKey is the record with the [Identity].
-	identityKey = []byte("meta/identity")
-	// schemaKey is the record with the version of the layout. It is never sealed.
-	schemaKey = []byte("meta/schema")
-)
-
 // Report is what [Inspect] found out about a directory.
 type Report struct {
 	// Dir is the directory.
@@ -54,7 +41,9 @@ type Report struct {
 	tables   []*tableReport
 	logs     []*logReport
 	manifest manifest
-	empty    []string // files without content that a crash has left and that Badger refuses
+	// upgrading says that values may be without a checksum although the schema is of today.
+	upgrading bool
+	empty     []string // files without content that a crash has left and that Badger refuses
 }
 
 // Finding is something that is not as it is after an orderly end.
@@ -65,35 +54,60 @@ type Finding struct {
 	Problem string `json:"problem"`
 	// Damage says that records are, or may be, lost or changed. What is no damage is what a crash leaves behind.
 	Damage bool `json:"damage"`
+	// Unreadable says that the disk did not give what is in the file, which it may do another time.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 func (f Finding) String() string { return f.File + ": " + f.Problem }
 
-// Err returns nil when everything that was acknowledged is there. Else it wraps [ErrDamaged], and names the file and what
-// is wrong with it.
+// Err returns nil when everything that was acknowledged is there. Else it names a file and what is wrong with it, and wraps
+// [ErrDamaged] unless the disk did not give what is in it.
 func (r *Report) Err() error {
-	first, more := -1, 0
+	first, more, unreadable := -1, 0, false
 	for i, f := range r.Findings {
-		switch {
-		case !f.Damage:
-		case first < 0:
+		if !f.Damage {
+			continue
+		}
+		unreadable = unreadable || f.Unreadable
+		if first < 0 {
 			first = i
-		default:
+		} else {
 			more++
 		}
 	}
 	if first < 0 {
 		return nil
 	}
-	and := ""
+	what := r.Findings[first].String()
 	if more > 0 {
-		and = fmt.Sprintf(" (and %d more)", more)
+		what += fmt.Sprintf(" (and %d more)", more)
 	}
-	return fmt.Errorf("%w: %s%s; nothing was changed; run: caddy moderation check %s", ErrDamaged, r.Findings[first], and, r.Dir)
+	what += "; nothing was changed; run: caddy moderation check " + r.Dir
+	if unreadable {
+		return fmt.Errorf("the database in %s cannot be read: %s", r.Dir, what)
+	}
+	return fmt.Errorf("%w: %s", ErrDamaged, what)
 }
 
 func (r *Report) damage(file, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{File: file, Problem: fmt.Sprintf(format, args...), Damage: true})
+}
+
+// problem reports what an error of reading a file says. It returns the error when that is no fault of the file.
+func (r *Report) problem(file string, err error) error {
+	var path *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return err
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		r.damage(file, "it ends too early")
+	case errors.As(err, &path):
+		what := "it cannot be read: " + path.Err.Error()
+		r.Findings = append(r.Findings, Finding{File: file, Problem: what, Damage: true, Unreadable: true})
+	case err != nil:
+		r.damage(file, "%s", err)
+	}
+	return nil
 }
 
 func (r *Report) remark(file, format string, args ...any) {
@@ -121,18 +135,15 @@ func inspect(dir string, o inspection) (*Report, error) {
 	}
 	r := &Report{Dir: dir, Findings: []Finding{}}
 	files := r.sort(found)
-	note, noted := r.readNote(dir)
-	if !noted && r.Err() == nil {
-		defer func() {
-			if r.Newest > 0 {
-				r.remark(progressName, "it is missing: whether the last writes are there cannot be told")
-			}
-		}()
+	note, noted, err := r.readNote(dir)
+	if err != nil {
+		return nil, err
 	}
 	if !files.manifest {
 		// Badger would begin anew and remove what it does not know of.
 		r.withoutManifest(files, note.committed)
-		return r, r.readAll(dir)
+		r.readAll(dir)
+		return r, r.checkWrites(o, note, noted)
 	}
 	if err := r.readManifest(dir); err != nil {
 		return nil, err
@@ -149,11 +160,10 @@ func inspect(dir string, o inspection) (*Report, error) {
 	for _, id := range files.logs {
 		r.logs = append(r.logs, &logReport{id: id})
 	}
-	if err := r.readAll(dir); err != nil {
+	r.readAll(dir)
+	if err := errors.Join(r.checkLevels(), r.checkLogs()); err != nil {
 		return nil, err
 	}
-	r.checkLevels()
-	r.checkLogs()
 	if err := r.checkWrites(o, note, noted); err != nil {
 		return nil, err
 	}
@@ -166,6 +176,27 @@ func inspect(dir string, o inspection) (*Report, error) {
 	// A map's order is none.
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return strings.Compare(a.File, b.File) })
 	return r, nil
+}
+
+// readNote reads PROGRESS.
+func (r *Report) readNote(dir string) (p progress, noted bool, err error) {
+	p, err = readProgress(dir)
+	switch {
+	case err == nil:
+		return p, true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return p, false, nil
+	case !errors.Is(err, errNoProgress):
+		return p, false, r.problem(progressName, err)
+	}
+	b, err := readFile(filepath.Join(dir, progressName), 1<<20)
+	if err == nil && lastNonZero(b) < 0 {
+		// Power was lost before its first note was on the disk.
+		r.empty = append(r.empty, progressName)
+		return p, false, nil
+	}
+	r.damage(progressName, "it is damaged")
+	return p, false, nil
 }
 
 // files are those of Badger in a directory.
@@ -225,29 +256,22 @@ func (r *Report) withoutManifest(f files, committed uint64) {
 }
 
 // readAll reads tables and logs, several at a time.
-func (r *Report) readAll(dir string) error {
-	type job func(*buffers) error
-	jobs := make(chan job)
+func (r *Report) readAll(dir string) {
+	jobs := make(chan func(*buffers))
 	var wait sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
 	for range min(runtime.GOMAXPROCS(0), 4) {
 		wait.Go(func() {
 			b := newBuffers()
-			for j := range jobs {
-				if err := j(b); err != nil {
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
-				}
+			for job := range jobs {
+				job(b)
 			}
 		})
 	}
 	for _, t := range r.tables {
-		jobs <- func(b *buffers) error { return t.read(dir, b) }
+		jobs <- func(b *buffers) { t.read(dir, b) }
 	}
 	for _, l := range r.logs {
-		jobs <- func(b *buffers) error { return l.read(dir, b) }
+		jobs <- func(*buffers) { l.read(dir) }
 	}
 	close(jobs)
 	wait.Wait()
@@ -261,18 +285,19 @@ func (r *Report) readAll(dir string) error {
 		r.Bytes += l.size
 	}
 	r.Logs = len(r.logs)
-	return failed
 }
 
 // checkLevels reports damaged tables, and tables whose keys overlap where that must not be.
-func (r *Report) checkLevels() {
+func (r *Report) checkLevels() error {
 	levels := make(map[uint32][]*tableReport)
 	for _, t := range r.tables {
 		if !t.listed {
 			continue
 		}
-		if t.problem != "" {
-			r.damage(t.name(), "%s", t.problem)
+		if t.problem != nil {
+			if err := r.problem(t.name(), t.problem); err != nil {
+				return err
+			}
 			continue
 		}
 		levels[t.level] = append(levels[t.level], t)
@@ -288,20 +313,22 @@ func (r *Report) checkLevels() {
 			}
 		}
 	}
+	return nil
 }
 
 // checkLogs reports logs that Badger refuses, and says where the others end. What a log has lost is told by the numbers of
 // writes.
-func (r *Report) checkLogs() {
+func (r *Report) checkLogs() error {
 	for _, l := range r.logs {
-		switch {
-		case l.problem != "":
-			r.damage(l.name(), "%s", l.problem)
-		case l.size == 0:
+		if err := r.problem(l.name(), l.problem); err != nil {
+			return err
+		}
+		if l.problem == nil && l.size == 0 {
 			r.remark(l.name(), "it is empty: a crash came before its first record")
 			r.empty = append(r.empty, l.name())
 		}
 	}
+	return nil
 }
 
 // remarkEnds says where a crash has cut off what was being written.
@@ -320,18 +347,19 @@ func (r *Report) remarkEnds() {
 }
 
 // checkWrites compares the numbers of the writes that are there with those that must be.
-func (r *Report) checkWrites(o inspection, note note, noted bool) error {
+func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 	// Below the newest number in a compacted table all others may be gone: a compaction keeps the newest version of a record.
-	var floor, schema, gap newestRecord
+	var floor, schema, gap, upgrading newestRecord
 	var present numbers
 	highest := uint64(0)
 	for _, t := range r.tables {
 		highest = max(highest, t.commits.highest())
-		if !t.listed || t.problem != "" {
+		if !t.listed && r.manifest.usable || t.problem != nil {
 			continue
 		}
 		present.join(t.commits)
 		schema.take(t.schema)
+		upgrading.take(t.upgrading)
 		gap.take(t.gap)
 		if t.level > 0 {
 			floor.number = max(floor.number, t.commits.highest())
@@ -341,11 +369,12 @@ func (r *Report) checkWrites(o inspection, note note, noted bool) error {
 		highest = max(highest, l.commits.highest(), l.behind.commits.highest())
 		present.join(l.commits)
 		schema.take(l.schema)
+		upgrading.take(l.upgrading)
 		gap.take(l.gap)
 	}
 	present.normalize()
 	r.Schema = uint32(schema.number)
-	r.Newest = present.highest()
+	r.Newest, r.upgrading = present.highest(), upgrading.number > 0
 	r.Committed, r.Synced = note.committed, note.synced
 	if !r.manifest.usable {
 		// Nothing can be said about what should be there.
@@ -360,6 +389,7 @@ func (r *Report) checkWrites(o inspection, note note, noted bool) error {
 	case !noted:
 		// Nothing says what was acknowledged. What was ever written must be there.
 		required = highest
+		r.remark(progressName, "it is missing or empty: whether the last writes are there cannot be told")
 	case o.rewrite || note.boot != o.boot || note.boot == [16]byte{}:
 		required = note.synced
 	}
@@ -422,14 +452,14 @@ func (r *Report) checkVersions() error {
 	unlisted := slices.ContainsFunc(r.tables, func(t *tableReport) bool { return !t.listed })
 	for _, t := range r.tables {
 		switch {
-		case !t.listed || t.problem != "":
+		case !t.listed || t.problem != nil:
 		case t.level > 0:
 			compacted = max(compacted, t.maxVersion)
 		case unlisted:
 			// It is read once more for that, which is seldom.
 			again := tableReport{id: t.id, listed: true, compression: t.compression, marks: marks{wanted: true}}
-			if err := again.read(r.Dir, newBuffers()); err != nil {
-				return err
+			if again.read(r.Dir, newBuffers()); again.problem != nil {
+				return again.problem
 			}
 			present.join(again.versions)
 		}
@@ -491,28 +521,16 @@ func (r *Report) tidy() error {
 	return nil
 }
 
-// largestLog is the size of the longest log: Badger needs a table in memory that takes it.
-func (r *Report) largestLog() (size int64) {
+// memTable returns the size of a table in memory that takes each of the logs, at least least. Badger ends the process when a
+// log does not fit, which one that was written with a larger table may not.
+func (r *Report) memTable(least int64) int64 {
 	for _, l := range r.logs {
-		size = max(size, l.end)
+		// A record takes about 40 bytes in memory beside what it takes in the log. There is a third more room than the size says.
+		if size := l.end + 40*int64(l.entries); size > least+least/4 {
+			least = size
+		}
 	}
-	return size
-}
-
-// unreadable turns an error of reading a file into a problem of it, unless it is no fault of the file.
-func unreadable(err error) (problem string, _ error) {
-	if errors.Is(err, fs.ErrPermission) {
-		return "", err
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return "it ends too early", nil
-	}
-	// The name of the file stands in front of the problem.
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return "it cannot be read: " + path.Err.Error(), nil
-	}
-	return err.Error(), nil
+	return least
 }
 
 // newestRecord is the number in the newest version of a record.

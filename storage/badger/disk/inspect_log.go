@@ -40,7 +40,7 @@ type logReport struct {
 	behind marks // of the entries that follow nevertheless
 	// finished is the newest version of which the end of the transaction is among these.
 	finished uint64
-	problem  string
+	problem  error
 }
 
 func logName(id uint64) string { return fmt.Sprintf("%05d.mem", id) }
@@ -49,77 +49,73 @@ func (l *logReport) name() string { return logName(l.id) }
 
 // read reads a log like Badger, which allocates what a damaged length asks for, and notes what follows the place where
 // Badger stops.
-func (l *logReport) read(dir string, _ *buffers) error {
+func (l *logReport) read(dir string) {
 	l.wanted, l.behind.wanted = true, true
-	problem, err := readLog(filepath.Join(dir, l.name()), l, func(e *entry, whole bool) error {
-		if !whole {
+	l.problem = readLog(filepath.Join(dir, l.name()), l, func(e *entry, whole bool) error {
+		if whole {
+			l.take(e)
+		} else {
 			l.behind.take(e)
-			return nil
 		}
-		l.take(e)
 		return nil
 	})
-	l.problem = problem
-	return err
 }
+
+var errHeader = errors.New("its header is damaged")
 
 // readLog reads the log of which l says where it ends. Entries of transactions that are whole are whole; others are what
 // is found behind that.
-func readLog(path string, l *logReport, each func(e *entry, whole bool) error) (problem string, _ error) {
+func readLog(path string, l *logReport, each func(e *entry, whole bool) error) error {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return unreadable(err)
+		return err
 	}
 	l.size = info.Size()
 	switch {
 	case !info.Mode().IsRegular():
-		return "it is not a file", nil
+		return errors.New("it is not a file")
 	case l.size > maxLog:
-		return fmt.Sprintf("it is %d bytes long, more than it can be", l.size), nil
-	case l.size == 0:
-		return "", nil
+		return fmt.Errorf("it is %d bytes long, more than it can be", l.size)
+	case l.size < logHeader:
+		// Badger makes it as long as the header, but for one that is empty.
+		l.end = l.size
+		return nil
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return unreadable(err)
+		return err
 	}
 	defer file.Close()
 	header := make([]byte, logHeader)
-	if n, err := file.ReadAt(header, 0); err != nil && err != io.EOF {
-		return unreadable(err)
-	} else if n < logHeader {
-		// Badger makes it as long as the header.
-		l.end = l.size
-		return "", nil
+	if _, err := file.ReadAt(header, 0); err != nil {
+		return err
 	}
-	damaged := ""
+	var damaged error
 	if binary.BigEndian.Uint64(header) != 0 {
-		damaged = "its header is damaged"
+		damaged = errHeader
 	}
 	r := logReader{from: bufio.NewReaderSize(io.NewSectionReader(file, logHeader, l.size-logHeader), 256<<10), left: l.size - logHeader}
 	if err := r.transactions(func(e *entry) error { return each(e, true) }); err != nil {
-		return unreadable(err)
+		return err
 	}
 	l.end = logHeader + r.end
 	content, err := lastContent(file, l.end, l.size)
-	if err != nil {
-		return unreadable(err)
-	}
-	if content <= l.end {
-		return damaged, nil
+	if err != nil || content <= l.end {
+		return errors.Join(err, damaged)
 	}
 	l.rest = true
 	rest := make([]byte, content-l.end)
 	if _, err := file.ReadAt(rest, l.end); err != nil {
-		return unreadable(err)
+		return err
 	}
-	return damaged, scan(rest, func(e *entry) error {
+	err = scan(rest, func(e *entry) error {
 		if e.meta&bitFinTxn != 0 {
 			l.finished = max(l.finished, e.version())
 			return nil
 		}
 		return each(e, false)
 	})
+	return errors.Join(err, damaged)
 }
 
 // lastContent returns the offset behind the last byte that is not zero.

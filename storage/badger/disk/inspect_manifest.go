@@ -15,9 +15,6 @@ import (
 
 const manifestName = "MANIFEST"
 
-// castagnoli is the polynomial of all checksums of Badger that this package reads, and of its own.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // manifest is what MANIFEST says: which tables there are.
 type manifest struct {
 	tables map[uint64]manifestTable
@@ -46,12 +43,7 @@ func (r *Report) readManifest(dir string) error {
 	b, err := readFile(filepath.Join(dir, manifestName), 1<<30)
 	r.manifest = manifest{tables: make(map[uint64]manifestTable), removed: make(map[uint64]bool)}
 	if err != nil {
-		problem, err := unreadable(err)
-		if err != nil {
-			return err
-		}
-		r.damage(manifestName, "%s", problem)
-		return nil
+		return r.problem(manifestName, err)
 	}
 	r.Bytes += int64(len(b))
 	if len(b) < 8 || !bytes.Equal(b[:8], []byte("Bdgr\x00\x00\x00\x08")) {

@@ -27,9 +27,7 @@ func (r *Report) checkRegistry(dir string, _ []uint64) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		problem, err := unreadable(err)
-		r.damageUnless(err, registryName, problem)
-		return err
+		return r.problem(registryName, err)
 	case len(b) != 28 || !bytes.Equal(b[16:], []byte("Hello Badger")):
 		r.damage(registryName, "it is damaged; %s", needless)
 	}
@@ -59,12 +57,7 @@ func (r *Report) checkDiscard(dir string, _ []uint64) error {
 			}
 		}
 	}
-	if err != nil {
-		problem, err := unreadable(err)
-		r.damageUnless(err, discardName, problem)
-		return err
-	}
-	return nil
+	return r.problem(discardName, err)
 }
 
 // checkValueLogs looks at the logs of values. Records are small enough to stay out of them.
@@ -72,12 +65,14 @@ func (r *Report) checkValueLogs(dir string, ids []uint64) error {
 	for _, id := range ids {
 		name := fmt.Sprintf("%06d.vlog", id)
 		var l logReport
-		problem, err := readLog(filepath.Join(dir, name), &l, func(*entry, bool) error { return nil })
+		err := readLog(filepath.Join(dir, name), &l, func(*entry, bool) error { return nil })
 		switch {
+		case errors.Is(err, errHeader):
+			r.damage(name, "%s; %s", err, needless)
 		case err != nil:
-			return err
-		case problem != "":
-			r.damage(name, "%s; %s", problem, needless)
+			if err := r.problem(name, err); err != nil {
+				return err
+			}
 		case l.size == 0:
 			r.remark(name, "it is empty: a crash came before its header")
 			r.empty = append(r.empty, name)
@@ -86,10 +81,4 @@ func (r *Report) checkValueLogs(dir string, ids []uint64) error {
 		}
 	}
 	return nil
-}
-
-func (r *Report) damageUnless(err error, file, problem string) {
-	if err == nil {
-		r.damage(file, "%s", problem)
-	}
 }

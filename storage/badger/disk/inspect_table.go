@@ -61,7 +61,8 @@ func compareKeys(a, b []byte) int {
 
 // marks are what the own records in a file say.
 type marks struct {
-	commits numbers // numbers of writes
+	commits   numbers // numbers of writes
+	upgrading newestRecord
 	// versions are those of Badger, where they are wanted: keys in their own order have them in none.
 	versions    numbers
 	wanted      bool
@@ -80,10 +81,14 @@ func (m *marks) take(e *entry) {
 	m.entries++
 	key := e.user()
 	// Nearly all keys are told apart by their first byte.
-	if len(key) == 0 || key[0] != 'm' || e.meta&bitDelete != 0 {
+	if len(key) == 0 || key[0] != ownPrefix[0] {
 		return
 	}
+	there := e.meta&bitDelete == 0
 	switch {
+	case bytes.Equal(key, upgradingKey):
+		m.upgrading.take(newestRecord{version, map[bool]uint64{true: 1}[there]})
+	case !there:
 	case bytes.Equal(key, commitKey):
 		if n, ok := number(e); ok {
 			m.commits.add(n)
@@ -102,7 +107,7 @@ func (m *marks) take(e *entry) {
 // number is the number in an own record.
 func number(e *entry) (uint64, bool) {
 	payload, ok := e.value, true
-	if e.userMeta == sealedMeta {
+	if e.userMeta == sealed {
 		payload, ok = unseal(e.user(), e.value)
 	}
 	if !ok || len(payload) != 8 {
@@ -121,8 +126,7 @@ type tableReport struct {
 	marks
 	size              int64
 	smallest, biggest []byte
-	problem           string
-	lostBlocks        int
+	problem           error
 }
 
 func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
@@ -144,7 +148,7 @@ func (b *buffers) forFile(n int) []byte {
 }
 
 // read reads a table from end to end and notes what it holds and what is wrong with it.
-func (t *tableReport) read(dir string, b *buffers) error {
+func (t *tableReport) read(dir string, b *buffers) {
 	if !t.listed {
 		t.compression, t.wanted = compressionSnappy, true
 	}
@@ -154,10 +158,7 @@ func (t *tableReport) read(dir string, b *buffers) error {
 		err = t.readBlocks(f, b)
 		_ = f.Close()
 	}
-	if err != nil {
-		t.problem, err = unreadable(err)
-	}
-	return err
+	t.problem = err
 }
 
 func (t *tableReport) readBlocks(f *tableFile, b *buffers) error {
@@ -288,7 +289,7 @@ func (f *tableFile) readIndex() (err error) {
 	if err != nil {
 		return err
 	}
-	f.sound = bytes.Equal(sum, checksum(index))
+	f.sound = bytes.Equal(sum, tableSum(index))
 	// A flatbuffer is read by following offsets in it, which a damaged one has everywhere.
 	defer func() {
 		if p := recover(); p != nil {
@@ -322,8 +323,8 @@ func (f *tableFile) readIndex() (err error) {
 	return nil
 }
 
-// checksum is a checksum as Badger writes it: a message with a number.
-func checksum(b []byte) []byte {
+// tableSum is a checksum as Badger writes it into tables: a message with a number.
+func tableSum(b []byte) []byte {
 	sum := crc32.Checksum(b, castagnoli)
 	if sum == 0 {
 		return nil
@@ -355,7 +356,7 @@ func (f *tableFile) decode(stored []byte, b *buffers) ([]byte, error) {
 	}
 	sum := data[len(data)-4-length : len(data)-4]
 	data = data[:len(data)-4-length]
-	if !bytes.Equal(sum, checksum(data)) {
+	if !bytes.Equal(sum, tableSum(data)) {
 		return nil, errors.New("its checksum is wrong")
 	}
 	return data, nil

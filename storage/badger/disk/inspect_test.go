@@ -99,7 +99,7 @@ func (d *database) write(n int) {
 				d.ledger[key] = value
 				e := badger.NewEntry([]byte(key), []byte(value))
 				if !d.schema1 {
-					e = badger.NewEntry([]byte(key), seal([]byte(key), []byte(value))).WithMeta(sealedMeta)
+					e = badger.NewEntry([]byte(key), seal([]byte(key), []byte(value))).WithMeta(sealed)
 				}
 				if err := txn.SetEntry(e); err != nil {
 					return err
@@ -108,7 +108,7 @@ func (d *database) write(n int) {
 			if d.schema1 {
 				return nil
 			}
-			return txn.SetEntry(badger.NewEntry(commitKey, seal(commitKey, binary.BigEndian.AppendUint64(nil, d.number))).WithMeta(sealedMeta))
+			return txn.SetEntry(badger.NewEntry(commitKey, seal(commitKey, binary.BigEndian.AppendUint64(nil, d.number))).WithMeta(sealed))
 		}))
 	}
 	if !d.schema1 {
@@ -194,7 +194,7 @@ func holds(t *testing.T, dir string, ledger map[string]string) {
 			if strings.HasPrefix(string(key), "meta/") {
 				continue
 			}
-			if it.Item().UserMeta() == sealedMeta {
+			if it.Item().UserMeta() == sealed {
 				payload, ok := unseal(key, value)
 				if !ok {
 					return errors.New("a record is damaged")
@@ -702,10 +702,14 @@ func TestWritesThatWereNeverSyncedMayBeMissing(t *testing.T) {
 	}
 }
 
-// encodeWrite is an entry of a log.
+// encodeWrite is an entry of a log with a value that is sealed.
 func encodeWrite(version uint64, key, payload []byte) []byte {
-	value := seal(key, payload)
-	b := []byte{0, sealedMeta}
+	return encodeEntry(version, sealed, key, seal(key, payload))
+}
+
+// encodeEntry is an entry of a log.
+func encodeEntry(version uint64, userMeta byte, key, value []byte) []byte {
+	b := []byte{0, userMeta}
 	b = binary.AppendUvarint(b, uint64(len(key)+8))
 	b = binary.AppendUvarint(b, uint64(len(value)))
 	b = append(append(b, 0), key...)
@@ -767,11 +771,11 @@ func BenchmarkInspect(b *testing.B) {
 					text[i] = "etaoinshrdlu "[random.IntN(13)]
 				}
 				key := fmt.Appendf(nil, "f/%016x", random.Uint64())
-				if err := txn.SetEntry(badger.NewEntry(key, seal(key, text[:random.IntN(len(text))])).WithMeta(sealedMeta)); err != nil {
+				if err := txn.SetEntry(badger.NewEntry(key, seal(key, text[:random.IntN(len(text))])).WithMeta(sealed)); err != nil {
 					return err
 				}
 			}
-			return txn.SetEntry(badger.NewEntry(commitKey, seal(commitKey, binary.BigEndian.AppendUint64(nil, n))).WithMeta(sealedMeta))
+			return txn.SetEntry(badger.NewEntry(commitKey, seal(commitKey, binary.BigEndian.AppendUint64(nil, n))).WithMeta(sealed))
 		})
 		if err != nil {
 			b.Fatal(err)

@@ -40,7 +40,7 @@ type Loss struct {
 // where others are lost. A record of which the newest version is lost appears as an older one, if there is one. The
 // slices of a record are valid until each returns.
 func (r *Report) Salvage(each func(Found) error) ([]Loss, error) {
-	s := salvage{report: r, schema: r.Schema}
+	s := salvage{report: r}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (r *Report) Salvage(each func(Found) error) ([]Loss, error) {
 		e := from.entries[0]
 		if last == nil || !bytes.Equal(e.user(), last) {
 			last = append(last[:0], e.user()...)
-			if found, there := s.record(&e); there {
+			if found, there := r.record(&e); there {
 				if err := each(found); err != nil {
 					return nil, err
 				}
@@ -79,7 +79,6 @@ func (r *Report) Salvage(each func(Found) error) ([]Loss, error) {
 // salvage merges what is in tables and logs.
 type salvage struct {
 	report  *Report
-	schema  uint32
 	sources sources
 	losses  []Loss
 }
@@ -97,7 +96,7 @@ func (s *salvage) open() error {
 			s.losses = append(s.losses, Loss{File: t.name(), Unlisted: true})
 		}
 		from := &source{table: t}
-		if t.problem == "" && len(t.smallest) > 0 {
+		if t.problem == nil && len(t.smallest) > 0 {
 			// It is opened when it is its turn.
 			from.entries = []entry{{key: t.smallest}}
 		} else if err := from.open(s); err != nil {
@@ -112,7 +111,7 @@ func (s *salvage) open() error {
 		}
 		slices.SortFunc(entries, func(a, b entry) int { return compareKeys(a.key, b.key) })
 		s.sources = append(s.sources, &source{opened: true, entries: entries})
-		if l.problem != "" || l.rest && l.behind.entries > 0 {
+		if l.problem != nil || l.rest && l.behind.entries > 0 {
 			s.losses = append(s.losses, Loss{File: l.name()})
 		}
 	}
@@ -137,19 +136,19 @@ func (s *salvage) close() {
 }
 
 // record turns the newest version of a record into what is handed on.
-func (s *salvage) record(e *entry) (Found, bool) {
-	if e.meta&bitDelete != 0 || isOwn(e.user()) {
+func (r *Report) record(e *entry) (Found, bool) {
+	if e.meta&bitDelete != 0 || own(e.user()) || bytes.HasPrefix(e.user(), badgerPrefix) {
 		return Found{}, false
 	}
 	f := Found{Key: e.user(), Value: e.value, Expires: e.expires}
 	switch {
 	case e.meta&bitValuePointer != 0:
 		f.Damaged = true
-	case e.userMeta == sealedMeta:
+	case e.userMeta == sealed:
 		payload, ok := unseal(f.Key, f.Value)
 		f.Value, f.Damaged = payload, !ok
 	default:
-		f.Damaged = s.schema > 1
+		f.Damaged = r.Schema > 1 && !r.upgrading
 	}
 	if f.Damaged {
 		f.Value = nil
@@ -157,15 +156,8 @@ func (s *salvage) record(e *entry) (Found, bool) {
 	return f, true
 }
 
-// isOwn tells the records of this package from those of its user.
-func isOwn(key []byte) bool {
-	for _, own := range [][]byte{commitKey, gapKey, schemaKey, identityKey} {
-		if bytes.Equal(key, own) {
-			return true
-		}
-	}
-	return bytes.HasPrefix(key, []byte("!badger!"))
-}
+// badgerPrefix begins the keys of Badger's own records.
+var badgerPrefix = []byte("!badger!")
 
 // source is a table or a log whose entries are handed on in their order.
 type source struct {
@@ -345,7 +337,7 @@ func snappyLength(b []byte) int {
 func salvageLog(path string) (entries []entry, err error) {
 	var l logReport
 	var behind []entry
-	_, err = readLog(path, &l, func(e *entry, whole bool) error {
+	err = readLog(path, &l, func(e *entry, whole bool) error {
 		kept := *e
 		kept.key, kept.value = bytes.Clone(e.key), bytes.Clone(e.value)
 		if whole {
@@ -355,8 +347,13 @@ func salvageLog(path string) (entries []entry, err error) {
 		behind = append(behind, kept)
 		return nil
 	})
-	if err != nil {
+	var unreadable *fs.PathError
+	if errors.Is(err, fs.ErrPermission) {
 		return nil, err
+	}
+	if errors.As(err, &unreadable) {
+		// The loss is told by the report. What came before it counts.
+		return entries, nil
 	}
 	// What was written last may have been a write that was never acknowledged. All before it were.
 	last := uint64(0)
