@@ -377,29 +377,24 @@ func (m *Memory) AppendFeedback(ctx context.Context, r feedback.Record, bound fe
 		return err
 	}
 	defer m.mu.Unlock()
-	var encoded strings.Builder
-	e := json.NewEncoder(&encoded)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
+	size, err := encodedSize(r)
+	if err != nil {
 		return fmt.Errorf("feedback record: %w: %w", quota.ErrInvalid, err)
 	}
-	size := encoded.Len() - len("\n")
 	if size > feedback.MaxRecordBytes {
 		return feedback.ErrTooLarge
 	}
 	if r.ID == "" {
 		return fmt.Errorf("feedback record: %w: it has no id", quota.ErrInvalid)
 	}
-	at, ok := slices.BinarySearchFunc(m.feedback, r, func(a, b feedback.Record) int {
-		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID))
-	})
-	if ok {
+	at, found := slices.BinarySearchFunc(m.feedback, r, byTimeAndID)
+	if found {
 		return taken("feedback record", r.ID)
 	}
 	_, day, _ := windows(r.Account, r.Time, quota.Period{})
 	used, ok := m.bounds[day]
 	used.Records++
-	used.Bytes += int64(size)
+	used.Bytes += size
 	if bound.Records > 0 && used.Records > bound.Records || bound.Bytes > 0 && used.Bytes > bound.Bytes {
 		return feedback.ErrBound
 	}
@@ -411,6 +406,20 @@ func (m *Memory) AppendFeedback(ctx context.Context, r feedback.Record, bound fe
 	m.bounds[day] = used
 	m.feedback = slices.Insert(m.feedback, at, r)
 	return nil
+}
+
+// encodedSize is what a record counts against a bound in bytes.
+func encodedSize(r feedback.Record) (int64, error) {
+	var encoded strings.Builder
+	e := json.NewEncoder(&encoded)
+	e.SetEscapeHTML(false)
+	err := e.Encode(r)
+	return int64(encoded.Len() - len("\n")), err
+}
+
+// byTimeAndID is the order in which feedback is kept.
+func byTimeAndID(a, b feedback.Record) int {
+	return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID))
 }
 
 // Feedback implements [feedback.Store].
