@@ -180,12 +180,12 @@ func largeRecords(t *testing.T, open Open) {
 		got, err := s.Account(ctx, want.ID)
 		must(t, err)
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("the account is\n%+v, want\n%+v", got, want)
+			t.Error("the account is another one")
 		}
 		gotKey, err := s.KeyByHash(ctx, k.Hash)
 		must(t, err)
 		if !reflect.DeepEqual(gotKey, k) {
-			t.Errorf("the key is\n%+v, want\n%+v", gotKey, k)
+			t.Error("the key is another one")
 		}
 		counted, err := s.Flagged(ctx, want.ID, march)
 		must(t, err)
