@@ -5,6 +5,7 @@ package badger
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -14,9 +15,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
 // A backup is:
@@ -46,29 +46,12 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	from, to := io.Pipe()
-	if err := s.enter(); err != nil {
+	snapshot, err := s.keeper.snapshot()
+	if err != nil {
 		return err
 	}
-	go func() {
-		defer s.leave()
-		to.CloseWithError(s.db.View(func(txn *badger.Txn) error { return writeBackup(ctx, txn, to) }))
-	}()
-	// The writer above must not outlive this call, and must not keep the store from closing while w is slow.
-	defer from.CloseWithError(context.Canceled)
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-s.closing:
-			to.CloseWithError(errClosed)
-		case <-ctx.Done():
-			to.CloseWithError(ctx.Err())
-		case <-stop:
-		}
-	}()
-	_, err := io.Copy(w, from)
-	return err
+	defer snapshot.Close()
+	return writeBackup(ctx, snapshot, w, s.closing)
 }
 
 // flush commits the counts as they are.
@@ -85,32 +68,41 @@ func (s *Store) flush(ctx context.Context) error {
 	return b.wait(ctx)
 }
 
-func writeBackup(ctx context.Context, txn *badger.Txn, to io.Writer) error {
+func writeBackup(ctx context.Context, from snapshot, to io.Writer, closing <-chan struct{}) error {
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
 	_, err := w.WriteString(backupHeader + string(rune(backupVersion)))
-	it := txn.NewIterator(badger.DefaultIteratorOptions)
-	defer it.Close()
-	records := uint64(0)
-	var buf []byte
-	for it.Rewind(); err == nil && it.Valid(); it.Next() {
-		if err = ctx.Err(); err != nil {
-			break
-		}
-		item := it.Item()
-		err = item.Value(func(v []byte) error {
-			buf = binary.AppendUvarint(buf[:0], uint64(len(item.Key())))
-			buf = append(buf, item.Key()...)
-			buf = binary.AppendUvarint(buf, uint64(len(v)))
-			buf = append(buf, v...)
-			buf = binary.AppendUvarint(buf, item.ExpiresAt())
-			_, err := w.Write(buf)
-			return err
-		})
-		records++
-	}
 	if err != nil {
 		return err
+	}
+	records := uint64(1)
+	buf := appendBackup(nil, schemaKey, encodeSchema(schema))
+	for {
+		if _, err := w.Write(buf); err != nil {
+			return err
+		}
+		buf = buf[:0]
+		part, err := from.Next()
+		if err != nil {
+			return unavailable(err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-closing:
+			return errClosed
+		default:
+		}
+		if len(part) == 0 {
+			break
+		}
+		for _, r := range part {
+			if r.Damaged {
+				return unavailable(fmt.Errorf("%w: %s", errDamaged, describe(r.Key)))
+			}
+			buf = appendBackup(buf, r.Key, r.Value)
+			records++
+		}
 	}
 	if _, err := w.Write(binary.BigEndian.AppendUint64([]byte{0}, records)); err != nil {
 		return err
@@ -120,6 +112,15 @@ func writeBackup(ctx context.Context, txn *badger.Txn, to io.Writer) error {
 	}
 	_, err = to.Write(sum.Sum(nil))
 	return err
+}
+
+// appendBackup appends a record that does not expire.
+func appendBackup(b, key, value []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(key)))
+	b = append(b, key...)
+	b = binary.AppendUvarint(b, uint64(len(value)))
+	b = append(b, value...)
+	return append(b, 0)
 }
 
 // Restore makes a database in dir from a backup. The directory must be missing or empty. Until the whole backup has been
@@ -147,10 +148,10 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 	if err := os.WriteFile(mark, []byte("A backup is being restored into this directory.\n"), 0o600); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := errors.Join(syncFile(dir), load(ctx, dir, r)); err != nil {
+	if err := errors.Join(disk.SyncFile(dir), load(ctx, dir, r)); err != nil {
 		return errors.Join(fmt.Errorf("restore into %s: %w", dir, err), empty(dir))
 	}
-	return errors.Join(os.Remove(mark), syncFile(dir))
+	return errors.Join(os.Remove(mark), disk.SyncFile(dir))
 }
 
 // empty removes what a restore has made; the mark last.
@@ -172,15 +173,14 @@ func empty(dir string) error {
 
 // load opens a database, fills it and closes it.
 func load(ctx context.Context, dir string, r io.Reader) error {
-	s, err := open(dir, Options{Dir: dir})
+	s, err := open(dir, Options{Dir: dir, InProcess: true})
 	if err != nil {
 		return err
 	}
 	if err := s.loadRecords(ctx, r); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	err = s.checkSchema()
-	return errors.Join(err, s.sync(), s.Close())
+	return errors.Join(s.keeper.sync(), s.Close())
 }
 
 func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
@@ -192,8 +192,7 @@ func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
 	if v := header[len(backupHeader)]; v != backupVersion {
 		return fmt.Errorf("%w that this version can read: it has format %d", ErrBackup, v)
 	}
-	now := uint64(time.Now().Unix())
-	var entries []*badger.Entry
+	var entries []disk.Entry
 	size, records := 0, uint64(0)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -204,7 +203,7 @@ func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
 			return err
 		}
 		if e == nil || size > 256<<10 {
-			if err := s.writeEntries(entries); err != nil {
+			if _, err := s.keeper.write(entries); err != nil {
 				return err
 			}
 			entries, size = entries[:0], 0
@@ -213,11 +212,24 @@ func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
 			return in.end(records)
 		}
 		records++
-		if e.ExpiresAt == 0 || e.ExpiresAt > now {
-			entries = append(entries, e)
-			size += len(e.Key) + len(e.Value)
+		if bytes.Equal(e.Key, schemaKey) {
+			if err := checkSchema(e.Value); err != nil {
+				return err
+			}
+			continue // the database has its own
 		}
+		entries = append(entries, *e)
+		size += len(e.Key) + len(e.Value)
 	}
+}
+
+// checkSchema refuses records of a layout that this version does not know.
+func checkSchema(value []byte) error {
+	version, err := decodeSchema(value)
+	if err != nil || version > schema {
+		return fmt.Errorf("%w that this version can read: its records have schema %d", ErrBackup, version)
+	}
+	return nil
 }
 
 // summed reads a backup and sums what it reads.
@@ -262,12 +274,15 @@ func (r *summed) short(err error) error {
 }
 
 // record returns the next record, or nil at the end.
-func (r *summed) record() (*badger.Entry, error) {
+//
+// The time at which it expires, which earlier versions wrote, is read over: clocks may be wrong, and what has expired is deleted
+// when its account is used.
+func (r *summed) record() (*disk.Entry, error) {
 	length, err := r.number(maxBackupKey)
 	if err != nil || length == 0 {
 		return nil, err
 	}
-	e := &badger.Entry{Key: make([]byte, length)}
+	e := &disk.Entry{Key: make([]byte, length)}
 	if err := r.read(e.Key); err != nil {
 		return nil, err
 	}
@@ -278,7 +293,7 @@ func (r *summed) record() (*badger.Entry, error) {
 	if err := r.read(e.Value); err != nil {
 		return nil, err
 	}
-	e.ExpiresAt, err = r.number(1 << 62)
+	_, err = r.number(1 << 62)
 	return e, err
 }
 
