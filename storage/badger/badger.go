@@ -139,10 +139,11 @@ func open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// forget empties the caches of accounts and keys: changes may have been taken back.
+// forget empties the caches of accounts and keys, and has counts read again: changes may have been taken back.
 func (s *Store) forget() {
 	s.accounts.InvalidateAll()
 	s.keys.InvalidateAll()
+	s.counters.epoch.Add(1)
 }
 
 func (s *Store) stopCaches() {
