@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -86,39 +87,57 @@ func (s *Store) flush(ctx context.Context) error {
 }
 
 func writeBackup(ctx context.Context, txn *badger.Txn, to io.Writer) error {
-	sum := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
-	_, err := w.WriteString(backupHeader + string(rune(backupVersion)))
 	it := txn.NewIterator(badger.DefaultIteratorOptions)
 	defer it.Close()
-	records := uint64(0)
-	var buf []byte
-	for it.Rewind(); err == nil && it.Valid(); it.Next() {
-		if err = ctx.Err(); err != nil {
-			break
+	w := newBackupWriter(to)
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		item := it.Item()
-		err = item.Value(func(v []byte) error {
-			buf = binary.AppendUvarint(buf[:0], uint64(len(item.Key())))
-			buf = append(buf, item.Key()...)
-			buf = binary.AppendUvarint(buf, uint64(len(v)))
-			buf = append(buf, v...)
-			buf = binary.AppendUvarint(buf, item.ExpiresAt())
-			_, err := w.Write(buf)
+		if err := item.Value(func(v []byte) error { return w.record(item.Key(), v, item.ExpiresAt()) }); err != nil {
 			return err
-		})
-		records++
+		}
 	}
-	if err != nil {
+	return w.end()
+}
+
+// backupWriter writes a backup and sums what it writes.
+type backupWriter struct {
+	to      io.Writer
+	sum     hash.Hash
+	out     *bufio.Writer
+	records uint64
+	buf     []byte
+}
+
+func newBackupWriter(to io.Writer) *backupWriter {
+	w := &backupWriter{to: to, sum: sha256.New()}
+	w.out = bufio.NewWriterSize(io.MultiWriter(to, w.sum), 64<<10)
+	// What fails here fails again at the end.
+	_, _ = w.out.WriteString(backupHeader + string(rune(backupVersion)))
+	return w
+}
+
+func (w *backupWriter) record(key, value []byte, expires uint64) error {
+	w.records++
+	w.buf = binary.AppendUvarint(w.buf[:0], uint64(len(key)))
+	w.buf = append(w.buf, key...)
+	w.buf = binary.AppendUvarint(w.buf, uint64(len(value)))
+	w.buf = append(w.buf, value...)
+	w.buf = binary.AppendUvarint(w.buf, expires)
+	_, err := w.out.Write(w.buf)
+	return err
+}
+
+func (w *backupWriter) end() error {
+	if _, err := w.out.Write(binary.BigEndian.AppendUint64([]byte{0}, w.records)); err != nil {
 		return err
 	}
-	if _, err := w.Write(binary.BigEndian.AppendUint64([]byte{0}, records)); err != nil {
+	if err := w.out.Flush(); err != nil {
 		return err
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	_, err = to.Write(sum.Sum(nil))
+	_, err := w.to.Write(w.sum.Sum(nil))
 	return err
 }
 
@@ -183,39 +202,64 @@ func load(ctx context.Context, dir string, r io.Reader) error {
 	return errors.Join(err, s.sync(), s.Close())
 }
 
+// loadRecords writes what a backup holds. What it wrote before an error stays.
 func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
-	in := &summed{from: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
-	header := make([]byte, len(backupHeader)+1)
-	if err := in.read(header); err != nil || string(header[:len(backupHeader)]) != backupHeader {
-		return fmt.Errorf("%w: it does not begin like one", ErrBackup)
-	}
-	if v := header[len(backupHeader)]; v != backupVersion {
-		return fmt.Errorf("%w that this version can read: it has format %d", ErrBackup, v)
-	}
 	now := uint64(time.Now().Unix())
 	var entries []*badger.Entry
-	size, records := 0, uint64(0)
-	for {
+	size := 0
+	err := readBackup(r, func(key, value []byte, expires uint64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e, err := in.record()
+		if expires != 0 && expires <= now {
+			return nil
+		}
+		entries = append(entries, &badger.Entry{Key: key, Value: value, ExpiresAt: expires})
+		if size += len(key) + len(value); size <= 256<<10 {
+			return nil
+		}
+		full := entries
+		entries, size = nil, 0
+		return s.writeEntries(full)
+	})
+	if err != nil {
+		return err
+	}
+	return s.writeEntries(entries)
+}
+
+// readBackup calls each with the records of a backup, which may keep what it is given, and returns its error. Whether the
+// backup is whole is known when readBackup returns. An error wraps [ErrBackup], or is that of r or of each.
+func readBackup(r io.Reader, each func(key, value []byte, expires uint64) error) error {
+	in := &summed{from: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
+	if err := in.header(); err != nil {
+		return err
+	}
+	for records := uint64(0); ; records++ {
+		length, err := in.number(maxBackupKey)
 		if err != nil {
 			return err
 		}
-		if e == nil || size > 256<<10 {
-			if err := s.writeEntries(entries); err != nil {
-				return err
-			}
-			entries, size = entries[:0], 0
-		}
-		if e == nil {
+		if length == 0 {
 			return in.end(records)
 		}
-		records++
-		if e.ExpiresAt == 0 || e.ExpiresAt > now {
-			entries = append(entries, e)
-			size += len(e.Key) + len(e.Value)
+		key, err := in.bytes(length)
+		if err != nil {
+			return err
+		}
+		if length, err = in.number(maxBackupItem); err != nil {
+			return err
+		}
+		value, err := in.bytes(length)
+		if err != nil {
+			return err
+		}
+		expires, err := in.number(1 << 62)
+		if err != nil {
+			return err
+		}
+		if err := each(key, value, expires); err != nil {
+			return err
 		}
 	}
 }
@@ -224,6 +268,7 @@ func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
 type summed struct {
 	from *bufio.Reader
 	sum  hash.Hash
+	one  [1]byte
 }
 
 func (r *summed) read(b []byte) error {
@@ -234,26 +279,6 @@ func (r *summed) read(b []byte) error {
 	return nil
 }
 
-// ReadByte implements [io.ByteReader].
-func (r *summed) ReadByte() (byte, error) {
-	b, err := r.from.ReadByte()
-	if err == nil {
-		r.sum.Write([]byte{b})
-	}
-	return b, err
-}
-
-func (r *summed) number(most uint64) (uint64, error) {
-	n, err := binary.ReadUvarint(r)
-	if err != nil {
-		return 0, r.short(err)
-	}
-	if n > most {
-		return 0, fmt.Errorf("%w: it is damaged", ErrBackup)
-	}
-	return n, nil
-}
-
 func (r *summed) short(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it ends too early", ErrBackup)
@@ -261,25 +286,57 @@ func (r *summed) short(err error) error {
 	return err
 }
 
-// record returns the next record, or nil at the end.
-func (r *summed) record() (*badger.Entry, error) {
-	length, err := r.number(maxBackupKey)
-	if err != nil || length == 0 {
-		return nil, err
+func (r *summed) header() error {
+	header := make([]byte, len(backupHeader)+1)
+	err := r.read(header)
+	if err != nil && !errors.Is(err, ErrBackup) {
+		return err
 	}
-	e := &badger.Entry{Key: make([]byte, length)}
-	if err := r.read(e.Key); err != nil {
-		return nil, err
+	if err != nil || string(header[:len(backupHeader)]) != backupHeader {
+		return fmt.Errorf("%w: it does not begin like one", ErrBackup)
 	}
-	if length, err = r.number(maxBackupItem); err != nil {
-		return nil, err
+	if v := header[len(backupHeader)]; v != backupVersion {
+		return fmt.Errorf("%w that this version can read: it has format %d", ErrBackup, v)
 	}
-	e.Value = make([]byte, length)
-	if err := r.read(e.Value); err != nil {
-		return nil, err
+	return nil
+}
+
+// number reads an unsigned varint, written in as few bytes as it fits in.
+func (r *summed) number(most uint64) (uint64, error) {
+	n := uint64(0)
+	for shift := 0; shift < 63; shift += 7 {
+		if err := r.read(r.one[:]); err != nil {
+			return 0, err
+		}
+		b := r.one[0]
+		n |= uint64(b&0x7f) << shift
+		if b >= 0x80 {
+			continue
+		}
+		if n > most || b == 0 && shift > 0 {
+			break
+		}
+		return n, nil
 	}
-	e.ExpiresAt, err = r.number(1 << 62)
-	return e, err
+	return 0, fmt.Errorf("%w: it is damaged", ErrBackup)
+}
+
+// bytes reads so many bytes. A length is a claim of whoever made the file: memory is taken for what follows it, not for what
+// it says.
+func (r *summed) bytes(length uint64) ([]byte, error) {
+	const piece = 64 << 10
+	b := make([]byte, 0, min(length, piece))
+	for uint64(len(b)) < length {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, int(min(length-uint64(len(b)), uint64(len(b)))))
+		}
+		part := b[len(b):min(uint64(cap(b)), length)]
+		if err := r.read(part); err != nil {
+			return nil, err
+		}
+		b = b[:len(b)+len(part)]
+	}
+	return b, nil
 }
 
 // end checks what follows the records.
@@ -296,8 +353,12 @@ func (r *summed) end(records uint64) error {
 	if binary.BigEndian.Uint64(count[:]) != records || string(written) != string(computed) {
 		return fmt.Errorf("%w: its sum does not fit what it holds", ErrBackup)
 	}
-	if _, err := r.from.ReadByte(); err != io.EOF {
+	_, err := r.from.ReadByte()
+	if err == nil {
 		return fmt.Errorf("%w: something follows its end", ErrBackup)
+	}
+	if err != io.EOF {
+		return err
 	}
 	return nil
 }
