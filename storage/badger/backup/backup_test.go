@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-package badger
+package backup_test
 
 import (
 	"bytes"
@@ -11,7 +11,12 @@ import (
 	"runtime/metrics"
 	"slices"
 	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/backup"
 )
+
+// begin is what a backup begins with.
+const begin = "caddy-moderation backup\n\x01"
 
 // backedUp is a record of a backup.
 type backedUp struct {
@@ -23,23 +28,23 @@ type backedUp struct {
 func saved(t testing.TB, records ...backedUp) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := newBackupWriter(&b)
+	w := backup.NewWriter(&b)
 	for _, r := range records {
-		if err := w.record([]byte(r.key), []byte(r.value), r.expires); err != nil {
+		if err := w.Record([]byte(r.key), []byte(r.value), r.expires); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.end(); err != nil {
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
 }
 
-// readAll reads a backup. Errors must wrap ErrBackup, and memory must not be taken because a file says so.
+// readAll reads a backup. Errors must wrap backup.ErrNotWhole, and memory must not be taken because a file says so.
 func readAll(t *testing.T, b []byte) (records []backedUp, err error) {
 	t.Helper()
 	before := allocated()
-	err = readBackup(bytes.NewReader(b), func(key, value []byte, expires uint64) error {
+	err = backup.Read(bytes.NewReader(b), func(key, value []byte, expires uint64) error {
 		records = append(records, backedUp{string(key), string(value), expires})
 		return nil
 	})
@@ -47,7 +52,7 @@ func readAll(t *testing.T, b []byte) (records []backedUp, err error) {
 	if taken := allocated() - before; taken > uint64(1<<20+100*len(b)) {
 		t.Fatalf("reading %d bytes took %d bytes of memory", len(b), taken)
 	}
-	if err != nil && !errors.Is(err, ErrBackup) {
+	if err != nil && !errors.Is(err, backup.ErrNotWhole) {
 		t.Fatalf("the error does not say that this is no backup: %v", err)
 	}
 	return records, err
@@ -61,13 +66,13 @@ func allocated() uint64 {
 
 // lies are lengths behind the header that nothing follows.
 var lies = map[string][]byte{
-	"the longest key":           binary.AppendUvarint(nil, maxBackupKey),
-	"a key that is too long":    binary.AppendUvarint(nil, maxBackupKey+1),
+	"the longest key":           binary.AppendUvarint(nil, 1<<16),
+	"a key that is too long":    binary.AppendUvarint(nil, 1<<16+1),
 	"a key of 2^64-1":           binary.AppendUvarint(nil, 1<<64-1),
 	"a number without an end":   bytes.Repeat([]byte{0xff}, 20),
 	"a number with zeros":       {0x80, 0x80, 0x00},
-	"the longest value":         binary.AppendUvarint([]byte{1, 'k'}, maxBackupItem),
-	"a value that is too long":  binary.AppendUvarint([]byte{1, 'k'}, maxBackupItem+1),
+	"the longest value":         binary.AppendUvarint([]byte{1, 'k'}, 16<<20),
+	"a value that is too long":  binary.AppendUvarint([]byte{1, 'k'}, 16<<20+1),
 	"an expiry that is too far": append(binary.AppendUvarint([]byte{1, 'k', 1, 'v'}, 1<<62+1), make([]byte, 41)...),
 }
 
@@ -75,7 +80,7 @@ var lies = map[string][]byte{
 func TestBackupLengthsAreNotBelieved(t *testing.T) {
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
-			if _, err := readAll(t, append([]byte(backupHeader+"\x01"), lie...)); err == nil {
+			if _, err := readAll(t, append([]byte(begin), lie...)); err == nil {
 				t.Fatal("it is taken for a backup")
 			}
 		})
@@ -112,12 +117,12 @@ func TestBackupReaderPassesErrorsOn(t *testing.T) {
 	wrong := errors.New("the disk with the backup was pulled")
 	for at := range len(whole) + 1 {
 		r := &breaking{whole[:at], wrong}
-		if err := readBackup(r, func([]byte, []byte, uint64) error { return nil }); !errors.Is(err, wrong) || errors.Is(err, ErrBackup) {
+		if err := backup.Read(r, func([]byte, []byte, uint64) error { return nil }); !errors.Is(err, wrong) || errors.Is(err, backup.ErrNotWhole) {
 			t.Errorf("after %d bytes the reader says %v", at, err)
 		}
 	}
-	err := readBackup(bytes.NewReader(whole), func([]byte, []byte, uint64) error { return wrong })
-	if !errors.Is(err, wrong) || errors.Is(err, ErrBackup) {
+	err := backup.Read(bytes.NewReader(whole), func([]byte, []byte, uint64) error { return wrong })
+	if !errors.Is(err, wrong) || errors.Is(err, backup.ErrNotWhole) {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -137,8 +142,8 @@ func (b *breaking) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzReadBackup reads anything. What is taken for a backup is what a writer of its records would have written.
-func FuzzReadBackup(f *testing.F) {
+// FuzzRead reads anything. What is taken for a backup is what a writer of its records would have written.
+func FuzzRead(f *testing.F) {
 	whole := saved(f, backedUp{"a/a", "\x01{}", 0}, backedUp{"f/1", string(bytes.Repeat([]byte("text"), 20)), 0}, backedUp{"m/a\x00", "\x01\x02", 1 << 40})
 	f.Add(whole)
 	f.Add(saved(f))
@@ -151,7 +156,7 @@ func FuzzReadBackup(f *testing.F) {
 		f.Add(flipped)
 	}
 	for _, lie := range lies {
-		f.Add(append([]byte(backupHeader+"\x01"), lie...))
+		f.Add(append([]byte(begin), lie...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		records, err := readAll(t, b)
@@ -161,8 +166,8 @@ func FuzzReadBackup(f *testing.F) {
 	})
 }
 
-// FuzzBackup writes records, reads them, and reads them with a byte changed, cut off behind it, and with more behind.
-func FuzzBackup(f *testing.F) {
+// FuzzWrite writes records, reads them, and reads them with a byte changed, cut off behind it, and with more behind.
+func FuzzWrite(f *testing.F) {
 	f.Add([]byte{}, uint(0), byte(1))
 	f.Add([]byte("\x03a/a\x03\x01{}\x00"), uint(30), byte(0x80))
 	f.Add([]byte("\x03a/a\x00\x05\x05m/a\x00x\x02\x01\x02\xff"), uint(1<<20), byte(0xff))
