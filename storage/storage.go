@@ -28,6 +28,9 @@ type Store interface {
 	// MarkSeeded notes, durably, that the first account was made.
 	MarkSeeded(ctx context.Context) error
 
+	// Health returns nil while everything that must be kept can be kept. Otherwise its error wraps [ErrUnavailable] and says what
+	// hinders it, until nothing does. It is cheap.
+	Health() error
 	// Backup writes a consistent copy of everything acknowledged before the call, while the store is in use.
 	Backup(ctx context.Context, w io.Writer) error
 	// Close makes everything durable and releases the store. Calls after Close return [ErrUnavailable].

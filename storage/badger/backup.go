@@ -4,17 +4,16 @@
 package badger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"time"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/backup"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
 // unfinished is a file that stands in a directory while a backup is restored into it.
@@ -29,29 +28,12 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	from, to := io.Pipe()
-	if err := s.enter(); err != nil {
+	snapshot, err := s.keeper.snapshot()
+	if err != nil {
 		return err
 	}
-	go func() {
-		defer s.leave()
-		to.CloseWithError(s.db.View(func(txn *badger.Txn) error { return writeBackup(ctx, txn, to) }))
-	}()
-	// The writer above must not outlive this call, and must not keep the store from closing while w is slow.
-	defer from.CloseWithError(context.Canceled)
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-s.closing:
-			to.CloseWithError(errClosed)
-		case <-ctx.Done():
-			to.CloseWithError(ctx.Err())
-		case <-stop:
-		}
-	}()
-	_, err := io.Copy(w, from)
-	return err
+	defer snapshot.Close()
+	return writeBackup(ctx, snapshot, w, s.closing)
 }
 
 // flush commits the counts as they are.
@@ -70,20 +52,35 @@ func (s *Store) flush(ctx context.Context) error {
 
 // writeBackup writes all records. They are those of the layout, so that a backup can be restored by every version that reads
 // the schema.
-func writeBackup(ctx context.Context, txn *badger.Txn, to io.Writer) error {
-	it := txn.NewIterator(badger.DefaultIteratorOptions)
-	defer it.Close()
+func writeBackup(ctx context.Context, from snapshot, to io.Writer, closing <-chan struct{}) error {
 	w := backup.NewWriter(to)
-	for it.Rewind(); it.Valid(); it.Next() {
-		if err := ctx.Err(); err != nil {
-			return err
+	if err := w.Record(schemaKey, encodeSchema(schema), 0); err != nil {
+		return err
+	}
+	for {
+		part, err := from.Next()
+		if err != nil {
+			return unavailable(err)
 		}
-		item := it.Item()
-		if err := item.Value(func(v []byte) error { return w.Record(item.Key(), v, item.ExpiresAt()) }); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-closing:
+			return errClosed
+		default:
+		}
+		if len(part) == 0 {
+			return w.Close()
+		}
+		for _, r := range part {
+			if r.Damaged {
+				return unavailable(fmt.Errorf("%w: %s", errDamaged, describe(r.Key)))
+			}
+			if err := w.Record(r.Key, r.Value, 0); err != nil {
+				return err
+			}
 		}
 	}
-	return w.Close()
 }
 
 // Restore makes a database in dir from a backup. The directory must be missing or empty. Until the whole backup has been
@@ -111,10 +108,10 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 	if err := os.WriteFile(mark, []byte("A backup is being restored into this directory.\n"), 0o600); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := errors.Join(syncFile(dir), load(ctx, dir, r)); err != nil {
+	if err := errors.Join(disk.SyncFile(dir), load(ctx, dir, r)); err != nil {
 		return errors.Join(fmt.Errorf("restore into %s: %w", dir, err), empty(dir))
 	}
-	return errors.Join(os.Remove(mark), syncFile(dir))
+	return errors.Join(os.Remove(mark), disk.SyncFile(dir))
 }
 
 // empty removes what a restore has made; the mark last.
@@ -136,39 +133,51 @@ func empty(dir string) error {
 
 // load opens a database, fills it and closes it.
 func load(ctx context.Context, dir string, r io.Reader) error {
-	s, err := open(dir, Options{Dir: dir})
+	s, err := open(dir, Options{Dir: dir, InProcess: true})
 	if err != nil {
 		return err
 	}
 	if err := s.loadRecords(ctx, r); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	err = s.checkSchema()
-	return errors.Join(err, s.sync(), s.Close())
+	return errors.Join(s.keeper.sync(), s.Close())
 }
 
 // loadRecords writes what a backup holds. What it wrote before an error stays.
+//
+// The time at which a record expires, which earlier versions wrote, is read over: clocks may be wrong, and what has expired is
+// deleted when its account is used.
 func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
-	now := uint64(time.Now().Unix())
-	var entries []*badger.Entry
+	var entries []disk.Entry
 	size := 0
-	err := backup.Read(r, func(key, value []byte, expires uint64) error {
+	err := backup.Read(r, func(key, value []byte, _ uint64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if expires != 0 && expires <= now {
-			return nil
+		if bytes.Equal(key, schemaKey) {
+			return checkSchema(value) // the database has its own
 		}
-		entries = append(entries, &badger.Entry{Key: key, Value: value, ExpiresAt: expires})
+		entries = append(entries, disk.Entry{Key: key, Value: value})
 		if size += len(key) + len(value); size <= 256<<10 {
 			return nil
 		}
 		full := entries
 		entries, size = nil, 0
-		return s.writeEntries(full)
+		_, err := s.keeper.write(full)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.writeEntries(entries)
+	_, err = s.keeper.write(entries)
+	return err
+}
+
+// checkSchema refuses records of a layout that this version does not know.
+func checkSchema(value []byte) error {
+	version, err := decodeSchema(value)
+	if err != nil || version > schema {
+		return fmt.Errorf("%w that this version can read: its records have schema %d", ErrBackup, version)
+	}
+	return nil
 }

@@ -12,11 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-	"go.uber.org/zap"
-
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
 const (
@@ -41,7 +39,6 @@ type counters struct {
 
 	// committing is held while a batch is on its way to the database.
 	committing sync.Mutex
-	failing    bool // whether the last commit failed; guarded by committing
 	wake       chan struct{}
 	ended      chan error
 
@@ -315,28 +312,18 @@ func (s *Store) Days(ctx context.Context, account string, now time.Time, n int) 
 	// The tally is locked meanwhile, so that no day is committed and dropped from memory between the two looks.
 	t := s.counters.lock(account)
 	defer t.mu.Unlock()
-	err := s.view(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix = ownedPrefix('d', account)
-		it := txn.NewIterator(o)
-		defer it.Close()
-		for it.Seek(appendWindow(nil, 'd', account, today-int64(n)+1)); it.Valid(); it.Next() {
-			ago := today - sortable(it.Item().Key()[len(o.Prefix):])
-			if ago < 0 || ago >= int64(n) {
-				continue
-			}
-			err := it.Item().Value(func(v []byte) error {
-				_, err := decodeCounts(v, &counts[ago])
-				return err
-			})
-			if err != nil {
-				return err
-			}
+	prefix := ownedPrefix('d', account)
+	for r, err := range s.scan(prefix, appendWindow(nil, 'd', account, today-int64(n)+1)) {
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		ago := today - sortable(r.Key[len(prefix):])
+		if ago < 0 || ago >= int64(n) {
+			continue
+		}
+		if err := r.decode(func(v []byte) error { _, err := decodeCounts(v, &counts[ago]); return err }); err != nil {
+			return nil, err
+		}
 	}
 	for _, w := range t.days {
 		if ago := today - w.at; ago >= 0 && ago < int64(n) {
@@ -403,7 +390,7 @@ func (c *counters) stop() error {
 
 // scratch is memory that is used again by the next commit.
 type scratch struct {
-	entries []*badger.Entry
+	entries []disk.Entry
 	buf     []byte
 }
 
@@ -420,29 +407,25 @@ func (c *counters) commit(scratch *scratch) error {
 		close(b.done)
 		return nil
 	}
-	now := time.Now()
 	entries, buf := scratch.entries[:0], scratch.buf[:0]
 	for _, t := range b.tallies {
 		t.mu.Lock()
 		if !t.gone {
-			entries, buf = t.entries(now, entries, buf)
+			entries, buf = t.entries(entries, buf)
 			t.batch = b
 		}
 		t.mu.Unlock()
 	}
-	if b.err = c.store.writeEntries(entries); b.err != nil {
+	if b.err = c.store.keep(entries); b.err != nil {
 		c.failed(b)
-	} else {
-		c.store.syncer.dirty.Store(true)
 	}
-	c.report(b.err)
 	scratch.keep(entries, buf)
 	close(b.done)
 	return b.err
 }
 
 // keep takes memory back, unless a burst made it large.
-func (s *scratch) keep(entries []*badger.Entry, buf []byte) {
+func (s *scratch) keep(entries []disk.Entry, buf []byte) {
 	clear(entries)
 	if cap(buf) > 1<<20 {
 		entries, buf = nil, nil
@@ -467,43 +450,20 @@ func (c *counters) failed(b *batch) {
 	}
 }
 
-// report logs when commits begin to fail and when they succeed again, and not each of thousands.
-func (c *counters) report(err error) {
-	if failing := err != nil; failing == c.failing {
-		return
-	}
-	c.failing = err != nil
-	if c.failing {
-		c.store.logger.Error("counts cannot be written; they are kept in memory and tried again", zap.Error(err))
-		return
-	}
-	c.store.logger.Info("counts are written again")
-}
-
-// writeEntries writes records in as few transactions as they fit in.
-func (s *Store) writeEntries(entries []*badger.Entry) error {
-	if err := s.room(); err != nil {
+// keep writes records. When the last sync is too long ago it waits for the next one.
+func (s *Store) keep(entries []disk.Entry) error {
+	generation, err := s.keeper.write(entries)
+	if err != nil {
 		return err
 	}
-	txn := s.db.NewTransaction(true)
-	defer func() { txn.Discard() }()
-	for _, e := range entries {
-		err := txn.SetEntry(e)
-		if errors.Is(err, badger.ErrTxnTooBig) {
-			if err = txn.Commit(); err != nil {
-				return unavailable(err)
-			}
-			txn = s.db.NewTransaction(true)
-			err = txn.SetEntry(e)
-		}
-		if err != nil {
-			return unavailable(err)
-		}
+	s.syncer.dirty.Store(true)
+	if !s.keeper.overdue() {
+		return nil
 	}
-	if err := txn.Commit(); err != nil {
-		return unavailable(err)
+	if err = s.syncer.join().wait(); err == nil {
+		return nil
 	}
-	return nil
+	return s.keeper.settled(generation, err, nil)
 }
 
 // sweep drops from memory what is committed and no longer needed.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
 // TestSweepLosesNothing drops tallies from memory as fast as it can while limits are raced for: a tally that is dropped
@@ -107,12 +108,29 @@ func tallies(s *Store) (n int) {
 	return n
 }
 
+// fullDisk is a database whose disk is full while it is told so.
+type fullDisk struct {
+	database
+	full *atomic.Bool
+}
+
+func (f fullDisk) Write(entries []disk.Entry) error {
+	if f.full.Load() {
+		return disk.ErrFull
+	}
+	return f.database.Write(entries)
+}
+
 // TestFailedCommitIsTriedAgain guards against counts that are forgotten when the database refuses them once.
 func TestFailedCommitIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	dir := t.TempDir()
-	s, err := Open(Options{Dir: dir})
+	var full atomic.Bool
+	s, err := Open(Options{Dir: dir, open: func(ctx context.Context, o disk.Options) (database, error) {
+		db, err := openInProcess(ctx, o)
+		return fullDisk{db, &full}, err
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,19 +145,20 @@ func TestFailedCommitIsTriedAgain(t *testing.T) {
 	if err := call(); err != nil {
 		t.Fatal(err)
 	}
-	s.counters.committing.Lock()
-	s.space.least = ^uint64(0)
-	s.counters.committing.Unlock()
-	time.Sleep(spaceInterval)
+	full.Store(true)
 	if err := call(); err == nil {
 		t.Fatal("settled on a full disk")
 	}
-	s.counters.committing.Lock()
-	s.space.least = 0
-	s.counters.committing.Unlock()
+	if s.Health() == nil {
+		t.Error("a store that can write nothing is in good health")
+	}
+	full.Store(false)
 	// Nothing changes any more: what is left of the second call has to reach the disk by itself.
 	if err := s.flush(ctx); err != nil {
 		t.Fatal(err)
+	}
+	if err := s.Health(); err != nil {
+		t.Errorf("the disk has room again, and the store says: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -9,70 +9,78 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
 // get decodes the record of a key. An error wraps quota.ErrNotFound when there is none; what names it then.
-func get(txn *badger.Txn, key []byte, what, id string, decode func([]byte) error) error {
-	item, err := txn.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return own(fmt.Errorf("%s %s: %w", what, id, quota.ErrNotFound))
-	}
+func (s *Store) get(key []byte, what, id string, decode func([]byte) error) error {
+	records, err := s.keeper.get(key)
 	if err != nil {
 		return err
 	}
-	return item.Value(decode)
+	if absent(records[0]) {
+		return fmt.Errorf("%s %s: %w", what, id, quota.ErrNotFound)
+	}
+	return record(records[0]).decode(decode)
 }
 
-// absent returns an error that wraps quota.ErrExists when there is a record.
-func absent(txn *badger.Txn, key []byte, what, id string) error {
-	_, err := txn.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil
-	}
+// free returns an error that wraps quota.ErrExists when there is a record under one of the keys.
+func (s *Store) free(what, id string, keys ...[]byte) error {
+	records, err := s.keeper.get(keys...)
 	if err != nil {
 		return err
 	}
-	return own(fmt.Errorf("%s %s: %w", what, id, quota.ErrExists))
+	for _, r := range records {
+		if !absent(r) {
+			return fmt.Errorf("%s %s: %w", what, id, quota.ErrExists)
+		}
+	}
+	return nil
 }
 
 // set encodes a record.
-func set(txn *badger.Txn, key []byte, v any) error {
+func set(key []byte, v any) (disk.Entry, error) {
 	b, err := encodeJSON(v)
+	return disk.Entry{Key: key, Value: b}, err
+}
+
+// changeDirectory changes accounts and keys: prepare says how while nobody else changes any, and forget empties the caches while nobody
+// fills them. It returns when the change survives power loss.
+func (s *Store) changeDirectory(ctx context.Context, prepare func() ([]disk.Entry, error), forget func()) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	c, err := s.changeLocked(prepare, forget)
 	if err != nil {
 		return err
 	}
-	return txn.Set(key, b)
+	return c.wait()
 }
 
-// changeDirectory changes accounts and keys: write in one transaction, then forget while nobody fills a cache. It returns when the
-// change survives power loss.
-func (s *Store) changeDirectory(ctx context.Context, write func(*badger.Txn) error, forget func()) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (s *Store) changeLocked(prepare func() ([]disk.Entry, error), forget func()) (*change, error) {
 	s.directory.Lock()
-	r, err := s.change(write)
+	defer s.directory.Unlock()
+	entries, err := prepare()
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.change(entries...)
 	if err == nil && forget != nil {
 		forget()
 	}
-	s.directory.Unlock()
-	if err != nil {
-		return err
-	}
-	return r.wait()
+	return c, err
 }
 
 // CreateAccount implements [quota.Directory].
 func (s *Store) CreateAccount(ctx context.Context, account quota.Account) error {
 	account.Declared = false
-	return s.changeDirectory(ctx, func(txn *badger.Txn) error {
-		if err := absent(txn, accountKey(account.ID), "account", account.ID); err != nil {
-			return err
+	return s.changeDirectory(ctx, func() ([]disk.Entry, error) {
+		if err := s.free("account", account.ID, accountKey(account.ID)); err != nil {
+			return nil, err
 		}
-		return set(txn, accountKey(account.ID), account)
+		e, err := set(accountKey(account.ID), account)
+		return []disk.Entry{e}, err
 	}, nil)
 }
 
@@ -87,30 +95,30 @@ func (s *Store) Account(ctx context.Context, id string) (quota.Account, error) {
 	s.directory.RLock()
 	defer s.directory.RUnlock()
 	a := new(quota.Account)
-	err := s.view(func(txn *badger.Txn) error { return readAccount(txn, id, a) })
-	if err != nil {
+	if err := s.readAccount(id, a); err != nil {
 		return quota.Account{}, err
 	}
 	s.accounts.Set(id, a)
 	return *a, nil
 }
 
-func readAccount(txn *badger.Txn, id string, into *quota.Account) error {
-	return get(txn, accountKey(id), "account", id, func(v []byte) error { return decodeJSON(v, into) })
+func (s *Store) readAccount(id string, into *quota.Account) error {
+	return s.get(accountKey(id), "account", id, func(v []byte) error { return decodeJSON(v, into) })
 }
 
 // UpdateAccount implements [quota.Directory].
 func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota.Account) error) (quota.Account, error) {
 	var a quota.Account
-	err := s.changeDirectory(ctx, func(txn *badger.Txn) error {
-		if err := readAccount(txn, id, &a); err != nil {
-			return err
+	err := s.changeDirectory(ctx, func() ([]disk.Entry, error) {
+		if err := s.readAccount(id, &a); err != nil {
+			return nil, err
 		}
 		if err := change(&a); err != nil {
-			return own(err)
+			return nil, err
 		}
 		a.ID, a.Declared = id, false
-		return set(txn, accountKey(id), a)
+		e, err := set(accountKey(id), a)
+		return []disk.Entry{e}, err
 	}, func() { s.accounts.Invalidate(id) })
 	if err != nil {
 		return quota.Account{}, err
@@ -121,29 +129,29 @@ func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota
 // DeleteAccount implements [quota.Directory]. Keys and counts go first and the account last, so that a deletion that was
 // interrupted can be done again.
 func (s *Store) DeleteAccount(ctx context.Context, id string) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	r, err := s.deleteAccount(id)
+	c, err := s.deleteAccount(id)
 	if err != nil {
 		return err
 	}
-	return r.wait()
+	return c.wait()
 }
 
-func (s *Store) deleteAccount(id string) (*round, error) {
+func (s *Store) deleteAccount(id string) (*change, error) {
 	s.directory.Lock()
 	defer s.directory.Unlock()
 	// No batch is on its way that could bring the counts back, and none takes them over.
 	s.counters.committing.Lock()
 	defer s.counters.committing.Unlock()
-	if err := s.view(func(txn *badger.Txn) error { return readAccount(txn, id, new(quota.Account)) }); err != nil {
+	if err := s.readAccount(id, new(quota.Account)); err != nil {
 		return nil, err
 	}
 	// The tally stays locked until the database is clear: who asks for it meanwhile must not read old counts.
 	t := s.counters.lock(id)
 	defer t.mu.Unlock()
-	r, err := s.deleteRecords(id)
+	c, err := s.deleteRecords(id)
 	if err != nil {
 		// The account is still there, and so are its counts in memory: they go back to where they were.
 		t.redirty()
@@ -152,68 +160,51 @@ func (s *Store) deleteAccount(id string) (*round, error) {
 	}
 	s.counters.remove(t)
 	s.accounts.Invalidate(id)
-	return r, nil
+	return c, nil
 }
 
+// deletePart is the most records that are deleted at a time.
+const deletePart = 1000
+
 // deleteRecords removes everything of an account but its feedback.
-func (s *Store) deleteRecords(id string) (*round, error) {
-	if err := s.deleteKeys(id); err != nil {
-		return nil, err
+func (s *Store) deleteRecords(id string) (*change, error) {
+	var entries []disk.Entry
+	for k, err := range s.storedKeys(id) {
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range [][]byte{hashKey(k.Hash), keyIDKey(k.ID), lastUsedKey(k.ID), keyOfAccount(k)} {
+			entries = append(entries, disk.Entry{Key: key, Delete: true})
+		}
+		defer s.keys.Invalidate(k.Hash)
 	}
 	for _, table := range []byte("mdp") {
-		if err := s.deleteAll(ownedPrefix(table, id)); err != nil {
+		for r, err := range s.scan(ownedPrefix(table, id), nil) {
+			if err != nil {
+				return nil, err
+			}
+			entries = append(entries, disk.Entry{Key: r.Key, Delete: true})
+		}
+	}
+	entries = append(entries, disk.Entry{Key: accountKey(id), Delete: true})
+	for ; len(entries) > deletePart; entries = entries[deletePart:] {
+		if _, err := s.change(entries[:deletePart]...); err != nil {
 			return nil, err
 		}
 	}
-	return s.change(func(txn *badger.Txn) error { return txn.Delete(accountKey(id)) })
-}
-
-// deleteKeys removes the keys of an account, a transaction each: they belong together, and there are few.
-func (s *Store) deleteKeys(account string) error {
-	var keys []quota.Key
-	for k, err := range s.storedKeys(account) {
-		if err != nil {
-			return err
-		}
-		keys = append(keys, k)
-	}
-	for _, k := range keys {
-		_, err := s.change(func(txn *badger.Txn) error {
-			return errors.Join(txn.Delete(hashKey(k.Hash)), txn.Delete(keyIDKey(k.ID)), txn.Delete(lastUsedKey(k.ID)), txn.Delete(keyOfAccount(k)))
-		})
-		if err != nil {
-			return err
-		}
-		s.keys.Invalidate(k.Hash)
-	}
-	return nil
-}
-
-// deleteAll removes the records whose keys begin with prefix.
-func (s *Store) deleteAll(prefix []byte) error {
-	for r, err := range s.scan(prefix, false) {
-		if err != nil {
-			return err
-		}
-		if _, err := s.change(func(txn *badger.Txn) error { return txn.Delete(r.key) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.change(entries...)
 }
 
 // Accounts implements [quota.Directory]. Accounts that are made or removed meanwhile may or may not be among them.
 func (s *Store) Accounts(ctx context.Context) iter.Seq2[quota.Account, error] {
 	return func(yield func(quota.Account, error) bool) {
-		for r, err := range s.scan([]byte("a/"), true) {
+		for r, err := range s.scan([]byte("a/"), nil) {
 			var a quota.Account
 			if err == nil {
-				err = ctx.Err()
+				err = s.ready(ctx)
 			}
 			if err == nil {
-				if err = decodeJSON(r.value, &a); err != nil {
-					err = unavailable(err)
-				}
+				err = r.decode(func(v []byte) error { return decodeJSON(v, &a) })
 			}
 			if !yield(a, err) || err != nil {
 				return
@@ -225,18 +216,12 @@ func (s *Store) Accounts(ctx context.Context) iter.Seq2[quota.Account, error] {
 // CreateKey implements [quota.Directory].
 func (s *Store) CreateKey(ctx context.Context, key quota.Key) error {
 	key.Declared, key.LastUsed = false, ""
-	return s.changeDirectory(ctx, func(txn *badger.Txn) error {
-		if err := absent(txn, keyIDKey(key.ID), "key", key.ID); err != nil {
-			return err
+	return s.changeDirectory(ctx, func() ([]disk.Entry, error) {
+		if err := s.free("key", key.ID, keyIDKey(key.ID), hashKey(key.Hash)); err != nil {
+			return nil, err
 		}
-		if err := absent(txn, hashKey(key.Hash), "key", key.ID); err != nil {
-			return err
-		}
-		return errors.Join(
-			set(txn, hashKey(key.Hash), key),
-			txn.Set(keyIDKey(key.ID), key.Hash[:]),
-			txn.Set(keyOfAccount(key), key.Hash[:]),
-		)
+		e, err := set(hashKey(key.Hash), key)
+		return []disk.Entry{e, {Key: keyIDKey(key.ID), Value: key.Hash[:]}, {Key: keyOfAccount(key), Value: key.Hash[:]}}, err
 	}, nil)
 }
 
@@ -251,8 +236,7 @@ func (s *Store) KeyByHash(ctx context.Context, hash quota.Hash) (quota.Key, erro
 	s.directory.RLock()
 	defer s.directory.RUnlock()
 	k := new(quota.Key)
-	err := s.view(func(txn *badger.Txn) error { return readKey(txn, hash, k) })
-	if err != nil {
+	if err := s.readKey(hash, k); err != nil {
 		return quota.Key{}, err
 	}
 	s.keys.Set(hash, k)
@@ -260,20 +244,15 @@ func (s *Store) KeyByHash(ctx context.Context, hash quota.Hash) (quota.Key, erro
 }
 
 // readKey reads a key record. Its error does not tell the hash.
-func readKey(txn *badger.Txn, hash quota.Hash, into *quota.Key) error {
-	err := get(txn, hashKey(hash), "key", "with this hash", func(v []byte) error { return decodeJSON(v, into) })
+func (s *Store) readKey(hash quota.Hash, into *quota.Key) error {
+	err := s.get(hashKey(hash), "key", "with this hash", func(v []byte) error { return decodeJSON(v, into) })
 	into.Hash = hash
 	return err
 }
 
 // readHash returns the hash of the key with an id.
-func readHash(txn *badger.Txn, id string) (hash quota.Hash, err error) {
-	err = get(txn, keyIDKey(id), "key", id, func(v []byte) error {
-		if copy(hash[:], v) != len(hash) {
-			return errDamaged
-		}
-		return nil
-	})
+func (s *Store) readHash(id string) (hash quota.Hash, err error) {
+	err = s.get(keyIDKey(id), "key", id, func(v []byte) error { return decodeHash(v, &hash) })
 	return hash, err
 }
 
@@ -283,13 +262,10 @@ func (s *Store) Key(ctx context.Context, id string) (quota.Key, error) {
 		return quota.Key{}, err
 	}
 	var k quota.Key
-	err := s.view(func(txn *badger.Txn) error {
-		hash, err := readHash(txn, id)
-		if err != nil {
-			return err
-		}
-		return readKey(txn, hash, &k)
-	})
+	hash, err := s.readHash(id)
+	if err == nil {
+		err = s.readKey(hash, &k)
+	}
 	if err != nil {
 		return quota.Key{}, err
 	}
@@ -300,20 +276,21 @@ func (s *Store) Key(ctx context.Context, id string) (quota.Key, error) {
 // UpdateKey implements [quota.Directory].
 func (s *Store) UpdateKey(ctx context.Context, id string, change func(*quota.Key) error) (quota.Key, error) {
 	var k quota.Key
-	err := s.changeDirectory(ctx, func(txn *badger.Txn) error {
-		hash, err := readHash(txn, id)
+	err := s.changeDirectory(ctx, func() ([]disk.Entry, error) {
+		hash, err := s.readHash(id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := readKey(txn, hash, &k); err != nil {
-			return err
+		if err := s.readKey(hash, &k); err != nil {
+			return nil, err
 		}
 		account, created := k.Account, k.Created
 		if err := change(&k); err != nil {
-			return own(err)
+			return nil, err
 		}
 		k.ID, k.Account, k.Hash, k.Created, k.Declared, k.LastUsed = id, account, hash, created, false, ""
-		return set(txn, hashKey(hash), k)
+		e, err := set(hashKey(hash), k)
+		return []disk.Entry{e}, err
 	}, func() { s.keys.Invalidate(k.Hash) })
 	if err != nil {
 		return quota.Key{}, err
@@ -327,7 +304,7 @@ func (s *Store) Keys(ctx context.Context, account string) iter.Seq2[quota.Key, e
 	return func(yield func(quota.Key, error) bool) {
 		for k, err := range s.storedKeys(account) {
 			if err == nil {
-				err = ctx.Err()
+				err = s.ready(ctx)
 			}
 			if err == nil {
 				k.LastUsed, err = s.lastUsed(k)
@@ -346,10 +323,14 @@ func (s *Store) storedKeys(account string) iter.Seq2[quota.Key, error] {
 		prefix = ownedPrefix('u', account)
 	}
 	return func(yield func(quota.Key, error) bool) {
-		for r, err := range s.scan(prefix, true) {
+		for r, err := range s.scan(prefix, nil) {
+			var hash quota.Hash
 			var k quota.Key
 			if err == nil {
-				err = s.view(func(txn *badger.Txn) error { return readKey(txn, quota.Hash(r.value), &k) })
+				err = r.decode(func(v []byte) error { return decodeHash(v, &hash) })
+			}
+			if err == nil {
+				err = s.readKey(hash, &k)
 			}
 			if errors.Is(err, quota.ErrNotFound) {
 				continue // removed meanwhile
@@ -361,32 +342,19 @@ func (s *Store) storedKeys(account string) iter.Seq2[quota.Key, error] {
 	}
 }
 
-// ready returns an error when ctx is done or the store is closed.
-func (s *Store) ready(ctx context.Context) error {
-	if s.closed.Load() {
-		return errClosed
-	}
-	return ctx.Err()
-}
-
 // Seeded implements [storage.Store].
 func (s *Store) Seeded(ctx context.Context) (bool, error) {
 	if err := s.ready(ctx); err != nil {
 		return false, err
 	}
-	seeded := false
-	err := s.view(func(txn *badger.Txn) error {
-		_, err := txn.Get(seededKey)
-		seeded = err == nil
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			return nil
-		}
-		return err
-	})
-	return seeded, err
+	records, err := s.keeper.get(seededKey)
+	if err != nil {
+		return false, err
+	}
+	return !absent(records[0]), nil
 }
 
 // MarkSeeded implements [storage.Store].
 func (s *Store) MarkSeeded(ctx context.Context) error {
-	return s.changeDirectory(ctx, func(txn *badger.Txn) error { return txn.Set(seededKey, nil) }, nil)
+	return s.changeDirectory(ctx, func() ([]disk.Entry, error) { return []disk.Entry{{Key: seededKey, Value: []byte{}}}, nil }, nil)
 }

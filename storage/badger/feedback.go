@@ -5,14 +5,12 @@ package badger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
 // AppendFeedback implements [feedback.Store]. What counts against the bound in bytes is the record as it is encoded. An
@@ -31,59 +29,49 @@ func (s *Store) AppendFeedback(ctx context.Context, r feedback.Record, bound fee
 	if len(value)-1 > feedback.MaxRecordBytes {
 		return feedback.ErrTooLarge
 	}
+	c, err := s.appendFeedback(r, value, bound)
+	if err != nil {
+		return err
+	}
+	return c.wait()
+}
+
+func (s *Store) appendFeedback(r feedback.Record, value []byte, bound feedback.Bound) (*change, error) {
 	key := feedbackKey(r)
 	used := appendWindow(nil, 'b', r.Account, dayOf(r.Time))
 	s.appending.Lock()
-	round, err := s.change(func(txn *badger.Txn) error {
-		if err := absent(txn, key, "feedback record", r.ID); err != nil {
-			return err
-		}
-		records, bytes, err := readBound(txn, used)
+	defer s.appending.Unlock()
+	found, err := s.keeper.get(key, used)
+	if err != nil {
+		return nil, err
+	}
+	if !absent(found[0]) {
+		return nil, fmt.Errorf("feedback record %s: %w", r.ID, quota.ErrExists)
+	}
+	var records, bytes int64
+	if !absent(found[1]) {
+		err := record(found[1]).decode(func(v []byte) error { _, err := decodeCounts(v, &records, &bytes); return err })
 		if err != nil {
-			return err
+			return nil, err
 		}
-		records, bytes = records+1, bytes+int64(len(value)-1)
-		if bound.Records > 0 && records > bound.Records || bound.Bytes > 0 && bytes > bound.Bytes {
-			return own(feedback.ErrBound)
-		}
-		count := badger.NewEntry(used, appendCounts(nil, records, bytes)).WithTTL(dayTTL)
-		return errors.Join(txn.Set(key, value), txn.SetEntry(count))
-	})
-	s.appending.Unlock()
-	if err != nil {
-		return err
 	}
-	return round.wait()
-}
-
-// readBound returns what an account has used of its bound.
-func readBound(txn *badger.Txn, key []byte) (records, bytes int64, err error) {
-	item, err := txn.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return 0, 0, nil
+	records, bytes = records+1, bytes+int64(len(value)-1)
+	if bound.Records > 0 && records > bound.Records || bound.Bytes > 0 && bytes > bound.Bytes {
+		return nil, feedback.ErrBound
 	}
-	if err != nil {
-		return 0, 0, err
-	}
-	err = item.Value(func(v []byte) error {
-		_, err := decodeCounts(v, &records, &bytes)
-		return err
-	})
-	return records, bytes, err
+	return s.change(disk.Entry{Key: key, Value: value}, disk.Entry{Key: used, Value: appendCounts(nil, records, bytes)})
 }
 
 // Feedback implements [feedback.Store]. Records that are added meanwhile may or may not be among them.
 func (s *Store) Feedback(ctx context.Context, account string) iter.Seq2[feedback.Record, error] {
 	return func(yield func(feedback.Record, error) bool) {
-		for stored, err := range s.scan([]byte("f/"), true) {
+		for stored, err := range s.scan([]byte("f/"), nil) {
 			var r feedback.Record
 			if err == nil {
-				err = ctx.Err()
+				err = s.ready(ctx)
 			}
 			if err == nil {
-				if err = decodeJSON(stored.value, &r); err != nil {
-					err = unavailable(err)
-				}
+				err = stored.decode(func(v []byte) error { return decodeJSON(v, &r) })
 			}
 			if err == nil && account != "" && r.Account != account {
 				continue

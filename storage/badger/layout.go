@@ -17,19 +17,18 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// schema is the version of the layout below. A database with a higher one is not opened.
+// schema is the version of the layout below, which stands in backups. Package disk has one of its own.
 //
-//	meta/schema                         version, 4 bytes
 //	meta/seeded                         nothing
 //	a/ account                          account, JSON
 //	k/ hash                             key, JSON
 //	i/ key id                           hash
 //	u/ account 0 creation time key id   hash
 //	l/ key id                           day on which the key was last used
-//	m/ account 0 minute                 requests; expires
-//	d/ account 0 day                    requests; expires
-//	p/ account 0 start of the period    requests and flagged categories; expires
-//	b/ account 0 day                    feedback records and their bytes; expires
+//	m/ account 0 minute                 requests
+//	d/ account 0 day                    requests
+//	p/ account 0 start of the period    requests and flagged categories
+//	b/ account 0 day                    feedback records and their bytes
 //	f/ time id                          feedback record, JSON
 //
 // Numbers in keys are big-endian, so that keys sort like what they name. Ids contain no zero byte. A value that is not
@@ -39,19 +38,44 @@ const schema = 1
 // encoding is the first byte of values.
 const encoding = 1
 
-// How long records are kept that expire by themselves. Each begins anew when the record is written.
-const (
-	minuteTTL = 10 * time.Minute
-	dayTTL    = 41 * 24 * time.Hour
-	periodTTL = 400 * 24 * time.Hour
-)
-
 var (
 	schemaKey = []byte("meta/schema")
 	seededKey = []byte("meta/seeded")
 )
 
 var errDamaged = errors.New("a record is damaged")
+
+// describe names what a record is about, without what people wrote.
+func describe(key []byte) string {
+	table, rest, ok := bytes.Cut(key, []byte("/"))
+	if !ok || len(table) != 1 {
+		return "a record of no known kind"
+	}
+	owner, _, _ := bytes.Cut(rest, []byte{0})
+	switch table[0] {
+	case 'a':
+		return "account " + string(rest)
+	case 'k':
+		return "a key"
+	case 'i':
+		return "key " + string(rest)
+	case 'l':
+		return "the last use of key " + string(rest)
+	case 'u':
+		return "the keys of account " + string(owner)
+	case 'm':
+		return "the count of a minute of account " + string(owner)
+	case 'd':
+		return "the count of a day of account " + string(owner)
+	case 'p':
+		return "the count of a period of account " + string(owner)
+	case 'b':
+		return "the feedback of a day of account " + string(owner)
+	case 'f':
+		return "a record of feedback"
+	}
+	return "a record of no known kind"
+}
 
 func encodeSchema(version uint32) []byte { return binary.BigEndian.AppendUint32(nil, version) }
 
@@ -184,4 +208,12 @@ func decodePeriod(b []byte) (requests int64, flagged map[string]int64, err error
 		flagged[category] = count
 	}
 	return requests, flagged, nil
+}
+
+func decodeHash(b []byte, into *quota.Hash) error {
+	if len(b) != len(into) {
+		return errDamaged
+	}
+	copy(into[:], b)
+	return nil
 }

@@ -5,15 +5,13 @@ package badger
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
 // tally is what is known in memory of one account's counts. While it is in the table of tallies it is the authority: the
@@ -120,16 +118,11 @@ func (t *tally) period(s *Store, start time.Time) (*period, error) {
 
 // readCounter decodes a record if there is one.
 func (s *Store) readCounter(key []byte, decode func([]byte) error) error {
-	return s.view(func(txn *badger.Txn) error {
-		item, err := txn.Get(key)
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return item.Value(decode)
-	})
+	records, err := s.keeper.get(key)
+	if err != nil || absent(records[0]) {
+		return err
+	}
+	return record(records[0]).decode(decode)
 }
 
 // use notes that a key was used on a day.
@@ -161,15 +154,9 @@ func (t *tally) redirty() {
 
 // entries are the records that changed, and the tally is clean again. buf is appended to and returned: keys and values stand
 // in it.
-func (t *tally) entries(now time.Time, to []*badger.Entry, buf []byte) ([]*badger.Entry, []byte) {
-	add := func(key, value []byte, ttl time.Duration) {
-		e := &badger.Entry{Key: key, Value: value}
-		if ttl > 0 {
-			e.ExpiresAt = uint64(now.Add(ttl).Unix())
-		}
-		to = append(to, e)
-	}
-	windows := func(of []window, table byte, ttl time.Duration) {
+func (t *tally) entries(to []disk.Entry, buf []byte) ([]disk.Entry, []byte) {
+	add := func(key, value []byte) { to = append(to, disk.Entry{Key: key, Value: value}) }
+	windows := func(of []window, table byte) {
 		for i := range of {
 			if w := &of[i]; w.dirty {
 				w.dirty = false
@@ -177,12 +164,12 @@ func (t *tally) entries(now time.Time, to []*badger.Entry, buf []byte) ([]*badge
 				buf = appendWindow(buf, table, t.account, w.at)
 				value := len(buf)
 				buf = appendCounts(buf, w.count)
-				add(buf[from:value:value], buf[value:len(buf):len(buf)], ttl)
+				add(buf[from:value:value], buf[value:len(buf):len(buf)])
 			}
 		}
 	}
-	windows(t.minutes, 'm', minuteTTL)
-	windows(t.days, 'd', dayTTL)
+	windows(t.minutes, 'm')
+	windows(t.days, 'd')
 	for i := range t.periods {
 		if p := &t.periods[i]; p.dirty {
 			p.dirty = false
@@ -190,13 +177,13 @@ func (t *tally) entries(now time.Time, to []*badger.Entry, buf []byte) ([]*badge
 			buf = appendWindow(buf, 'p', t.account, p.at)
 			value := len(buf)
 			buf = appendPeriod(buf, p.count, p.flagged)
-			add(buf[from:value:value], buf[value:len(buf):len(buf)], periodTTL)
+			add(buf[from:value:value], buf[value:len(buf):len(buf)])
 		}
 	}
 	for id, u := range t.keys {
 		if u.dirty {
 			t.keys[id] = keyUse{day: u.day}
-			add(lastUsedKey(id), appendCounts(nil, u.day), 0)
+			add(lastUsedKey(id), appendCounts(nil, u.day))
 		}
 	}
 	t.dirty = false

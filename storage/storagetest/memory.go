@@ -402,6 +402,16 @@ func (m *Memory) MarkSeeded(ctx context.Context) error {
 // Backup implements [storage.Store]. There is nothing to restore into: it always fails.
 func (m *Memory) Backup(context.Context, io.Writer) error { return errors.ErrUnsupported }
 
+// Health implements [storage.Store].
+func (m *Memory) Health() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("%w: closed", storage.ErrUnavailable)
+	}
+	return nil
+}
+
 // Close implements [storage.Store].
 func (m *Memory) Close() error {
 	m.mu.Lock()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-package badger
+package disk
 
 import (
 	"fmt"
@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 // A compaction writes merged tables through memory maps of sparse files, so that it must never meet the end of the disk, and
@@ -54,47 +52,47 @@ type compactor struct {
 	stuck   bool // for lack of room, or after a failure
 }
 
-// room returns an error that wraps storage.ErrUnavailable when nothing may be written now.
-func (s *Store) room() error {
-	if s.compactor.hold.Load() != holdNone {
-		if err := s.awaitCompaction(); err != nil {
+// room returns an error that wraps ErrFull when nothing may be written now.
+func (d *DB) room() error {
+	if d.compactor.hold.Load() != holdNone {
+		if err := d.awaitCompaction(); err != nil {
 			return err
 		}
 	}
-	return s.space.check()
+	return d.space.check()
 }
 
 // awaitCompaction waits until writes go on or are refused. The last commits of a store that closes pass: they are few.
-func (s *Store) awaitCompaction() error {
+func (d *DB) awaitCompaction() error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-s.closing:
+		case <-d.closing:
 			return nil
 		default:
 		}
-		switch s.compactor.hold.Load() {
+		switch d.compactor.hold.Load() {
 		case holdNone:
 			return nil
 		case holdRefuse:
-			return fmt.Errorf("%w: the database in %s must be compacted first; the log says what hinders it", storage.ErrUnavailable, s.dir)
+			return fmt.Errorf("%w: the database in %s must be compacted first; the log says what hinders it", ErrFull, d.dir)
 		}
 		select {
 		case <-ticker.C:
-		case <-s.closing:
+		case <-d.closing:
 		}
 	}
 }
 
 // compact runs compactions until the store closes. One that is under way then is finished, because it cannot be called off.
-func (s *Store) compact() {
-	c := &s.compactor
+func (d *DB) compact() {
+	c := &d.compactor
 	ticker := time.NewTicker(compactInterval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-s.closing:
+		case <-d.closing:
 			if c.running != nil {
 				<-c.running
 			}
@@ -102,15 +100,15 @@ func (s *Store) compact() {
 		case err := <-c.running:
 			c.running = nil
 			if err != nil {
-				s.compactionStuck("the database cannot be compacted; it is tried again", zap.Error(err))
+				d.compactionStuck("the database cannot be compacted; it is tried again", zap.Error(err))
 				c.retry = time.Now().Add(compactRetry)
 			} else {
 				c.stuck = false
-				s.logger.Debug("the database is compacted")
+				d.logger.Debug("the database is compacted")
 			}
 		case <-ticker.C:
 		}
-		now := s.supervise()
+		now := d.supervise()
 		switch {
 		case now != holdWait:
 			c.held = time.Time{}
@@ -120,25 +118,25 @@ func (s *Store) compact() {
 			now = holdRefuse
 		}
 		if now == holdRefuse && c.hold.Load() != holdRefuse {
-			s.logger.Warn("writes are refused until the database is compacted", zap.Bool("under_way", c.running != nil), zap.String("dir", s.dir))
+			d.logger.Warn("writes are refused until the database is compacted", zap.Bool("under_way", c.running != nil), zap.String("dir", d.dir))
 		}
 		c.hold.Store(now)
 	}
 }
 
 // supervise begins a compaction if one is due and fits, and returns what becomes of writes.
-func (s *Store) supervise() hold {
-	c := &s.compactor
+func (d *DB) supervise() hold {
+	c := &d.compactor
 	tables, size := 0, int64(0)
-	for _, level := range s.db.Levels() {
+	for _, level := range d.db.Levels() {
 		if level.Level == 0 {
 			tables = level.NumTables
 		}
 		size += level.Size
 	}
-	if c.running == nil && int64(tables) >= min(max(size/10/c.table, fewTables), manyTables) && s.fits(size) {
-		c.running, c.first = make(chan error, 1), s.newestLog()
-		go func(ended chan<- error) { ended <- s.db.Flatten(1) }(c.running)
+	if c.running == nil && int64(tables) >= min(max(size/10/c.table, fewTables), manyTables) && d.fits(size) {
+		c.running, c.first = make(chan error, 1), d.newestLog()
+		go func(ended chan<- error) { ended <- d.db.Flatten(1) }(c.running)
 	}
 	if c.running == nil {
 		if tables >= mostTables && c.stuck {
@@ -148,7 +146,7 @@ func (s *Store) supervise() hold {
 	}
 	// Badger goes on until one level is left, with what is written meanwhile too. That takes room as such, and twice more to
 	// be compacted; a table on the disk is a little larger than in memory. Three tables in memory have logs.
-	grown := s.newestLog() - c.first
+	grown := d.newestLog() - c.first
 	if tables >= mostTables || (4*grown+3)*c.table > c.spare {
 		return holdWait
 	}
@@ -158,20 +156,20 @@ func (s *Store) supervise() hold {
 // fits reports whether a compaction of tables of so many bytes fits on the disk beside what is kept free and some writes.
 // It writes as much as it reads before it removes anything; and what it moves by two levels, it writes twice, while
 // somebody who reads for long keeps what was replaced.
-func (s *Store) fits(size int64) bool {
-	c := &s.compactor
+func (d *DB) fits(size int64) bool {
+	c := &d.compactor
 	if time.Now().Before(c.retry) {
 		return false
 	}
-	free, known := freeSpace(s.dir)
+	free, known := freeSpace(d.dir)
 	if !known {
 		c.spare = 1 << 62
 		return true
 	}
-	need := 2*size + int64(s.space.least)
+	need := 2*size + int64(d.space.least)
 	c.spare = int64(free) - need
 	if c.spare < 4*c.table {
-		s.compactionStuck("the disk has too little room to compact the database; reads become slower, and writes are refused in the end",
+		d.compactionStuck("the disk has too little room to compact the database; reads become slower, and writes are refused in the end",
 			zap.Uint64("free_bytes", free), zap.Int64("needed_bytes", need+4*c.table))
 		return false
 	}
@@ -179,8 +177,8 @@ func (s *Store) fits(size int64) bool {
 }
 
 // newestLog returns the number of the newest log of a table in memory. The numbers ascend, by one for each table.
-func (s *Store) newestLog() (newest int64) {
-	logs, err := filepath.Glob(filepath.Join(s.dir, "*.mem"))
+func (d *DB) newestLog() (newest int64) {
+	logs, err := filepath.Glob(filepath.Join(d.dir, "*.mem"))
 	if err != nil {
 		return 0
 	}
@@ -193,9 +191,9 @@ func (s *Store) newestLog() (newest int64) {
 }
 
 // compactionStuck logs why nothing is compacted, once until a compaction succeeds.
-func (s *Store) compactionStuck(message string, fields ...zap.Field) {
-	if !s.compactor.stuck {
-		s.logger.Warn(message, append(fields, zap.String("dir", s.dir))...)
+func (d *DB) compactionStuck(message string, fields ...zap.Field) {
+	if !d.compactor.stuck {
+		d.logger.Warn(message, append(fields, zap.String("dir", d.dir))...)
 	}
-	s.compactor.stuck = true
+	d.compactor.stuck = true
 }

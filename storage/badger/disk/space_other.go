@@ -3,7 +3,10 @@
 
 //go:build !linux && !darwin && !freebsd
 
-package badger
+package disk
 
 // freeSpace does not know: the store writes until the system refuses.
 func freeSpace(string) (free uint64, known bool) { return 0, false }
+
+// readOnly does not know.
+func readOnly(string) bool { return false }

@@ -3,7 +3,7 @@
 
 //go:build linux || darwin || freebsd
 
-package badger
+package disk
 
 import "golang.org/x/sys/unix"
 
@@ -20,4 +20,10 @@ func freeSpace(dir string) (free uint64, known bool) {
 		return 0, true
 	}
 	return uint64(fs.Bavail) * uint64(fs.Bsize), true
+}
+
+// readOnly reports whether the file system takes no writes.
+func readOnly(dir string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && uint64(fs.Flags)&mountedReadOnly != 0
 }

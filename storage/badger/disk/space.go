@@ -1,14 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-package badger
+package disk
 
 import (
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 // spaceInterval is how long an answer of the file system is believed. Filling [Options.MinFree] takes longer.
@@ -21,7 +19,7 @@ type space struct {
 	checked atomic.Int64 // when there was room, in Unix nanoseconds
 }
 
-// check returns an error that wraps storage.ErrUnavailable when there is not enough room to write. A file system that does not
+// check returns an error that wraps ErrFull when there is not enough room to write. A file system that does not
 // tell is taken to have room.
 func (s *space) check() error {
 	now := time.Now().UnixNano()
@@ -29,8 +27,8 @@ func (s *space) check() error {
 		return nil
 	}
 	if free, known := freeSpace(s.dir); known && free < s.least {
-		return fmt.Errorf("%w: the disk is full: %d MiB are free in %s, less than the %d MiB that the database keeps free",
-			storage.ErrUnavailable, free>>20, s.dir, s.least>>20)
+		return fmt.Errorf("%w: %d MiB are free in %s, less than the %d MiB that the database keeps free",
+			ErrFull, free>>20, s.dir, s.least>>20)
 	}
 	s.checked.Store(now)
 	return nil

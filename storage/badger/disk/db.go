@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"go.uber.org/zap"
+)
+
+// Options configure a [DB].
+type Options struct {
+	// Dir is the directory of the database, absolute. It is made when it is missing, readable by its owner only.
+	Dir string
+	// Logger receives what the database has to say. Default: nothing is logged.
+	Logger *zap.Logger
+	// MemTableSize is the size in bytes of the table in memory that takes new records, and of its log on the disk. Up to
+	// three are held. Larger ones are written out less often. Default and least: 8 MiB.
+	MemTableSize int64
+	// BlockCacheSize is how many bytes of blocks read from the disk are kept in memory. Default 8 MiB.
+	BlockCacheSize int64
+	// MinFree is how many bytes of the file system are left free: with less, nothing is written. Default: eight times
+	// MemTableSize. A write that was let through, and the tables in memory that are on their way to the disk, need six times
+	// MemTableSize in the worst case. The database is compacted only while twice its size is free beside MinFree; without
+	// that, writes are refused when 32 tables of MemTableSize have gathered.
+	MinFree int64
+	// Expect, when it is not nil, is the database that must be in the directory: no other one is opened and none is made.
+	Expect *Identity
+	// Rewrite makes a new copy of what names the tables. It is set after a sync has failed: the kernel has forgotten then what
+	// it could not write, and says that it has it.
+	Rewrite bool
+}
+
+// withDefaults fills in what is not set.
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	o.MemTableSize = max(o.MemTableSize, 8<<20)
+	if o.BlockCacheSize <= 0 {
+		o.BlockCacheSize = 8 << 20
+	}
+	if o.MinFree <= 0 {
+		o.MinFree = 8 * o.MemTableSize
+	}
+	return o
+}
+
+// DB is an open database. It is safe for concurrent use. [DB.Close] must be called.
+//
+// After an error that does not wrap [ErrFull] a DB cannot be trusted any more: it is closed, or left alone, and opened again.
+type DB struct {
+	db       *badger.DB
+	dir      string
+	handle   *os.File // the directory as it was when it was opened
+	logger   *zap.Logger
+	space    space
+	identity Identity
+
+	// life is held for reading while the database is used, and for writing to end its life.
+	life    sync.RWMutex
+	closed  atomic.Bool
+	closing chan struct{}
+	close   func() error
+
+	// writing is held while something is written.
+	writing   sync.Mutex
+	committed uint64 // number of the last write
+	notes     *notebook
+	failed    error // why nothing is written any more
+
+	// syncing is held while something is synced.
+	syncing sync.Mutex
+	newest  int64 // the newest log when it was last synced
+
+	// snapshots are those that are open.
+	snapshots sync.Map
+
+	compactor  compactor
+	background sync.WaitGroup
+}
+
+// Open opens the database in o.Dir, or makes it. Errors wrap [ErrLocked], [ErrSchema], [ErrDamaged], [ErrReplaced] and
+// [ErrFull] where they apply. Whatever is wrong with the files, they are left as they are.
+func Open(o Options) (*DB, error) {
+	o = o.withDefaults()
+	if !filepath.IsAbs(o.Dir) {
+		return nil, fmt.Errorf("the directory %q is not absolute", o.Dir)
+	}
+	d := &DB{dir: o.Dir, logger: o.Logger, space: space{dir: o.Dir, least: uint64(o.MinFree)}, closing: make(chan struct{})}
+	d.close = sync.OnceValue(d.shut)
+	if err := d.open(o); err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	d.compactor.table = o.MemTableSize
+	d.background.Go(d.compact)
+	return d, nil
+}
+
+// open takes the directory, looks at what is in it, and opens it.
+func (d *DB) open(o Options) error {
+	if err := d.take(o); err != nil {
+		return err
+	}
+	if err := d.examine(); err != nil {
+		return err
+	}
+	if o.Rewrite {
+		if err := rewriteManifest(d.dir, d.handle); err != nil {
+			return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
+		}
+	}
+	var err error
+	if d.db, err = openBadger(o); err != nil {
+		return err
+	}
+	return d.begin(o)
+}
+
+// take opens and locks the directory.
+func (d *DB) take(o Options) (err error) {
+	if o.Expect == nil {
+		if err := os.MkdirAll(d.dir, 0o700); err != nil {
+			return err
+		}
+	}
+	// Opening writes what the last process left in the logs into tables.
+	if err := d.space.check(); err != nil {
+		return err
+	}
+	if d.handle, err = os.Open(d.dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: the directory %s is gone", ErrReplaced, d.dir)
+	}
+	if err != nil {
+		return err
+	}
+	if info, err := d.handle.Stat(); err != nil || !info.IsDir() {
+		return errors.Join(fmt.Errorf("%s is not a directory", d.dir), err)
+	}
+	if err := lockDirectory(d.handle); err != nil {
+		return fmt.Errorf("%w: is another Caddy using the directory %s?", err, d.dir)
+	}
+	if o.Expect != nil {
+		p, err := readProgress(d.dir)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && p.identity != *o.Expect {
+			return fmt.Errorf("%w: the directory %s does not hold the database that was open", ErrReplaced, d.dir)
+		}
+	}
+	return nil
+}
+
+// examine compares what is in the directory with what must be there.
+func (d *DB) examine() error {
+	return nil
+}
+
+// openBadger opens the database with the profile for little memory. Conflicts need not be detected: who changes a record holds
+// a lock. Nothing is compacted but by [DB.compact], which also holds writes, so that Badger never stalls them: a stall would
+// last until there is room for a compaction.
+func openBadger(o Options) (db *badger.DB, err error) {
+	opt := badger.DefaultOptions(o.Dir).
+		WithLogger(logger{o.Logger.WithOptions(zap.AddCallerSkip(1)).Sugar()}).
+		WithMetricsEnabled(false).
+		WithSyncWrites(false).
+		WithDetectConflicts(false).
+		WithBypassLockGuard(ownLock).
+		WithMemTableSize(o.MemTableSize).
+		WithNumMemtables(2).
+		WithNumLevelZeroTables(2).
+		WithNumLevelZeroTablesStall(math.MaxInt).
+		WithNumCompactors(0).
+		WithValueLogFileSize(16 << 20).
+		WithBlockCacheSize(o.BlockCacheSize).
+		WithCompression(options.Snappy).
+		WithCompactL0OnClose(false)
+	defer func() {
+		// Badger asserts some of what it reads.
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %s cannot be read: %v; %s", ErrDamaged, o.Dir, p, advice(o.Dir))
+		}
+	}()
+	db, err = badger.Open(opt)
+	switch {
+	case err == nil:
+		return db, nil
+	case locked(err):
+		return nil, fmt.Errorf("%w: is another Caddy using the directory %s?", ErrLocked, o.Dir)
+	default:
+		return nil, fmt.Errorf("the database in %s cannot be opened: %w; %s", o.Dir, err, advice(o.Dir))
+	}
+}
+
+// locked reports whether an error of Badger says that the directory is in use, for which it has no error value.
+func locked(err error) bool {
+	return strings.Contains(err.Error(), "directory lock") || strings.Contains(err.Error(), "lock file")
+}
+
+// advice is what an operator can do about a database that cannot be read.
+func advice(dir string) string {
+	return fmt.Sprintf("run: caddy moderation check %s; if it is damaged, move the directory away and run: caddy moderation restore FILE", dir)
+}
+
+// Identity returns what tells this database from others.
+func (d *DB) Identity() Identity { return d.identity }
+
+// Close syncs what is written, and releases the directory. It may be called more than once. A compaction that is under way is
+// finished first.
+//
+// On a full disk the database itself is left open, because closing it would need room: everything that was written is in its
+// log, but the directory stays locked until the process ends.
+func (d *DB) Close() error { return d.close() }
+
+func (d *DB) shut() error {
+	syncErr := d.Sync()
+	close(d.closing)
+	// From here on nobody uses the database but this function.
+	d.life.Lock()
+	d.closed.Store(true)
+	d.life.Unlock()
+	d.snapshots.Range(func(s, _ any) bool { return s.(*Snapshot).Close() == nil })
+	d.background.Wait()
+	if d.failed != nil {
+		return errors.Join(syncErr, d.failed)
+	}
+	if err := d.space.check(); err != nil {
+		d.logger.Error("the disk is full: the database is left open until the process ends", zap.String("dir", d.dir))
+		return errors.Join(syncErr, err)
+	}
+	return errors.Join(syncErr, d.release())
+}
+
+// release closes what was opened.
+func (d *DB) release() (err error) {
+	if d.db != nil {
+		err = d.db.Close()
+	}
+	if d.notes != nil {
+		err = errors.Join(err, d.notes.file.Close())
+	}
+	if d.handle != nil {
+		err = errors.Join(err, d.handle.Close())
+	}
+	return err
+}
+
+// enter begins a use of the database, leave ends it. Uses are not nested.
+func (d *DB) enter() error {
+	d.life.RLock()
+	if d.closed.Load() {
+		d.life.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (d *DB) leave() { d.life.RUnlock() }

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package disk
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The file PROGRESS notes how far the database has come, in two slots that are written in turn, so that one of them is whole
+// whatever happens while the other is written:
+//
+//	"cmprog1\n"
+//	generation   8 bytes, larger than the other slot's; its lowest bit is the slot
+//	committed    8 bytes, number of the last write that was in the kernel's hands
+//	synced       8 bytes, number of the last write that had been synced
+//	boot         16 bytes, the boot id of the kernel that committed it, zeros where that is not known
+//	identity     16 bytes
+//	CRC-32C      4 bytes, of all before
+//
+// Numbers are big-endian. As long as the kernel lives, everything that was committed must be there when the database is
+// opened; after another boot everything that was synced. The note may be behind the database and is never ahead of it.
+const (
+	progressName  = "PROGRESS"
+	progressMagic = "cmprog1\n"
+	progressSlot  = 512
+	progressSize  = len(progressMagic) + 3*8 + 16 + 16 + crc32.Size
+)
+
+// progress is a note.
+type progress struct {
+	generation, committed, synced uint64
+	boot                          [16]byte
+	identity                      Identity
+}
+
+func (p progress) append(b []byte) []byte {
+	from := len(b)
+	b = append(b, progressMagic...)
+	for _, n := range []uint64{p.generation, p.committed, p.synced} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	b = append(append(b, p.boot[:]...), p.identity[:]...)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
+}
+
+// decodeProgress reads a slot.
+func decodeProgress(b []byte) (p progress, whole bool) {
+	if len(b) < progressSize || string(b[:len(progressMagic)]) != progressMagic {
+		return p, false
+	}
+	b = b[:progressSize]
+	body, sum := b[:progressSize-crc32.Size], b[progressSize-crc32.Size:]
+	if binary.BigEndian.Uint32(sum) != crc32.Checksum(body, castagnoli) {
+		return p, false
+	}
+	body = body[len(progressMagic):]
+	p.generation = binary.BigEndian.Uint64(body)
+	p.committed = binary.BigEndian.Uint64(body[8:])
+	p.synced = binary.BigEndian.Uint64(body[16:])
+	copy(p.boot[:], body[24:])
+	copy(p.identity[:], body[40:])
+	return p, true
+}
+
+// errNoProgress says that neither slot of the file is whole.
+var errNoProgress = errors.New("neither note in it is whole")
+
+// readProgress reads the newest note of a directory. Its error is fs.ErrNotExist when there is no file.
+func readProgress(dir string) (p progress, err error) {
+	f, err := os.Open(filepath.Join(dir, progressName))
+	if err != nil {
+		return p, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 2*progressSlot))
+	if err != nil {
+		return p, err
+	}
+	found := false
+	for slot := 0; slot < len(b); slot += progressSlot {
+		if q, whole := decodeProgress(b[slot:]); whole && (!found || q.generation > p.generation) {
+			p, found = q, true
+		}
+	}
+	if !found {
+		return p, fmt.Errorf("%s: %w", filepath.Join(dir, progressName), errNoProgress)
+	}
+	return p, nil
+}
+
+// notebook writes notes. It is not safe for concurrent use.
+type notebook struct {
+	file *os.File
+	last progress
+	buf  []byte
+}
+
+// openNotebook opens the file, or makes it with a first note.
+func openNotebook(dir string, first progress) (*notebook, error) {
+	last, err := readProgress(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		last, err = first, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	last.boot = first.boot
+	f, err := os.OpenFile(filepath.Join(dir, progressName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	n := &notebook{file: f, last: last}
+	// Both slots, so that damage to one of them is no loss.
+	if err := errors.Join(n.note(last.committed, last.synced), n.note(last.committed, last.synced), f.Sync()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return n, nil
+}
+
+// note writes a note.
+func (n *notebook) note(committed, synced uint64) error {
+	n.last.generation++
+	n.last.committed, n.last.synced = committed, synced
+	n.buf = n.last.append(n.buf[:0])
+	_, err := n.file.WriteAt(n.buf, int64(n.last.generation%2)*progressSlot)
+	return err
+}
+
+// bootID returns what the kernel calls its present boot, or zeros.
+func bootID() (id [16]byte) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return id
+	}
+	digits := bytes.ReplaceAll(bytes.TrimSpace(b), []byte("-"), nil)
+	if n, err := hex.Decode(id[:], digits[:min(len(digits), 2*len(id))]); err != nil || n != len(id) {
+		return [16]byte{}
+	}
+	return id
+}

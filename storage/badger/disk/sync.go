@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Sync makes everything that was written before survive power loss. After an error nobody knows what does: the kernel has
+// dropped what it could not write, and the next sync would not tell. (See "PostgreSQL's fsync() surprise", LWN, April 2018.)
+func (d *DB) Sync() error {
+	d.syncing.Lock()
+	defer d.syncing.Unlock()
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer d.leave()
+	d.writing.Lock()
+	number, err := d.committed, d.failed
+	d.writing.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := d.check(); err != nil {
+		return d.fail(err)
+	}
+	if err := d.syncFiles(); err != nil {
+		return d.fail(fmt.Errorf("syncing the database in %s: %w", d.dir, err))
+	}
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	if d.failed != nil {
+		return d.failed
+	}
+	if err := d.notes.note(d.committed, number); err != nil {
+		d.failed = err
+		return err
+	}
+	return nil
+}
+
+// fail notes why nothing is written any more.
+func (d *DB) fail(err error) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	if d.failed == nil {
+		d.failed = err
+	}
+	return err
+}
+
+// syncFiles syncs the logs of the tables in memory: of the one that Badger writes to, and of those that were full and are not
+// tables on the disk yet. A log that has gone is one that became a table, which Badger syncs.
+func (d *DB) syncFiles() error {
+	// On Linux, syncing a file writes what was changed through a map of it too.
+	if runtime.GOOS != "linux" {
+		if err := d.db.Sync(); err != nil {
+			return err
+		}
+	}
+	logs, err := filepath.Glob(filepath.Join(d.dir, "*.mem"))
+	if err != nil {
+		return err
+	}
+	for _, path := range logs {
+		if err := SyncFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return syncDirectory(d.handle)
+}
+
+// Check looks, without writing, whether the database can be written: the directory and the files in it are those that were
+// opened, the file system takes writes, and it has room. Errors wrap [ErrReplaced] and [ErrFull] where they apply.
+func (d *DB) Check() error {
+	d.syncing.Lock()
+	defer d.syncing.Unlock()
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer d.leave()
+	if err := d.check(); err != nil {
+		return d.fail(err)
+	}
+	return d.space.check()
+}
+
+// check looks whether the directory is still the one that is open. A directory that was removed takes writes as before, and
+// keeps nothing.
+func (d *DB) check() error {
+	if !same(d.handle, d.dir) {
+		return fmt.Errorf("%w: the directory %s is gone, or another one", ErrReplaced, d.dir)
+	}
+	if !same(d.notes.file, filepath.Join(d.dir, progressName)) {
+		return fmt.Errorf("%w: files in %s are gone, or others", ErrReplaced, d.dir)
+	}
+	newest := d.newestLog()
+	if newest == 0 || newest < d.newest {
+		return fmt.Errorf("%w: a log in %s is gone", ErrReplaced, d.dir)
+	}
+	d.newest = newest
+	if readOnly(d.dir) {
+		return fmt.Errorf("the file system of %s takes no writes", d.dir)
+	}
+	return nil
+}
+
+// same reports whether path leads to the open file.
+func same(f *os.File, path string) bool {
+	opened, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	found, err := os.Stat(path)
+	return err == nil && os.SameFile(opened, found)
+}
+
+// rewriteManifest replaces the file that names the tables with a copy of it.
+func rewriteManifest(dir string, handle *os.File) error {
+	path := filepath.Join(dir, "MANIFEST")
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// The name that Badger itself gives to a copy: what an interrupted one leaves is overwritten.
+	copied := filepath.Join(dir, "MANIFEST-REWRITE")
+	f, err := os.OpenFile(copied, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(copied, path), syncDirectory(handle))
+}

@@ -1,0 +1,399 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package badger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
+)
+
+const (
+	// callLimit is how long a call of the database may take before the database is given up, syncLimit how long a sync may.
+	callLimit = 15 * time.Second
+	syncLimit = time.Minute
+	// patience is how long after a failure calls wait for the database to come back before they are refused.
+	patience = 2 * time.Second
+	// A database that was given up is opened again after firstPause, then after twice as long each time up to longestPause.
+	firstPause, longestPause = 20 * time.Millisecond, 5 * time.Second
+	// checkInterval is how often it is looked, when nothing is written, whether the database could be written.
+	checkInterval = 5 * time.Second
+	// mostUnsynced is the most that power loss can take of the counts: an older commit is synced before it is acknowledged.
+	mostUnsynced = time.Second
+	// replayPart is how many changes are written again at a time.
+	replayPart = 1000
+)
+
+// keeper owns the database. When the database fails, the keeper stops everybody who needs it, gives it up, opens it again,
+// writes once more what was written since the last successful sync, takes back what was refused meanwhile, syncs, and lets
+// everybody go on. A failed sync is such a failure: what the kernel holds then and what the disk holds may differ, and a
+// second sync would not tell.
+type keeper struct {
+	options disk.Options
+	open    opener
+	logger  *zap.Logger
+	// reopened is called when the database was opened again, before anybody uses it.
+	reopened func()
+
+	// order is held while something is written, so that the journal has the order of the database.
+	order   sync.Mutex
+	journal journal
+
+	mu sync.Mutex
+	// db is nil while there is none. failure says why then, failed since when, and back is closed when there is one again.
+	db      database
+	failure error
+	failed  time.Time
+	back    chan struct{}
+	// generation is how often the database was opened again.
+	generation int
+	// full says why the last write was refused by a database that is well; nil when it was not.
+	full error
+	// undo brings back what was there before the changes that were refused.
+	undo []disk.Entry
+
+	// life ends when the keeper is stopped.
+	life       context.Context
+	closing    context.CancelFunc
+	background sync.WaitGroup
+}
+
+// start opens the database.
+func (k *keeper) start() (err error) {
+	k.life, k.closing = context.WithCancel(context.Background())
+	if k.db, err = k.open(k.life, k.options); err != nil {
+		k.closing()
+		return err
+	}
+	id := k.db.Identity()
+	k.options.Expect = &id
+	k.background.Go(k.watch)
+	return nil
+}
+
+// stop closes the database. Nobody may use it any more but those who are answered with an error.
+func (k *keeper) stop() error {
+	k.closing()
+	k.background.Wait()
+	k.mu.Lock()
+	db, failure := k.db, k.failure
+	k.db, k.failure = nil, errClosed
+	k.mu.Unlock()
+	if db == nil {
+		return failure
+	}
+	if err := db.Close(); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// health returns nil while everything can be kept.
+func (k *keeper) health() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.db == nil {
+		return k.failure
+	}
+	return k.full
+}
+
+// await returns the database, waiting a moment for one that has just failed.
+func (k *keeper) await() (database, error) {
+	for {
+		k.mu.Lock()
+		db, failure, back, left := k.db, k.failure, k.back, patience-time.Since(k.failed)
+		k.mu.Unlock()
+		if db != nil {
+			return db, nil
+		}
+		if left <= 0 || back == nil {
+			return nil, failure
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-back:
+			timer.Stop()
+		case <-timer.C:
+			return nil, failure
+		case <-k.life.Done():
+			timer.Stop()
+			return nil, failure
+		}
+	}
+}
+
+// use calls the database, and gives it up when that fails or takes too long.
+func (k *keeper) use(db database, limit time.Duration, do func(database) error) error {
+	watchdog := time.AfterFunc(limit, func() { k.fail(db, fmt.Errorf("the disk has not answered for %v", limit)) })
+	err := do(db)
+	watchdog.Stop()
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, disk.ErrFull) {
+		k.fail(db, err)
+	}
+	return unavailable(err)
+}
+
+// read is use for what can be done again: it is, once, when the database fails and comes back.
+func (k *keeper) read(do func(database) error) error {
+	for again := false; ; again = true {
+		db, err := k.await()
+		if err != nil {
+			return err
+		}
+		if err = k.use(db, callLimit, do); err == nil || again {
+			return err
+		}
+	}
+}
+
+// get returns the records of some keys.
+func (k *keeper) get(keys ...[]byte) (records []disk.Record, err error) {
+	err = k.read(func(db database) error {
+		records, err = db.Get(keys...)
+		return err
+	})
+	return records, err
+}
+
+// scan returns the first records of a range.
+func (k *keeper) scan(r disk.Range) (records []disk.Record, next []byte, err error) {
+	err = k.read(func(db database) error {
+		records, next, err = db.Scan(r)
+		return err
+	})
+	return records, next, err
+}
+
+// snapshot returns the database as it is.
+func (k *keeper) snapshot() (s snapshot, err error) {
+	err = k.read(func(db database) error {
+		s, err = db.Snapshot()
+		return err
+	})
+	return s, err
+}
+
+// write makes changes that survive the death of the process when it returns nil, and says in which generation of the database.
+// After an error they may have been made or not.
+func (k *keeper) write(entries []disk.Entry) (generation int, err error) {
+	for again := false; ; again = true {
+		if _, err := k.await(); err != nil {
+			return 0, err
+		}
+		generation, err = k.writeOnce(entries)
+		if err == nil || again || errors.Is(err, disk.ErrFull) {
+			return generation, err
+		}
+	}
+}
+
+func (k *keeper) writeOnce(entries []disk.Entry) (generation int, err error) {
+	k.order.Lock()
+	defer k.order.Unlock()
+	k.mu.Lock()
+	db, failure, generation := k.db, k.failure, k.generation
+	k.mu.Unlock()
+	if db == nil {
+		return 0, failure
+	}
+	err = k.use(db, callLimit, func(db database) error { return db.Write(entries) })
+	k.noteFull(db, err)
+	if err == nil {
+		k.journal.add(entries, time.Now())
+	}
+	return generation, err
+}
+
+// noteFull notes whether a database that is well takes writes.
+func (k *keeper) noteFull(db database, err error) {
+	if err != nil && !errors.Is(err, disk.ErrFull) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.db == db && (k.full == nil) != (err == nil) {
+		if k.full = err; err != nil {
+			k.logger.Error("nothing can be written", zap.Error(err))
+		} else {
+			k.logger.Info("everything is written again")
+		}
+	}
+}
+
+// sync makes what was written before survive power loss.
+func (k *keeper) sync() error {
+	db, err := k.await()
+	if err != nil {
+		return err
+	}
+	k.order.Lock()
+	k.journal.begin()
+	k.order.Unlock()
+	if err := k.use(db, syncLimit, func(db database) error { return db.Sync() }); err != nil {
+		return err
+	}
+	k.order.Lock()
+	k.journal.end()
+	k.order.Unlock()
+	return nil
+}
+
+// overdue reports whether something was written longer ago than power loss may take.
+func (k *keeper) overdue() bool {
+	k.order.Lock()
+	defer k.order.Unlock()
+	return !k.journal.oldest.IsZero() && time.Since(k.journal.oldest) > mostUnsynced
+}
+
+// settled ends a change that was written in a generation of the database and whose sync failed with err. It returns nil when
+// there is another generation meanwhile: what the journal held was written again and synced then. Otherwise the change is
+// refused, and taken back when there is a database again.
+func (k *keeper) settled(generation int, err error, undo []disk.Entry) error {
+	_, _ = k.await()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.generation != generation {
+		return nil
+	}
+	k.undo = append(k.undo, undo...)
+	return err
+}
+
+// refuse takes a change back whose write failed: at once or, when there is no database, when there is one again.
+func (k *keeper) refuse(undo []disk.Entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.db == nil || k.db.Write(undo) != nil {
+		k.undo = append(k.undo, undo...)
+	}
+}
+
+// fail gives a database up, once.
+func (k *keeper) fail(db database, err error) {
+	if k.life.Err() != nil {
+		return // whoever closes gets the error
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.db != db {
+		return
+	}
+	k.db, k.full, k.failure, k.failed, k.back = nil, nil, unavailable(err), time.Now(), make(chan struct{})
+	k.logger.Error("the database failed; what needs it is refused until it is back", zap.Error(err), zap.String("dir", k.options.Dir))
+	if !db.Abandon() {
+		k.failure, k.back = fmt.Errorf("%w; the server must be restarted", k.failure), nil
+		return
+	}
+	k.background.Go(k.recover)
+}
+
+// recover opens the database again, as often as it takes.
+func (k *keeper) recover() {
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		select {
+		case <-k.life.Done():
+			return
+		case <-time.After(pause):
+		}
+		err := k.reopen()
+		if err == nil {
+			k.logger.Info("the database is back", zap.Duration("after", time.Since(began)), zap.String("dir", k.options.Dir))
+			return
+		}
+		k.mu.Lock()
+		if k.failure.Error() != err.Error() {
+			k.logger.Error("the database cannot be opened again; it is tried until it can", zap.Error(err), zap.String("dir", k.options.Dir))
+		}
+		k.failure = err
+		k.mu.Unlock()
+	}
+}
+
+// reopen opens the database and brings it to what was acknowledged.
+func (k *keeper) reopen() error {
+	o := k.options
+	o.Rewrite = true
+	db, err := k.open(k.life, o)
+	if err != nil {
+		return unavailable(err)
+	}
+	watchdog := time.AfterFunc(syncLimit, func() { db.Abandon() })
+	defer watchdog.Stop()
+	k.order.Lock()
+	defer k.order.Unlock()
+	if err := k.replay(db); err != nil {
+		db.Abandon()
+		return unavailable(err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// What was refused since then is taken back before anybody else may write.
+	if len(k.undo) > 0 {
+		if err := errors.Join(write(db, k.undo), db.Sync()); err != nil {
+			db.Abandon()
+			return unavailable(err)
+		}
+	}
+	k.journal = journal{}
+	k.reopened()
+	k.db, k.failure, k.full, k.undo = db, nil, nil, nil
+	k.generation++
+	close(k.back)
+	return nil
+}
+
+// replay writes again what a failure may have taken.
+func (k *keeper) replay(db database) error {
+	entries, err := k.journal.entries()
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(db, entries), db.Sync())
+}
+
+// write writes many changes.
+func write(db database, entries []disk.Entry) error {
+	for len(entries) > 0 {
+		part := entries[:min(len(entries), replayPart)]
+		if err := db.Write(part); err != nil {
+			return err
+		}
+		entries = entries[len(part):]
+	}
+	return nil
+}
+
+// watch looks whether the database could be written when nobody writes.
+func (k *keeper) watch() {
+	ticker := time.NewTicker(checkInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-k.life.Done():
+			return
+		case <-ticker.C:
+		}
+		k.mu.Lock()
+		db, full := k.db, k.full
+		k.mu.Unlock()
+		switch {
+		case db == nil:
+		case full != nil:
+			_, _ = k.writeOnce(nil) // its outcome is noted
+		default:
+			k.noteFull(db, k.use(db, callLimit, func(db database) error { return db.Check() }))
+		}
+	}
+}
