@@ -4,14 +4,11 @@
 package badger_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,9 +19,10 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/internal/schema1"
 )
 
-// What schema 1 was is kept under testdata/schema1, as its README says: this file wrote it, and reads it.
+// What schema 1 was is kept in package schema1: this file wrote it, as the README there says, and reads it.
 
 // schema1Dir names the environment variable under which TestWriteSchema1 makes the files again.
 const schema1Dir = "SCHEMA1_DIR"
@@ -36,11 +34,11 @@ var schema1Few = []string{"plain", "over.rides_-1", "odd", "paused", "declared",
 
 const schema1Many = 100
 
-// TestWriteSchema1 is no test: it makes the files of testdata/schema1, with the code of a commit that writes schema 1.
+// TestWriteSchema1 is no test: it makes the files of package schema1, with the code of a commit that writes schema 1.
 func TestWriteSchema1(t *testing.T) {
 	to := os.Getenv(schema1Dir)
 	if to == "" {
-		t.Skipf("%s says where to; see testdata/schema1/README.md", schema1Dir)
+		t.Skipf("%s says where to; see internal/schema1/README.md", schema1Dir)
 	}
 	ctx := context.Background()
 	closed := filepath.Join(to, "closed")
@@ -288,79 +286,10 @@ func schema1Content(t *testing.T, s storage.Store) []byte {
 	return b.Bytes()
 }
 
-// unzipped returns what is in a file of testdata/schema1.
-func unzipped(t testing.TB, name string) []byte {
-	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "schema1", name+".gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// schema1Database returns a directory with a copy of one of the databases.
-func schema1Database(t testing.TB, which string) string {
-	t.Helper()
-	dir := t.TempDir()
-	archive := tar.NewReader(bytes.NewReader(unzipped(t, "databases.tar")))
-	for {
-		h, err := archive.Next()
-		if err == io.EOF {
-			return filepath.Join(dir, which)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(dir, filepath.FromSlash(h.Name))
-		switch {
-		case !strings.HasPrefix(h.Name, which):
-		case h.Typeflag == tar.TypeDir:
-			if err := os.MkdirAll(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			if err := writeSparse(path, archive, h.Size); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
-// writeSparse leaves out blocks of zeros: the logs of a database that was killed are 48 MiB of them.
-func writeSparse(path string, from io.Reader, size int64) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var block, zeros [4096]byte
-	for at := int64(0); at < size; at += int64(len(block)) {
-		n, err := io.ReadFull(from, block[:min(size-at, int64(len(block)))])
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(block[:n], zeros[:n]) {
-			if _, err := f.WriteAt(block[:n], at); err != nil {
-				return err
-			}
-		}
-	}
-	return f.Truncate(size)
-}
-
 // equalsSchema1 compares what a store answers with what it answered under schema 1.
 func equalsSchema1(t *testing.T, s storage.Store) {
 	t.Helper()
-	want, got := strings.Split(string(unzipped(t, "golden.json")), "\n"), strings.Split(string(schema1Content(t, s)), "\n")
+	want, got := strings.Split(string(schema1.Read(t, "golden.json")), "\n"), strings.Split(string(schema1Content(t, s)), "\n")
 	for i := range min(len(want), len(got)) {
 		if want[i] != got[i] {
 			t.Fatalf("line %d of the content is %.200s, want %.200s", i+1, got[i], want[i])
@@ -377,7 +306,7 @@ func TestSchema1Opens(t *testing.T) {
 	for _, which := range []string{"closed", "killed"} {
 		t.Run(which, func(t *testing.T) {
 			t.Parallel()
-			dir := schema1Database(t, which)
+			dir := schema1.Database(t, which)
 			for range 2 {
 				s, err := badger.Open(badger.Options{Dir: dir})
 				if err != nil {
@@ -396,7 +325,7 @@ func TestSchema1Opens(t *testing.T) {
 func TestSchema1BackupRestores(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := badger.Restore(context.Background(), dir, bytes.NewReader(unzipped(t, "backup"))); err != nil {
+	if err := badger.Restore(context.Background(), dir, bytes.NewReader(schema1.Read(t, "backup"))); err != nil {
 		t.Fatal(err)
 	}
 	equalsSchema1(t, openDir(t, dir))
@@ -406,7 +335,7 @@ func TestSchema1BackupRestores(t *testing.T) {
 func TestSchema1KeepsItsBounds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := openDir(t, schema1Database(t, "killed"))
+	s := openDir(t, schema1.Database(t, "killed"))
 	var used feedback.Bound
 	for r, err := range s.Feedback(ctx, "plain") {
 		if err != nil {
