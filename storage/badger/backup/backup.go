@@ -44,7 +44,7 @@ type Writer struct {
 // NewWriter begins a backup. Without [Writer.Close] it is not whole.
 func NewWriter(to io.Writer) *Writer {
 	w := &Writer{to: to, sum: sha256.New()}
-	w.out = bufio.NewWriterSize(io.MultiWriter(to, w.sum), 64<<10)
+	w.out = bufio.NewWriterSize(io.MultiWriter(to, w.sum), 16<<10)
 	// What fails here fails again at the end.
 	_, _ = w.out.WriteString(magic + string(rune(version)))
 	return w
@@ -77,7 +77,7 @@ func (w *Writer) Close() error {
 // Read calls each with the records of a backup, which may keep what it is given, and returns its error. Whether the backup is
 // whole is known when Read returns. An error wraps [ErrNotWhole], or is that of r or of each.
 func Read(r io.Reader, each func(key, value []byte, expires uint64) error) error {
-	in := &summed{from: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
+	in := &summed{from: bufio.NewReaderSize(r, 16<<10), sum: sha256.New()}
 	if err := in.header(); err != nil {
 		return err
 	}
