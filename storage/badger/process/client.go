@@ -126,9 +126,9 @@ func (l launcher) start(ctx context.Context, o disk.Options) (*Client, error) {
 	}
 	if err := l.reserve.lend(func() error { return c.execute(l.name, dir) }); err != nil {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-			return nil, fmt.Errorf("the database's process cannot be started, no file descriptors are left: %w", err)
+			return nil, fmt.Errorf("%w: no file descriptors are left: %w", ErrStart, err)
 		}
-		return nil, fmt.Errorf("the database's process cannot be started: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	go c.listen()
 	go c.log()

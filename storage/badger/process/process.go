@@ -31,6 +31,9 @@ import (
 // ErrEnded says that the process of the database ended without having been asked to, and why.
 var ErrEnded = errors.New("the database's process ended")
 
+// ErrStart says that there is no process to be had, and why.
+var ErrStart = errors.New("the database's process cannot be started")
+
 // name is what the process is called: the first of its arguments.
 const name = "caddy-moderation-store"
 
