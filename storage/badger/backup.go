@@ -69,19 +69,8 @@ func (s *Store) flush(ctx context.Context) error {
 }
 
 func writeBackup(ctx context.Context, from snapshot, to io.Writer, closing <-chan struct{}) error {
-	sum := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
-	_, err := w.WriteString(backupHeader + string(rune(backupVersion)))
-	if err != nil {
-		return err
-	}
-	records := uint64(1)
-	buf := appendBackup(nil, schemaKey, encodeSchema(schema))
+	w := newBackupWriter(to)
 	for {
-		if _, err := w.Write(buf); err != nil {
-			return err
-		}
-		buf = buf[:0]
 		part, err := from.Next()
 		if err != nil {
 			return unavailable(err)
@@ -94,33 +83,58 @@ func writeBackup(ctx context.Context, from snapshot, to io.Writer, closing <-cha
 		default:
 		}
 		if len(part) == 0 {
-			break
+			return w.end()
 		}
 		for _, r := range part {
 			if r.Damaged {
 				return unavailable(fmt.Errorf("%w: %s", errDamaged, describe(r.Key)))
 			}
-			buf = appendBackup(buf, r.Key, r.Value)
-			records++
+			if err := w.record(r.Key, r.Value); err != nil {
+				return err
+			}
 		}
 	}
-	if _, err := w.Write(binary.BigEndian.AppendUint64([]byte{0}, records)); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	_, err = to.Write(sum.Sum(nil))
+}
+
+// backupWriter writes a backup.
+type backupWriter struct {
+	to      io.Writer
+	sum     hash.Hash
+	w       *bufio.Writer
+	records uint64
+	buf     []byte
+}
+
+// newBackupWriter begins a backup. What goes wrong with that is told by what follows.
+func newBackupWriter(to io.Writer) *backupWriter {
+	b := &backupWriter{to: to, sum: sha256.New()}
+	b.w = bufio.NewWriterSize(io.MultiWriter(to, b.sum), 64<<10)
+	_, _ = b.w.WriteString(backupHeader + string(rune(backupVersion)))
+	_ = b.record(schemaKey, encodeSchema(schema))
+	return b
+}
+
+// record writes a record that does not expire.
+func (b *backupWriter) record(key, value []byte) error {
+	b.records++
+	b.buf = binary.AppendUvarint(b.buf[:0], uint64(len(key)))
+	b.buf = append(b.buf, key...)
+	b.buf = binary.AppendUvarint(b.buf, uint64(len(value)))
+	b.buf = append(append(b.buf, value...), 0)
+	_, err := b.w.Write(b.buf)
 	return err
 }
 
-// appendBackup appends a record that does not expire.
-func appendBackup(b, key, value []byte) []byte {
-	b = binary.AppendUvarint(b, uint64(len(key)))
-	b = append(b, key...)
-	b = binary.AppendUvarint(b, uint64(len(value)))
-	b = append(b, value...)
-	return append(b, 0)
+// end writes what makes the backup a whole one.
+func (b *backupWriter) end() error {
+	if _, err := b.w.Write(binary.BigEndian.AppendUint64([]byte{0}, b.records)); err != nil {
+		return err
+	}
+	if err := b.w.Flush(); err != nil {
+		return err
+	}
+	_, err := b.to.Write(b.sum.Sum(nil))
+	return err
 }
 
 // Restore makes a database in dir from a backup. The directory must be missing or empty. Until the whole backup has been
