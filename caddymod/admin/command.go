@@ -26,8 +26,8 @@ Manages the accounts and keys of a running moderation service, and reads its
 usage, feedback and backups.
 
 The commands talk to the admin endpoint of the running server, which has the
-database open; "restore" works on a stopped one, and "evaluate" needs none. The
-endpoint is that of --address, else of the environment variable CADDY_ADMIN, else
+database open; "restore" and "check" work on a stopped one, and "evaluate" needs
+none. The endpoint is that of --address, else of the environment variable CADDY_ADMIN, else
 localhost:2019.
 
 Make an account and a key for it:
@@ -58,7 +58,7 @@ func (c *cli) addTo(root *cobra.Command) {
 	key.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke(), c.keyRotate())
 	feedback := &cobra.Command{Use: "feedback", Short: "Reads the feedback on scores"}
 	feedback.AddCommand(c.feedbackExport())
-	root.AddCommand(group(account), group(key), c.usage(), group(feedback), c.backup(), c.restore(), c.evaluate())
+	root.AddCommand(group(account), group(key), c.usage(), group(feedback), c.backup(), c.restore(), c.check(), c.evaluate())
 }
 
 // group makes a command that only holds others: without one of them it shows its help, and what is no command of it is

@@ -100,7 +100,7 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 		return err
 	}
 	defer answer.Close()
-	size, err := writeFile(name, answer, client)
+	size, err := writeFile(name, answer, client.brokenOff)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 	return nil
 }
 
-// writeFile writes a file that appears, under its name, when it is whole and on the disk.
-func writeFile(name string, from io.Reader, client *client) (size int64, err error) {
+// writeFile writes a file that appears, under its name, when it is whole and on the disk. What is wrong with from is told by broken.
+func writeFile(name string, from io.Reader, broken func(error) error) (size int64, err error) {
 	// A temporary file is readable by its owner alone, as what is in here should be.
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
 	if err != nil {
@@ -122,7 +122,7 @@ func writeFile(name string, from io.Reader, client *client) (size int64, err err
 		}
 	}()
 	if size, err = io.Copy(file, from); err != nil {
-		return 0, client.brokenOff(err)
+		return 0, broken(err)
 	}
 	if err = file.Sync(); err != nil {
 		return 0, err

@@ -354,9 +354,10 @@ func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 	highest := uint64(0)
 	for _, t := range r.tables {
 		highest = max(highest, t.commits.highest())
-		if !t.listed && r.manifest.usable || t.problem != nil {
+		if !t.listed && r.manifest.usable {
 			continue
 		}
+		// Of a damaged table that is what could be read.
 		present.join(t.commits)
 		schema.take(t.schema)
 		upgrading.take(t.upgrading)
@@ -422,8 +423,8 @@ func (r *Report) lost(first, last, required uint64) {
 		}
 	}
 	if err := r.Err(); err != nil {
-		// That is why. The number of writes is worth knowing.
-		r.damage(progressName, "%s", what)
+		// That is why, or hides it.
+		r.damage(progressName, "%s", strings.Replace(what, "lost", "not found", 1))
 		return
 	}
 	for _, l := range r.logs {

@@ -161,16 +161,16 @@ func (t *tableReport) read(dir string, b *buffers) {
 	t.problem = err
 }
 
+// readBlocks reads all blocks, those behind a damaged one too: what is in them counts.
 func (t *tableReport) readBlocks(f *tableFile, b *buffers) error {
-	if !f.sound {
-		return errors.New("its index is damaged")
-	}
+	var damage error
+	damaged := 0
 	entries := uint32(0)
 	last := make([]byte, 0, 128)
 	for i := 0; i < len(f.blocks); {
 		// Blocks are small: read a row of them at once.
-		n, size := 0, int64(0)
-		for n == 0 || i+n < len(f.blocks) && size+f.blocks[i+n].size <= 1<<20 {
+		n, size := 1, f.blocks[i].size
+		for i+n < len(f.blocks) && f.blocks[i+n].offset == f.blocks[i].offset+size && size+f.blocks[i+n].size <= 1<<20 {
 			size += f.blocks[i+n].size
 			n++
 		}
@@ -180,40 +180,54 @@ func (t *tableReport) readBlocks(f *tableFile, b *buffers) error {
 		}
 		for ; n > 0; n-- {
 			at := f.blocks[i]
-			data, err := f.decode(buf[:at.size], b)
+			err := t.readBlock(f, at, buf[:at.size], b, &last, &entries)
 			if err != nil {
-				return fmt.Errorf("the block at offset %d is damaged: %w", at.offset, err)
+				if damaged++; damage == nil {
+					damage = fmt.Errorf("the block at offset %d is damaged: %w", at.offset, err)
+				}
 			}
 			buf = buf[at.size:]
-			first := true
-			err = eachEntry(data, b, func(e *entry) error {
-				if first && !bytes.Equal(e.key, at.key) {
-					return errors.New("it does not begin with the key in the index")
-				}
-				if len(last) > 0 && compareKeys(last, e.key) >= 0 {
-					return errors.New("its keys are out of order")
-				}
-				if t.smallest == nil {
-					t.smallest = bytes.Clone(e.key)
-				}
-				first = false
-				last = append(last[:0], e.key...)
-				entries++
-				t.take(e)
-				return nil
-			})
-			if err != nil {
-				return fmt.Errorf("the block at offset %d is damaged: %w", at.offset, err)
-			}
 			i++
 		}
 	}
 	t.biggest = last
-	if entries != f.entries || t.maxVersion != f.maxVersion {
+	switch {
+	case !f.sound:
+		return errors.New("its index is damaged")
+	case damaged > 1:
+		return fmt.Errorf("%w; %d of %d blocks are", damage, damaged, len(f.blocks))
+	case damaged == 1:
+		return damage
+	case entries != f.entries || t.maxVersion != f.maxVersion:
 		return fmt.Errorf("it has %d records and the newest is of version %d, its index says %d and %d",
 			entries, t.maxVersion, f.entries, f.maxVersion)
 	}
 	return nil
+}
+
+// readBlock reads a block of which last is the key before it.
+func (t *tableReport) readBlock(f *tableFile, at blockAt, stored []byte, b *buffers, last *[]byte, entries *uint32) error {
+	data, err := f.decode(stored, b)
+	if err != nil {
+		return err
+	}
+	first := true
+	return eachEntry(data, b, func(e *entry) error {
+		if first && !bytes.Equal(e.key, at.key) {
+			return errors.New("it does not begin with the key in the index")
+		}
+		if len(*last) > 0 && compareKeys(*last, e.key) >= 0 {
+			return errors.New("its keys are out of order")
+		}
+		if t.smallest == nil {
+			t.smallest = bytes.Clone(e.key)
+		}
+		first = false
+		*last = append((*last)[:0], e.key...)
+		*entries++
+		t.take(e)
+		return nil
+	})
 }
 
 // tableFile is an open table.

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package badger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/backup"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
+)
+
+// CheckReport is what [Check] found in a directory.
+type CheckReport struct {
+	*disk.Report
+	// Records are how many records of each kind can be read.
+	Records map[string]int `json:"records"`
+	// LeftOut are records that cannot be read, by kind and account.
+	LeftOut map[string]int `json:"left_out,omitempty"`
+	// Missing says which parts of files cannot be read, between which records. What was in them is missing, or is there as it
+	// was before.
+	Missing []string `json:"missing,omitempty"`
+	// Unlisted are tables that are read although it is not known whether they count: records in them may have been deleted.
+	Unlisted []string `json:"unlisted,omitempty"`
+}
+
+// Err returns nil when everything that was acknowledged is there and whole.
+func (c *CheckReport) Err() error {
+	if err := c.Report.Err(); err != nil {
+		return err
+	}
+	if len(c.LeftOut) == 0 {
+		return nil
+	}
+	what := slices.Sorted(maps.Keys(c.LeftOut))
+	return fmt.Errorf("%w: %s cannot be read", ErrDamaged, strings.Join(what, ", "))
+}
+
+// Check reads everything in a directory that no server has open, and changes nothing. When save is not nil, what can be read is
+// written to it as a backup. The report says what is damaged; the error is that of a directory that cannot be checked, and
+// wraps [ErrLocked] when a server has it open.
+func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	release, err := disk.Hold(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer release.Close()
+	report, err := disk.Inspect(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &CheckReport{Report: report, Records: make(map[string]int), LeftOut: make(map[string]int)}
+	var to *backup.Writer
+	if save != nil {
+		to = backup.NewWriter(save)
+		if err := to.Record(schemaKey, encodeSchema(schema), 0); err != nil {
+			return nil, err
+		}
+	}
+	losses, err := report.Salvage(func(f disk.Found) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if f.Damaged {
+			c.LeftOut[describe(f.Key)]++
+			return nil
+		}
+		c.Records[kind(f.Key)]++
+		if to == nil {
+			return nil
+		}
+		return c.save(to, f.Key, f.Value)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range losses {
+		switch {
+		case l.Unlisted:
+			c.Unlisted = append(c.Unlisted, l.File)
+		case l.From == nil:
+			c.Missing = append(c.Missing, fmt.Sprintf("%s: a part of it", l.File))
+		case l.To == nil:
+			c.Missing = append(c.Missing, fmt.Sprintf("%s: records from %s on", l.File, describe(l.From)))
+		case describe(l.From) == describe(l.To):
+			c.Missing = append(c.Missing, fmt.Sprintf("%s: records such as %s", l.File, describe(l.From)))
+		default:
+			c.Missing = append(c.Missing, fmt.Sprintf("%s: records from %s to %s", l.File, describe(l.From), describe(l.To)))
+		}
+	}
+	if to == nil {
+		return c, nil
+	}
+	return c, to.Close()
+}
+
+// save writes a record. What leads to a key is made anew from the key, so that one of them cannot be there without the
+// others.
+func (c *CheckReport) save(to *backup.Writer, key, value []byte) error {
+	switch {
+	case bytes.HasPrefix(key, []byte("i/")), bytes.HasPrefix(key, []byte("u/")):
+		return nil
+	case !bytes.HasPrefix(key, []byte("k/")):
+		return to.Record(key, value, 0)
+	}
+	var k quota.Key
+	if err := errors.Join(decodeHash(key[2:], &k.Hash), decodeJSON(value, &k)); err != nil {
+		c.LeftOut[describe(key)]++
+		c.Records[kind(key)]--
+		return nil
+	}
+	return errors.Join(to.Record(key, value, 0), to.Record(keyIDKey(k.ID), k.Hash[:], 0), to.Record(keyOfAccount(k), k.Hash[:], 0))
+}
+
+// kind names what a record is, for counting.
+func kind(key []byte) string {
+	if len(key) < 2 || key[1] != '/' {
+		return "other"
+	}
+	switch key[0] {
+	case 'a':
+		return "accounts"
+	case 'k':
+		return "keys"
+	case 'i', 'u':
+		return "entries in indexes of keys"
+	case 'l':
+		return "last uses of keys"
+	case 'm', 'd', 'p', 'b':
+		return "counts"
+	case 'f':
+		return "feedback"
+	}
+	return "other"
+}
