@@ -87,7 +87,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"no directory":     {says: []string{"no directory is given"}},
 		"a file":           {dir: file, says: []string{file}},
 		"already open":     {dir: locked, is: badger.ErrLocked, says: []string{locked, "another Caddy"}},
-		"damaged manifest": {dir: damaged(t), says: []string{"restore"}},
+		"damaged manifest": {dir: damaged(t), is: badger.ErrDamaged, says: []string{"MANIFEST", "caddy moderation check"}},
 		"a newer schema":   {dir: withSchema(t, []byte{0, 0, 0, 9}), is: badger.ErrSchema, says: []string{"schema 9"}},
 		"a broken schema":  {dir: withSchema(t, []byte("x")), says: []string{"damaged"}},
 		"something else's": {dir: withSchema(t, nil), is: badger.ErrSchema, says: []string{"something else"}},

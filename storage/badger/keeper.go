@@ -80,7 +80,9 @@ func (k *keeper) start() (err error) {
 
 // stop closes the database. Nobody may use it any more but those who are answered with an error.
 func (k *keeper) stop() error {
+	k.mu.Lock()
 	k.closing()
+	k.mu.Unlock()
 	k.background.Wait()
 	k.mu.Lock()
 	db, failure := k.db, k.failure
@@ -281,13 +283,10 @@ func (k *keeper) refuse(undo []disk.Entry) {
 
 // fail gives a database up, once.
 func (k *keeper) fail(db database, err error) {
-	if k.life.Err() != nil {
-		return // whoever closes gets the error
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.db != db {
-		return
+	if k.db != db || k.life.Err() != nil {
+		return // somebody else was first, or the error is for whoever closes
 	}
 	k.db, k.full, k.failure, k.failed, k.back = nil, nil, unavailable(err), time.Now(), make(chan struct{})
 	k.logger.Error("the database failed; what needs it is refused until it is back", zap.Error(err), zap.String("dir", k.options.Dir))
