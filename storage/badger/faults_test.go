@@ -50,6 +50,7 @@ type platter struct {
 
 	calls map[string]int
 	plan  plan
+	storm storm
 	// open are the databases that were opened and are neither closed nor given up; most that there were at once.
 	open, most int
 	under      sync.WaitGroup // calls that are under way
@@ -93,6 +94,9 @@ func (p *platter) due(kind string) string {
 	defer p.mu.Unlock()
 	p.calls[kind]++
 	n := p.calls[kind]
+	if hows := p.storm.hows[kind]; len(hows) > 0 && p.random.IntN(p.storm.oneIn) == 0 {
+		return hows[p.random.IntN(len(hows))]
+	}
 	if kind != p.plan.kind || n < p.plan.at || n >= p.plan.at+p.plan.times {
 		return ""
 	}
@@ -731,4 +735,166 @@ func TestFaultAtEveryCall(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	t.Logf("%d trials", trials.Load())
+}
+
+// storm has any call fail at any time, one in so many.
+type storm struct {
+	oneIn int
+	hows  map[string][]string
+}
+
+// stormy are the ways in which calls fail in a storm: those of which the caller hears at once.
+func stormy() map[string][]string {
+	return map[string][]string{
+		"open": {"before"}, "check": {"before"}, "get": {"before"}, "scan": {"before"},
+		"write": {"before", "after", "part", "full"}, "sync": {"before", "after", "part"},
+	}
+}
+
+// TestStormOfFaults has many callers at once, who change the same records, while any call of the database may fail. What was
+// acknowledged is there in the end, what was refused is not, and counts fit what they count.
+func TestStormOfFaults(t *testing.T) {
+	t.Parallel()
+	seed, rounds := uint64(1), 12
+	if n, err := strconv.ParseUint(os.Getenv(faultSeed), 10, 64); err == nil {
+		seed, rounds = n, 300
+	}
+	for round := range rounds {
+		for _, patience := range []time.Duration{0, time.Millisecond, time.Minute} {
+			if err := weather(seed+uint64(round), patience); err != nil {
+				t.Fatalf("seed %d, patience %v: %v", seed+uint64(round), patience, err)
+			}
+		}
+	}
+}
+
+// weather plays one storm.
+func weather(seed uint64, patience time.Duration) error {
+	ctx := context.Background()
+	pl := newPlatter(plan{lose: []string{"nothing", "all", "the end", "some"}[seed%4]}, seed)
+	s, err := Open(Options{Dir: "/nowhere", open: pl.opener, pace: faultPace("", patience)})
+	if err != nil {
+		return err
+	}
+	if err := s.CreateAccount(ctx, quota.Account{ID: "a"}); err != nil {
+		return err
+	}
+	pl.mu.Lock()
+	pl.storm = storm{oneIn: 5 + int(seed%40), hows: stormy()}
+	pl.mu.Unlock()
+
+	var calls, names atomic.Int64
+	var mu sync.Mutex
+	kept := make(map[string]bool) // ids of feedback and keys, and whether they were acknowledged
+	var wrong error
+	keep := func(id string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		kept[id] = err == nil
+		if err != nil && !errors.Is(err, storage.ErrUnavailable) {
+			wrong = errors.Join(wrong, fmt.Errorf("%s: %w", id, err))
+		}
+	}
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		work := func(do func(id string)) {
+			wg.Go(func() {
+				for i := range 30 {
+					do(fmt.Sprintf("%d-%d", worker, i))
+					if s.Health() != nil {
+						time.Sleep(time.Millisecond)
+					}
+				}
+			})
+		}
+		work(func(string) {
+			c := faultCharge("a", 1)
+			c.Limits = quota.Limits{}
+			_, _, err := s.Take(ctx, c)
+			if err == nil {
+				err = s.Settle(ctx, c, quota.Outcome{Flagged: []string{"hate"}})
+			}
+			if err == nil {
+				calls.Add(1)
+			}
+		})
+		work(func(id string) {
+			keep("f"+id, s.AppendFeedback(ctx, feedback.Record{ID: "f" + id, Time: faultTime, Account: "a"}, feedback.Bound{Records: 1000}))
+		})
+		work(func(id string) {
+			keep("k"+id, s.CreateKey(ctx, quota.Key{ID: "k" + id, Account: "a", Hash: quota.HashKey(id), Created: faultTime}))
+		})
+		work(func(string) {
+			_, err := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.AnchorDay++; return nil })
+			if err == nil {
+				names.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	pl.mu.Lock()
+	pl.storm = storm{}
+	pl.mu.Unlock()
+	if wrong != nil {
+		return wrong
+	}
+	if err := healthy(s); err != nil {
+		return err
+	}
+	check := func(when string, s *Store, durable bool) (err error) {
+		fail := func(format string, args ...any) { err = errors.Join(err, fmt.Errorf(when+": "+format, args...)) }
+		found := make(map[string]bool)
+		given, feedbackErr := all(s.Feedback(ctx, ""))
+		for _, r := range given {
+			found[r.ID] = true
+		}
+		keys, keysErr := all(s.Keys(ctx, ""))
+		for _, k := range keys {
+			found[k.ID] = true
+		}
+		a, accountErr := s.Account(ctx, "a")
+		counts, countsErr := s.Counts(ctx, "a", faultTime, faultCharge("a", 1).Period)
+		flagged, flaggedErr := s.Flagged(ctx, "a", faultCharge("a", 1).Period)
+		if err := errors.Join(feedbackErr, keysErr, accountErr, countsErr, flaggedErr); err != nil {
+			return fmt.Errorf("%s: %w", when, err)
+		}
+		for id, acknowledged := range kept {
+			if found[id] != acknowledged {
+				fail("%s is there: %v, was acknowledged: %v", id, found[id], acknowledged)
+			}
+		}
+		if int64(a.AnchorDay) != names.Load() {
+			fail("%d changes of the account are there, %d were acknowledged", a.AnchorDay, names.Load())
+		}
+		if n := calls.Load(); !durable && (counts.Day != n || counts.Period != n || flagged["hate"] != n || counts.Minute < n) {
+			fail("counts are %+v and %v, %d calls were acknowledged", counts, flagged, n)
+		}
+		if n := int64(len(given)); n > 0 && !errors.Is(s.AppendFeedback(ctx, feedback.Record{ID: "more", Time: faultTime, Account: "a"}, feedback.Bound{Records: n}), feedback.ErrBound) {
+			fail("with a bound of %d and as many records, one more is taken", n)
+		}
+		if err := s.AppendFeedback(ctx, feedback.Record{ID: "more", Time: faultTime, Account: "a"}, feedback.Bound{Records: int64(len(given)) + 1}); err != nil {
+			fail("with %d records and a bound of one more: %w", len(given), err)
+		}
+		return err
+	}
+	if err := errors.Join(s.flush(ctx), s.syncer.join().wait()); err != nil {
+		return err
+	}
+	pl.mu.Lock()
+	died, dark := pl.copy(pl.kernel), pl.copy(pl.durable)
+	pl.mu.Unlock()
+	for _, left := range []struct {
+		when    string
+		p       *platter
+		durable bool
+	}{{"after the death of the process", died, false}, {"after power loss", dark, true}} {
+		s, err := Open(Options{Dir: "/nowhere", open: left.p.opener, pace: faultPace("", 0)})
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(check(left.when, s, left.durable), s.Close()); err != nil {
+			return err
+		}
+	}
+	return errors.Join(check("in memory", s, false), s.Close())
 }
