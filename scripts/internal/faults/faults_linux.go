@@ -108,6 +108,20 @@ func (s *Supervisor) Run() error {
 	}
 }
 
+// Try runs a program that does nothing under supervision, to see whether that can be had here.
+func (s *Supervisor) Try() error {
+	command, err := s.Wrap([]string{"true"})
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.ExtraFiles = []*os.File{s.File()}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return errors.Join(s.Run(), cmd.Wait())
+}
+
 // answer decides about a call.
 func (s *Supervisor) answer(listener int, n *notification) {
 	call := Call{PID: int(n.pid), Args: n.args}
