@@ -99,6 +99,18 @@ func (w *world) rest() {
 	w.clients.Wait()
 }
 
+// rotate waits until so much was acknowledged that the store must have begun another log, it refuses what it gets, or nothing
+// happens any more.
+func (w *world) rotate(ctx context.Context) {
+	bytes, refused := w.bytes.Load(), w.refused.Load()
+	for deadline := time.Now().Add(patience); ctx.Err() == nil && w.up.Load() && time.Now().Before(deadline); {
+		if w.bytes.Load() > bytes+12<<20 || w.refused.Load() > refused {
+			return
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
 // judged says what an answer means for a request that counts.
 func (c *client) judged(what string, status int, answer []byte, err error, good func() bool) outcome {
 	switch {
@@ -205,6 +217,7 @@ func (c *client) suggest(size int) {
 	l.with(func() {
 		l.feedback[token].Status = status
 		if o == counted {
+			c.world.bytes.Add(int64(len(body)))
 			l.feedback[token].Acked, l.feedback[token].At = true, time.Now()
 		}
 		if o == unsent {

@@ -131,22 +131,25 @@ func (v *volume) fail() error {
 
 // fill takes all room but so much, as another program does, and returns what gives it back.
 func (v *volume) fill(leave int64) (free func(), err error) {
-	var stat unix.Statfs_t
-	if err := unix.Statfs(v.at, &stat); err != nil {
-		return nil, err
-	}
-	size := int64(stat.Bavail)*stat.Bsize - leave
 	file, err := os.Create(filepath.Join(v.at, "other"))
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	if size > 0 {
-		// What is written meanwhile takes some of it.
-		for err = unix.ENOSPC; errors.Is(err, unix.ENOSPC) && size > 0; size -= 64 << 10 {
-			err = unix.Fallocate(int(file.Fd()), 0, 0, size)
+	size := int64(0)
+	for range 20 {
+		var stat unix.Statfs_t
+		if err := unix.Fstatfs(int(file.Fd()), &stat); err != nil {
+			return nil, err
 		}
-		if err != nil {
+		more := int64(stat.Bavail)*stat.Bsize - leave
+		if more <= 0 {
+			break
+		}
+		// What is written meanwhile takes some of it: then once more, with what is left.
+		if err := unix.Fallocate(int(file.Fd()), 0, size, more); err == nil {
+			size += more
+		} else if !errors.Is(err, unix.ENOSPC) {
 			return nil, err
 		}
 	}

@@ -280,10 +280,10 @@ func differences(before, after *ledger, s *stored) (all []string) {
 			}
 			continue
 		}
-		compare := func(what string, low, high span, got int64) {
+		compare := func(what string, low, high span, got int64) (held bool) {
 			want := span{max(0, low.Low-after.counts[id].Excused), high.High}
 			if want.holds(got) {
-				return
+				return true
 			}
 			lost := ""
 			if got < want.Low {
@@ -292,13 +292,15 @@ func differences(before, after *ledger, s *stored) (all []string) {
 				lost = fmt.Sprintf(" (%d too many)", got-want.High)
 			}
 			note("account %s: %s: acknowledged %d, stored %d, sent %d%s", id, what, want.Low, got, want.High, lost)
+			return false
 		}
-		compare("period", low.Requests, high.Requests, u.Period.Requests)
 		days := int64(0)
 		for _, d := range u.Days {
 			days += d.Requests
 		}
-		compare("days", low.Requests, high.Requests, days)
+		if held := compare("period", low.Requests, high.Requests, u.Period.Requests); held || days != u.Period.Requests {
+			compare("days", low.Requests, high.Requests, days)
+		}
 		minute := u.Minute.Reset.Unix()/60 - 1
 		compare("minute", value(low.Minutes, minute), value(high.Minutes, minute), u.Minute.Requests)
 		for _, f := range slices.Sorted(maps.Keys(u.Flagged)) {

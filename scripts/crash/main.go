@@ -24,7 +24,7 @@
 //
 // The times in it are only for what never happens. Rounds that mount file systems run in a mount namespace of their own, so that
 // nothing is left behind; what a machine does not permit is skipped with a line that says why. Nothing listens outside
-// 127.0.0.1. After a violation the folder of the round is kept.
+// the loopback network. After a violation the folder of the round is kept.
 package main
 
 import (

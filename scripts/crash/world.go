@@ -53,6 +53,7 @@ type world struct {
 	folder string
 	dir    string // of the store
 	secret string // of apiAccount
+	host   string
 	site   string // addresses
 	other  string
 	admin  string
@@ -74,6 +75,7 @@ type world struct {
 	clients sync.WaitGroup
 	refused atomic.Int64 // answers of 503
 	answers atomic.Int64 // good ones
+	bytes   atomic.Int64 // of feedback that was acknowledged
 
 	mu         sync.Mutex
 	violations []string
@@ -88,18 +90,20 @@ type sample struct {
 	counts map[string]*counts
 }
 
+// worlds counts them.
+var worlds atomic.Int64
+
 func newWorld(name, caddy string, seed uint64) (*world, error) {
 	folder, err := os.MkdirTemp("", "caddy-moderation-crash-")
 	if err != nil {
 		return nil, err
 	}
-	addresses, err := server.FreePorts(3)
-	if err != nil {
-		return nil, err
-	}
+	// An address of the loopback network of its own: no port of it is taken by a connection that goes out.
+	n := worlds.Add(1)
+	host := fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()%254, n/254%254, 1+n%254)
 	w := &world{
-		name: name, caddy: caddy, folder: folder, dir: filepath.Join(folder, "data"),
-		site: addresses[0], other: addresses[1], admin: addresses[2],
+		name: name, caddy: caddy, folder: folder, dir: filepath.Join(folder, "data"), host: host,
+		site: host + ":8080", other: host + ":8081", admin: host + ":2019",
 		ledger: newLedger(), random: rand.New(rand.NewPCG(seed, 0)),
 	}
 	w.secret = "mod_sk_" + w.letters(32)
@@ -152,13 +156,16 @@ func (w *world) close() {
 // caddyfile is the configuration with the store in a directory.
 func (w *world) caddyfile(dir string) string {
 	return fmt.Sprintf(`{
-	admin %s
+	admin %[1]s {
+		origins %[1]s
+	}
+	default_bind %[2]s
 	persist_config off
 	log {
 		level WARN
 	}
 	moderation {
-		storage badger %q
+		storage badger %[3]q
 		demo off
 		tier load 0 0
 		feedback {
@@ -178,7 +185,7 @@ func (w *world) caddyfile(dir string) string {
 	}
 }
 
-http://%s {
+http://%[4]s {
 	handle /guarded {
 		moderate {
 			account guard
@@ -196,10 +203,10 @@ http://%s {
 	moderation_api
 }
 
-http://%s {
+http://%[5]s {
 	respond "ok"
 }
-`, w.admin, dir, w.site, w.other)
+`, w.admin, w.host, dir, w.site, w.other)
 }
 
 // start starts the server and returns when it accepts connections.
@@ -251,12 +258,34 @@ func (w *world) startWith(ctx context.Context, caddy, listen string) error {
 	if listen == "" {
 		return nil
 	}
+	if err := w.active(process); err != nil {
+		w.log.WriteString(err.Error())
+		return err
+	}
 	w.up.Store(true)
 	watching, stop := context.WithCancel(ctx)
 	w.watch = stop
 	go w.watchOther(watching)
 	go w.watchProcess(watching, process)
 	return nil
+}
+
+// active waits until the configuration is the running one: that is somewhat later than the first connection.
+func (w *world) active(p *server.Process) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		status, answer, err := w.do(http.MethodGet, "http://"+w.admin+"/moderation/health/ready", "", "", nil)
+		if err == nil && (status == 200 || !bytes.Contains(answer, []byte("running configuration"))) {
+			return nil
+		}
+		select {
+		case <-p.Done():
+			return fmt.Errorf("the server ended and wrote:\n%s", p.Output())
+		default:
+		}
+		if time.Now().After(deadline) {
+			return errors.New("the server does not get its configuration running: " + brief(status, answer, err))
+		}
+	}
 }
 
 // watchOther asks the site that needs no store, all the time.

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,9 @@ const launchArgument = "launch-supervised"
 
 // inherited is the descriptor over which the launcher hands over the listener.
 const inherited = 3
+
+// handover is how long a launcher may take to begin.
+const handover = 30 * time.Second
 
 // offsets into struct seccomp_data, the lower halves of numbers.
 const (
@@ -79,11 +83,11 @@ func (s *Supervisor) Wrap(command []string) ([]string, error) {
 // File is what the launcher inherits.
 func (s *Supervisor) File() *os.File { return s.theirs }
 
-// Run receives the listener from the launcher, which has been started, and decides about calls until the last supervised process
+// Run receives the listener from the launcher, which is about to be started, and decides about calls until the last supervised process
 // has ended. It is an error when the launcher could not be supervised.
 func (s *Supervisor) Run() error {
-	_ = s.theirs.Close() // else the end of a launcher that fails would go unnoticed
 	listener, err := receive(s.ours)
+	_ = s.theirs.Close() // not before: the launcher may not have been started yet
 	if err != nil {
 		return err
 	}
@@ -176,6 +180,7 @@ func receive(from *os.File) (int, error) {
 		return 0, fmt.Errorf("faults: %w", err)
 	}
 	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(handover))
 	text, rights := make([]byte, 256), make([]byte, unix.CmsgSpace(4))
 	n, oob, _, _, err := conn.(*net.UnixConn).ReadMsgUnix(text, rights)
 	if err != nil {
