@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -340,7 +341,7 @@ func feedbackDifferences(before, after *ledger, s *stored) (all []string) {
 		}
 		found[r.Token]++
 	}
-	acked, missing, twice, refusedTwice := 0, 0, 0, 0
+	acked, missing, twice, refused := 0, 0, 0, 0
 	for token, sent := range after.feedback {
 		if was := before.feedback[token]; was != nil && was.Acked {
 			acked++
@@ -350,16 +351,19 @@ func feedbackDifferences(before, after *ledger, s *stored) (all []string) {
 		}
 		if found[token] > 1 {
 			twice++
-			if !sent.Acked {
-				refusedTwice++
-			}
+		}
+		if found[token] > 0 && sent.Status == http.StatusServiceUnavailable {
+			refused++ // who is refused sends it again
 		}
 	}
 	if missing > 0 && s.said["feedback"] == "" {
 		all = append(all, fmt.Sprintf("feedback: %d of %d acknowledged records are missing", missing, acked))
 	}
 	if twice > 0 {
-		all = append(all, fmt.Sprintf("feedback: %d records are there more than once, %d of which were never acknowledged", twice, refusedTwice))
+		all = append(all, fmt.Sprintf("feedback: %d records are there more than once", twice))
+	}
+	if refused > 0 {
+		all = append(all, fmt.Sprintf("feedback: %d records are there that were answered 503", refused))
 	}
 	if altered > 0 {
 		all = append(all, fmt.Sprintf("feedback: %d records are changed", altered))
