@@ -342,7 +342,7 @@ func feedbackDifferences(before, after *ledger, s *stored) (all []string) {
 		found[r.Token]++
 	}
 	acked, missing, twice, refused := 0, 0, 0, 0
-	for token, sent := range after.feedback {
+	for token := range after.feedback {
 		if was := before.feedback[token]; was != nil && was.Acked {
 			acked++
 			if found[token] == 0 {
@@ -352,7 +352,7 @@ func feedbackDifferences(before, after *ledger, s *stored) (all []string) {
 		if found[token] > 1 {
 			twice++
 		}
-		if found[token] > 0 && sent.Status == http.StatusServiceUnavailable {
+		if was := before.feedback[token]; found[token] > 0 && was != nil && was.Status == http.StatusServiceUnavailable {
 			refused++ // who is refused sends it again
 		}
 	}

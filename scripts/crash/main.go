@@ -71,7 +71,7 @@ func main() {
 	limit := flag.Duration("for", time.Minute, "how long rounds are begun")
 	only := flag.String("round", "", "the rounds to run, or the beginnings of their names, separated by commas; each once, unless -for is given")
 	list := flag.Bool("list", false, "list the rounds and the promises that they try to break")
-	parallel := flag.Int("parallel", 2, "rounds at a time")
+	parallel := flag.Int("parallel", 3, "rounds at a time")
 	flag.StringVar(&r.caddy, "caddy", "./caddy", "the server to check; ./caddy is built when it is missing")
 	flag.StringVar(&r.old, "old", "", "a server of an older version, for rounds that upgrade its data")
 	flag.Uint64Var(&r.seed, "seed", 1, "of all that is left to chance; 0 takes one by chance")

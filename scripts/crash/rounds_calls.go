@@ -125,23 +125,25 @@ func everyCall(ctx context.Context, w *world, _ *rig) error {
 		all = append(all, &failure{call: f.call, errno: f.errnos[0], n: 1 + w.random.Int64N(3)})
 	}
 	w.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return w.failures(ctx, all, 300*time.Millisecond)
+	return w.failures(ctx, all, 300*time.Millisecond, 200*time.Millisecond)
 }
 
 // callFails makes a call fail, of those that are about the store.
 func callFails(ctx context.Context, w *world, _ *rig) error {
 	all := []*failure{w.randomFailure(100), w.randomFailure(20), w.randomFailure(5)}
-	return w.failures(ctx, all, w.between(100*time.Millisecond, 3*time.Second))
+	return w.failures(ctx, all, 2*time.Second, w.between(100*time.Millisecond, 3*time.Second))
 }
 
 // theCallFails is the round of one call and one error.
 func theCallFails(call string, errno syscall.Errno) func(context.Context, *world, *rig) error {
 	return func(ctx context.Context, w *world, _ *rig) error {
-		return w.failures(ctx, []*failure{{call: call, errno: errno, n: 1}}, time.Second)
+		return w.failures(ctx, []*failure{{call: call, errno: errno, n: 1}}, patience, time.Second)
 	}
 }
 
-func (w *world) failures(ctx context.Context, all []*failure, hold time.Duration) error {
+// failures makes calls fail, one kind after the other, each for a while from its first failure on; a call that is not made is
+// waited for.
+func (w *world) failures(ctx context.Context, all []*failure, wait, hold time.Duration) error {
 	var present atomic.Pointer[failure]
 	if err := w.supervise(calls(), w.decider(&present)); err != nil {
 		return err
@@ -156,7 +158,7 @@ func (w *world) failures(ctx context.Context, all []*failure, hold time.Duration
 		}
 		present.Store(f)
 		// Some calls are seldom made.
-		for wait := 0; f.hits.Load() == 0 && wait < 100 && w.up.Load() && ctx.Err() == nil; wait++ {
+		for given := time.Now(); f.hits.Load() == 0 && time.Since(given) < wait && w.up.Load() && ctx.Err() == nil; {
 			pause(ctx, 10*time.Millisecond)
 		}
 		if f.hits.Load() > 0 {
@@ -164,10 +166,10 @@ func (w *world) failures(ctx context.Context, all []*failure, hold time.Duration
 			pause(ctx, hold)
 		}
 		present.Store(nil)
-		w.recovered(ctx, f.String())
 		w.note("%s %s: %d", f.call, errnoName(f.errno), f.hits.Load())
-		if !w.up.Load() {
-			w.violate("it died when %s", f)
+		if !w.recovered(ctx, f.String()) {
+			w.violate("it went wrong when %s", f)
+			break
 		}
 	}
 	present.Store(nil)

@@ -193,6 +193,9 @@ func (w *world) examine(ctx context.Context, what, file string) error {
 		default:
 			w.note("refused")
 		}
+		if _, err := w.command(ctx, "check", w.dir); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) && !strings.Contains(what, "an older copy") {
+			w.violate("%s: the command that looks closer does not name the file: %v", what, err)
+		}
 		return nil
 	}
 	s, err := w.fetch(ctx)

@@ -65,7 +65,9 @@ func killStore(ctx context.Context, w *world, _ *rig) error {
 			return errSkip("the server has no process of its own for the store")
 		}
 		_ = unix.Kill(child, unix.SIGKILL)
-		w.recovered(ctx, "the store's process was killed")
+		if !w.recovered(ctx, "the store's process was killed") {
+			break
+		}
 	}
 	return w.conclude(ctx)
 }

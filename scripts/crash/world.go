@@ -540,20 +540,21 @@ func (w *world) alarmed(ctx context.Context, why string) {
 	}
 }
 
-// recovered waits until the server keeps things again.
-func (w *world) recovered(ctx context.Context, why string) {
+// recovered waits until the server keeps things again, and reports whether it does.
+func (w *world) recovered(ctx context.Context, why string) bool {
 	before := w.answers.Load()
 	ready, up := false, false
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && ctx.Err() == nil && w.up.Load(); {
 		var err error
 		if ready, up, err = w.ready(); err == nil && ready && up && w.answers.Load() > before {
-			return
+			return true
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
 	if w.up.Load() {
 		w.violate("%s: %s after the cause has gone the server says: ready %t, store_up %t, and %d requests were answered", why, patience, ready, up, w.answers.Load()-before)
 	}
+	return false
 }
 
 // do sends a request with a client of its own and reads the answer.
