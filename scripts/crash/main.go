@@ -56,6 +56,7 @@ type rig struct {
 	caddy, old string
 	seed       uint64
 	verbose    bool
+	long       bool // rounds are taken at random
 	base       base
 
 	mu      sync.Mutex
@@ -90,9 +91,8 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	long := false
-	flag.Visit(func(f *flag.Flag) { long = long || f.Name == "for" && (*limit > 2*time.Minute || *only != "") })
-	if err := r.run(ctx, *only, *limit, *list, long, *parallel); err != nil {
+	flag.Visit(func(f *flag.Flag) { r.long = r.long || f.Name == "for" && (*limit > 2*time.Minute || *only != "") })
+	if err := r.run(ctx, *only, *limit, *list, *parallel); err != nil {
 		fmt.Fprintln(os.Stderr, "crash:", err)
 		stop()
 		os.Exit(1)
@@ -141,12 +141,15 @@ type errSkip string
 
 func (e errSkip) Error() string { return string(e) }
 
-func (r *rig) run(ctx context.Context, only string, limit time.Duration, list, long bool, parallel int) error {
+func (r *rig) run(ctx context.Context, only string, limit time.Duration, list bool, parallel int) error {
 	wanted, err := choose(only)
 	if err != nil {
 		return err
 	}
 	if list {
+		if only == "" {
+			wanted = rounds
+		}
 		for _, round := range wanted {
 			fmt.Printf("%-18s %s\n", round.name, round.promise)
 			if why := r.lacks(round); why != "" {
@@ -175,10 +178,10 @@ func (r *rig) run(ctx context.Context, only string, limit time.Duration, list, l
 	}
 	fmt.Printf("seed %d\n", r.seed)
 	next := r.inTurn(wanted, only == "")
-	if long {
+	if r.long {
 		next = r.atRandom(wanted)
 	}
-	if only != "" && !long {
+	if only != "" && !r.long {
 		limit = time.Hour
 	}
 	defer func() {
@@ -225,7 +228,7 @@ func (r *rig) run(ctx context.Context, only string, limit time.Duration, list, l
 // choose returns the rounds of these names, or those whose names begin with them.
 func choose(only string) (wanted []*round, err error) {
 	if only == "" {
-		return rounds, nil
+		return slices.DeleteFunc(slices.Clone(rounds), func(round *round) bool { return round.special }), nil
 	}
 	for name := range strings.SplitSeq(only, ",") {
 		found := slices.Collect(func(yield func(*round) bool) {
@@ -277,8 +280,8 @@ func (r *rig) one(ctx context.Context, round *round, n int) error {
 	name := fnv.New64()
 	_, _ = name.Write([]byte(round.name))
 	seed := r.seed ^ name.Sum64()
-	if n > 0 && r.seed != 1 {
-		seed += uint64(n)
+	if r.long {
+		seed += uint64(n) << 32
 	}
 	w, err := newWorld(round.name, r.caddy, seed)
 	if err != nil {
@@ -354,6 +357,8 @@ type round struct {
 	quick bool
 	needs []need
 	run   func(context.Context, *world, *rig) error
+	// special rounds are run only when they are asked for: others do the same at random.
+	special bool
 }
 
 // need is something that not every machine has.
@@ -382,34 +387,34 @@ const (
 )
 
 var rounds = slices.Concat([]*round{
-	{"kill-server", whatSurvives, true, nil, killServer},
-	{"kill-store", siteGoesOn, true, nil, killStore},
-	{"freeze-store", siteGoesOn, true, nil, freezeStore},
-	{"kill-start", whatSurvives, true, nil, killStart},
-	{"kill-backup", wholeBackup, true, nil, killBackup},
-	{"kill-reload", reloadKeeps, true, nil, killReload},
-	{"kill-upgrade", upgradeKeeps, true, nil, killUpgrade},
-	{"move-store", reloadKeeps, true, nil, moveStore},
-	{"reborn", deletedIsGone, true, nil, reborn},
-	{"disk-full", fullDisk, true, []need{mounts}, diskFull},
-	{"disk-full-at-once", fullDisk, true, []need{mounts}, diskFullAtOnce},
-	{"disk-records", fullDisk, false, []need{mounts}, diskFullOfRecords},
-	{"disk-dead", siteGoesOn, true, []need{loops}, diskDead},
-	{"disk-read-only", siteGoesOn, true, []need{loops}, diskReadOnly},
-	{"dir-renamed", siteGoesOn, true, nil, dirRenamed},
-	{"dir-removed", siteGoesOn, true, nil, dirRemoved},
-	{"dir-replaced", siteGoesOn, true, nil, dirReplaced},
-	{"descriptors", siteGoesOn, true, nil, descriptors},
-	{"power", powerSurvives, true, []need{loops}, powerCut},
-	{"calls", siteGoesOn, true, []need{supervised}, everyCall},
-	{"call", siteGoesOn, false, []need{supervised}, callFails},
-	{"start-calls", whatSurvives, true, []need{supervised}, startFails},
+	{"kill-server", whatSurvives, true, nil, killServer, false},
+	{"kill-store", siteGoesOn, true, nil, killStore, false},
+	{"freeze-store", siteGoesOn, true, nil, freezeStore, false},
+	{"kill-start", whatSurvives, true, nil, killStart, false},
+	{"kill-backup", wholeBackup, true, nil, killBackup, false},
+	{"kill-reload", reloadKeeps, true, nil, killReload, false},
+	{"kill-upgrade", upgradeKeeps, true, nil, killUpgrade, false},
+	{"move-store", reloadKeeps, true, nil, moveStore, false},
+	{"reborn", deletedIsGone, true, nil, reborn, false},
+	{"disk-full", fullDisk, true, []need{mounts}, diskFull, false},
+	{"disk-full-at-once", fullDisk, true, []need{mounts}, diskFullAtOnce, false},
+	{"disk-records", fullDisk, false, []need{mounts}, diskFullOfRecords, false},
+	{"disk-dead", siteGoesOn, true, []need{loops}, diskDead, false},
+	{"disk-read-only", siteGoesOn, true, []need{loops}, diskReadOnly, false},
+	{"dir-renamed", siteGoesOn, true, nil, dirRenamed, false},
+	{"dir-removed", siteGoesOn, true, nil, dirRemoved, false},
+	{"dir-replaced", siteGoesOn, true, nil, dirReplaced, false},
+	{"descriptors", siteGoesOn, true, nil, descriptors, false},
+	{"power", powerSurvives, true, []need{loops}, powerCut, false},
+	{"calls", siteGoesOn, true, []need{supervised}, everyCall, false},
+	{"call", siteGoesOn, false, []need{supervised}, callFails, false},
+	{"start-calls", whatSurvives, true, []need{supervised}, startFails, false},
 }, damageRounds(), callRounds())
 
 func damageRounds() (all []*round) {
 	for _, kind := range kinds {
 		name := strings.ToLower(strings.TrimPrefix(kind, "*."))
-		all = append(all, &round{"damage-" + name, damageIsSaid, true, nil, damaged(kind)})
+		all = append(all, &round{"damage-" + name, damageIsSaid, true, nil, damaged(kind), false})
 	}
 	return all
 }
@@ -417,7 +422,7 @@ func damageRounds() (all []*round) {
 func callRounds() (all []*round) {
 	for _, f := range failing {
 		for _, errno := range f.errnos {
-			all = append(all, &round{"call-" + f.call + "-" + strings.ToLower(errnoName(errno)), siteGoesOn, false, []need{supervised}, theCallFails(f.call, errno)})
+			all = append(all, &round{"call-" + f.call + "-" + strings.ToLower(errnoName(errno)), siteGoesOn, false, []need{supervised}, theCallFails(f.call, errno), true})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *round) int { return cmp.Compare(a.name, b.name) })

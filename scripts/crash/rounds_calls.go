@@ -137,7 +137,7 @@ func callFails(ctx context.Context, w *world, _ *rig) error {
 // theCallFails is the round of one call and one error.
 func theCallFails(call string, errno syscall.Errno) func(context.Context, *world, *rig) error {
 	return func(ctx context.Context, w *world, _ *rig) error {
-		return w.failures(ctx, []*failure{{call: call, errno: errno, n: 1}}, patience, time.Second)
+		return w.failures(ctx, []*failure{{call: call, errno: errno, n: 1}}, 10*time.Second, time.Second)
 	}
 }
 

@@ -77,6 +77,7 @@ func (w *world) records(ctx context.Context) error {
 	if w.process == nil || !w.up.Load() {
 		return nil
 	}
+	w.stuck = true
 	return w.compare(ctx)
 }
 

@@ -70,6 +70,8 @@ type world struct {
 	up atomic.Bool
 	// gentle says that connections may break: a configuration is replaced.
 	gentle  atomic.Bool
+	// stuck says that the store is compared while it cannot keep anything.
+	stuck   bool
 	watch   context.CancelFunc
 	load    context.CancelFunc
 	clients sync.WaitGroup
@@ -679,7 +681,9 @@ func (w *world) compareWith(ctx context.Context, before, after *ledger) error {
 	for _, d := range differences(before, after, s) {
 		w.violate("%s", d)
 	}
-	w.tryKeys(before, after)
+	if !w.stuck {
+		w.tryKeys(before, after)
+	}
 	return nil
 }
 
@@ -695,6 +699,7 @@ func (w *world) tryKeys(before, after *ledger) {
 		switch {
 		case err != nil || status != 200 && status != 401:
 			w.violate("a key cannot be used: %s", brief(status, answer, err))
+			return
 		case status == 401 && k.Sent < changed && first != nil && first.Acked >= present:
 			w.violate("a key is refused that was acknowledged and never revoked")
 		case status == 200 && first != nil && first.Acked >= changed:
