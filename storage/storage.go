@@ -30,6 +30,9 @@ type Store interface {
 
 	// Backup writes a consistent copy of everything acknowledged before the call, while the store is in use.
 	Backup(ctx context.Context, w io.Writer) error
+	// Health returns nil while everything that must be kept can be kept, else what hinders it, which wraps [ErrUnavailable]. It
+	// is asked often and answers at once.
+	Health() error
 	// Close makes everything durable and releases the store. Calls after Close return [ErrUnavailable].
 	Close() error
 }

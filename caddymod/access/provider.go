@@ -47,10 +47,11 @@ func (p *Provider) Provision(ctx caddy.Context) error {
 
 // Authenticate reports who calls. An error says that it cannot be known now.
 func (p *Provider) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
-	services, err := p.door.App.Services(r.Context())
+	services, err := p.door.App.Acquire(r.Context())
 	if err != nil {
 		return caddyauth.User{}, false, err
 	}
+	defer services.Release() // a door behind this handler holds them for itself
 	call := callOf(r.Context())
 	if call == nil {
 		call = begin(r, p.door.App)

@@ -125,7 +125,7 @@ func unknownRoute(http.ResponseWriter, *http.Request) error {
 // errNotConfigured answers while the running configuration has nothing to do with moderation.
 var errNotConfigured = refusal(http.StatusNotFound, "the running configuration does not use the moderation app")
 
-// services returns the services of the app that runs now.
+// services returns the services of the app that runs now. The caller releases them.
 func (a *API) services(ctx context.Context) (*app.Services, error) {
 	running, err := a.active()
 	if errors.Is(err, caddy.ErrNotConfigured) {
@@ -134,7 +134,7 @@ func (a *API) services(ctx context.Context) (*app.Services, error) {
 	if err != nil {
 		return nil, a.failed(err)
 	}
-	services, err := running.Services(ctx)
+	services, err := running.Acquire(ctx)
 	if err != nil {
 		return nil, a.failed(err)
 	}

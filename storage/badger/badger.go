@@ -228,6 +228,14 @@ func (s *Store) shut() error {
 	return errors.Join(commitErr, syncErr)
 }
 
+// Health implements [storage.Store].
+func (s *Store) Health() error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	return nil
+}
+
 // errClosed is returned by every call after Close.
 var errClosed = fmt.Errorf("%w: closed", storage.ErrUnavailable)
 

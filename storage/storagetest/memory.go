@@ -402,6 +402,15 @@ func (m *Memory) MarkSeeded(ctx context.Context) error {
 // Backup implements [storage.Store]. There is nothing to restore into: it always fails.
 func (m *Memory) Backup(context.Context, io.Writer) error { return errors.ErrUnsupported }
 
+// Health implements [storage.Store].
+func (m *Memory) Health() error {
+	if err := m.lock(context.Background()); err != nil {
+		return err
+	}
+	m.mu.Unlock()
+	return nil
+}
+
 // Close implements [storage.Store].
 func (m *Memory) Close() error {
 	m.mu.Lock()
