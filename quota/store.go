@@ -53,7 +53,8 @@ type Directory interface {
 type Charge struct {
 	// Account and Key are ids. The key's last-used day becomes the day of Now. Key is empty for a call without a key.
 	Account, Key string
-	// Requests is what the call counts, 1 or more.
+	// Requests is what the call counts, 1 or more. 0 in a charge that is settled adds what was flagged in a call that is settled
+	// already.
 	Requests int64
 	// Now is the instant of the call in UTC. The minute window is its UTC clock minute, the day its UTC day.
 	Now time.Time
