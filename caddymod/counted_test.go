@@ -6,12 +6,16 @@ package caddymod_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -276,6 +280,104 @@ func TestStreamsCountWhatIsFlaggedLate(t *testing.T) {
 	usage, err := services(t).Gate.Usage(t.Context(), "acme")
 	if err != nil || usage.Counts.Period != 1 || usage.Flagged["violence"] != 1 {
 		t.Errorf("%+v %v", usage, err)
+	}
+}
+
+// TestLogOfAFailingStoreIsShort guards against a disk that is full of lines about a full disk.
+func TestLogOfAFailingStoreIsShort(t *testing.T) {
+	backend := newBackend(t)
+	file := filepath.Join(t.TempDir(), "log")
+	config := onWaiting(t, "moderation_api\nhandle /comments {\nmoderate {\naccount acme\n}\n"+backend.proxy()+"\n}")
+	load(t, strings.Replace(config, "output discard", "output file "+file, 1))
+	full := fmt.Errorf("%w: the disk is full", storage.ErrUnavailable)
+	fail := func(context.Context) error { return full }
+	disk.commit.Store(&fail)
+	disk.health.Store(&full)
+	const requests = 500
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() {
+			for range requests / 10 {
+				if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusServiceUnavailable {
+					t.Errorf("%d %s", got.status, got.body)
+				}
+				if got := send(t, "application/json", `{"comment":"`+fine+`"}`); got.status != http.StatusOK {
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			}
+		})
+	}
+	began := time.Now()
+	group.Wait()
+	seconds := int(time.Since(began)/time.Second) + 1
+	// Lines that were left out are told of when no more of them come.
+	var counted map[string]int
+	for range 100 {
+		time.Sleep(100 * time.Millisecond)
+		written, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted = map[string]int{}
+		lines := map[string]int{}
+		for line := range bytes.Lines(written) {
+			var entry struct {
+				Level, Msg string
+				ID         string `json:"moderation_id"`
+				Account    string
+				LeftOut    int `json:"left_out"`
+			}
+			if json.Unmarshal(line, &entry) != nil || entry.Level != "error" {
+				continue
+			}
+			message := strings.TrimSuffix(entry.Msg, " (more of the same)")
+			lines[message]++
+			counted[message] += entry.LeftOut
+			if message == entry.Msg {
+				counted[message]++
+			}
+		}
+		for message, n := range lines {
+			if n > seconds+1 {
+				t.Fatalf("%d lines in %d s: %s", n, seconds, message)
+			}
+		}
+		if counted["settling a request"] == requests && counted["counting a message"] == requests &&
+			counted["the store is unavailable: what must be counted or kept is refused"] == 1 {
+			return
+		}
+	}
+	t.Errorf("the lines tell of %v", counted)
+}
+
+// TestReadyAndStoreUpGoByHealth and not by whether the last request happened to succeed: a store that cannot keep what it must is
+// not ready although it can be read.
+func TestReadyAndStoreUpGoByHealth(t *testing.T) {
+	load(t, onWaiting(t, "moderation_api"))
+	replaced = true // the admin endpoint is
+	look := func() (status int, body string, up bool) {
+		ready := call(t, http.MethodGet, "http://"+adminAddr+"/moderation/health/ready", "", nil)
+		metrics := call(t, http.MethodGet, "http://"+adminAddr+"/metrics", "", nil)
+		return ready.status, string(ready.body), bytes.Contains(metrics.body, []byte("\ncaddy_moderation_store_up 1\n"))
+	}
+	for _, sick := range []bool{false, true, false} {
+		disk.health.Store(nil)
+		if sick {
+			full := fmt.Errorf("%w: the disk is full", storage.ErrUnavailable)
+			disk.health.Store(&full)
+		}
+		if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusOK {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		status, body, up := look()
+		if sick && (status != http.StatusServiceUnavailable || !strings.Contains(body, "the disk is full") || up) || !sick && (status != http.StatusOK || !up) {
+			t.Errorf("sick %v: %d %s, up %v", sick, status, body, up)
+		}
+	}
+	reload(t, "{\nadmin "+adminAddr+"\npersist_config off\n}\n"+base+" {\nmoderate\nrespond ok\n}\n")
+	metrics := call(t, http.MethodGet, "http://"+adminAddr+"/metrics", "", nil)
+	if status, body, _ := look(); status != http.StatusOK || bytes.Contains(metrics.body, []byte("caddy_moderation_store_up")) {
+		t.Errorf("a guard alone: %d %s", status, body)
 	}
 }
 

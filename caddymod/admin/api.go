@@ -26,6 +26,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
@@ -60,7 +61,7 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the routes. It does not ask for the app, which Caddy provisions later.
 func (a *API) Provision(ctx caddy.Context) error {
-	a.active, a.now, a.logger = activeApp, time.Now, ctx.Logger()
+	a.active, a.now, a.logger = activeApp, time.Now, sampled.Logger(ctx.Logger())
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -121,7 +122,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision checks the configuration and prepares everything but the store, which [App.Start] opens: Caddy also
 // provisions configurations that it only validates, beside the server that has the store open.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger = ctx, ctx.Logger()
+	a.ctx, a.logger = ctx, sampled.Logger(ctx.Logger())
 	a.stored = a.StorageRaw != nil || len(a.Accounts) > 0
 	a.started = make(chan struct{})
 	a.setDefaults()
@@ -288,7 +289,8 @@ func (a *App) Engine() *engine.Engine { return a.engine }
 // Metrics returns the service's collectors.
 func (a *App) Metrics() *metrics.Metrics { return a.metrics }
 
-// Logger returns the app's logger, for what a handler cannot tell the client.
+// Logger returns the app's logger, for what a handler cannot tell the client. It does not write a line for every request of many
+// that meet the same trouble: see [sampled.Logger].
 func (a *App) Logger() *zap.Logger { return a.logger }
 
 // Now returns the time of the app's clock.

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -81,7 +82,7 @@ const (
 // provision checks the policy and prepares what judges by it. Word lists are followed until ctx ends.
 func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.Direction) (*judge, error) {
 	j := &judge{
-		app: owner, logger: ctx.Logger(), direction: direction,
+		app: owner, logger: sampled.Logger(ctx.Logger()), direction: direction,
 		themes: p.Themes, account: p.Account, enforce: p.EnforceQuota, recent: newRecent(),
 	}
 	if err := p.checkThemes(); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
@@ -156,7 +157,7 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 	if m.app, err = app.Judge(ctx); err != nil {
 		return err
 	}
-	m.logger = ctx.Logger()
+	m.logger = sampled.Logger(ctx.Logger())
 	if err := m.Limits.provision(); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 )
 
 func init() {
@@ -114,7 +115,7 @@ func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
 	if m.app, err = app.Judge(ctx); err != nil {
 		return err
 	}
-	m.logger = ctx.Logger()
+	m.logger = sampled.Logger(ctx.Logger())
 	if err := m.Limits.provisionAnswer(); err != nil {
 		return err
 	}
