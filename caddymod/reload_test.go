@@ -6,6 +6,7 @@ package caddymod_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -170,6 +171,83 @@ func TestDirectoryCanBeChanged(t *testing.T) {
 		if got := moderate(t, key, `{"content":"text"}`); got.status != step.status {
 			t.Errorf("%d %s, want %d", got.status, got.body, step.status)
 		}
+	}
+}
+
+// TestRequestsInFlightKeepTheirStore changes the directory, and back, while requests are being sent: each is answered, and counted
+// where it was let in. They were answered 503, and stayed counted.
+func TestRequestsInFlightKeepTheirStore(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	load(t, siteConfig(first, "", "moderation_api"))
+	key := newKey(t, quota.Account{ID: "moving", Tier: "unlimited"})
+	const slow = 12
+	bodies, answers := make([]*io.PipeWriter, slow), make([]chan reply, slow)
+	for i := range bodies {
+		var body *io.PipeReader
+		body, bodies[i] = io.Pipe()
+		answers[i] = make(chan reply, 1)
+		go func() {
+			got, err := try(t, http.MethodPost, base+"/v1/moderate/text", key, body, "Content-Type", "application/json")
+			if err != nil {
+				t.Error(err)
+			}
+			answers[i] <- got
+		}()
+		_, _ = io.WriteString(bodies[i], `{"content":`)
+	}
+	time.Sleep(100 * time.Millisecond) // the handlers read the bodies
+	stop := make(chan struct{})
+	var served atomic.Int64
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				got, err := try(t, http.MethodPost, base+"/v1/moderate/text", acmeKey, strings.NewReader(`{"content":"a text"}`), "Content-Type", "application/json")
+				switch {
+				case err != nil: // a connection that was closed before a request on it was read
+				case got.status == http.StatusOK:
+					served.Add(1)
+				default:
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			}
+		})
+	}
+	finish := func(of []*io.PipeWriter, answers []chan reply) {
+		for i := range of {
+			_, _ = io.WriteString(of[i], `"a text"}`)
+			_ = of[i].Close()
+			if got := <-answers[i]; got.status != http.StatusOK {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		}
+	}
+	made := func(account string) int64 {
+		usage, err := services(t).Gate.Usage(t.Context(), account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return usage.Counts.Period
+	}
+	reload(t, siteConfig(second, "", "moderation_api"))
+	finish(bodies[:slow/2], answers)
+	reload(t, siteConfig(first, "", "moderation_api")) // which requests of the first configuration still use
+	finish(bodies[slow/2:], answers[slow/2:])
+	reload(t, siteConfig(second, "", "moderation_api"))
+	close(stop)
+	group.Wait()
+	inSecond := made("acme")
+	reload(t, siteConfig(first, "", "moderation_api"))
+	if got := made("moving"); got != slow {
+		t.Errorf("%d of %d slow requests are counted", got, slow)
+	}
+	if got := made("acme") + inSecond; got != served.Load() {
+		t.Errorf("%d served, %d counted in the two stores", served.Load(), got)
 	}
 }
 

@@ -226,3 +226,14 @@ func (g *Gate) Settle(ctx context.Context, admitted Decision, outcome Outcome) e
 	}
 	return g.store.Settle(ctx, admitted.charge, outcome)
 }
+
+// Flag adds what was flagged in a call after it was settled, such as in an answer that is judged while it is sent. Names count as
+// in an [Outcome]. When it returns nil, they survive the death of the process; a failure leaves the charge as it is.
+func (g *Gate) Flag(ctx context.Context, settled Decision, flagged []string) error {
+	if settled.charge.Requests == 0 || len(flagged) == 0 {
+		return nil
+	}
+	charge := settled.charge
+	charge.Requests = 0
+	return g.store.Settle(ctx, charge, Outcome{Flagged: flagged})
+}

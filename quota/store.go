@@ -57,7 +57,8 @@ type Charge struct {
 	// Incarnation is that of the account. A charge counts only while the account with this incarnation is stored. Empty for a
 	// declared account, which is not looked for.
 	Incarnation string
-	// Requests is what the call counts, 1 or more.
+	// Requests is what the call counts, 1 or more. 0 in a charge that is settled adds what was flagged in a call that is settled
+	// already.
 	Requests int64
 	// Now is the instant of the call in UTC. The minute window is its UTC clock minute, the day its UTC day.
 	Now time.Time

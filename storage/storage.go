@@ -29,7 +29,7 @@ type Store interface {
 	MarkSeeded(ctx context.Context) error
 
 	// Health returns nil while everything that must be kept can be kept. Otherwise its error wraps [ErrUnavailable] and says what
-	// hinders it, until nothing does. It is cheap.
+	// hinders it, until nothing does. It is asked often and answers at once.
 	Health() error
 	// Backup writes a consistent copy of everything acknowledged before the call, while the store is in use.
 	Backup(ctx context.Context, w io.Writer) error

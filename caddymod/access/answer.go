@@ -98,7 +98,6 @@ func (a *answer) settle(refund bool) error {
 	for _, decision := range call.earlier {
 		err = errors.Join(err, call.Services.Gate.Settle(ctx, decision, quota.Outcome{Refund: refund || err != nil}))
 	}
-	call.app.Metrics().StoreUp(err == nil)
 	return err
 }
 

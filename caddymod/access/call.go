@@ -46,6 +46,7 @@ type Call struct {
 	verdict       *engine.Result
 	texts         []engine.Result // the verdicts on the texts of a batch, nil when there is one text
 
+	held    bool // the services are held until the outermost door has ended the call
 	owned   bool // a door watches the answer
 	answer  answer
 	write   ProblemWriter // the shape of errors that happen while the answer is written

@@ -65,7 +65,13 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, handle Handler) (er
 	call.answer = answer{call: call, ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
 	problem.SetHeaders(w.Header(), call.ID)
 	returned := false
-	defer func() { call.end(returned, err) }()
+	defer func() {
+		call.end(returned, err)
+		if call.held {
+			call.held = false
+			call.Services.Release()
+		}
+	}()
 	err = d.enter(&call.answer, r, call, handle)
 	returned = true
 	return err
@@ -73,13 +79,13 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, handle Handler) (er
 
 // enter authenticates and admits the request, as far as this door asks for it, and handles it.
 func (d *Door) enter(w http.ResponseWriter, r *http.Request, call *Call, handle Handler) error {
-	if call.Services == nil {
-		services, err := d.App.Services(r.Context())
+	if !call.held {
+		services, err := d.App.Acquire(r.Context())
 		if err != nil {
 			w.Header().Set("Retry-After", "1")
 			return call.Refuse(w, r, problem.New(problem.Starting, ""))
 		}
-		call.Services = services
+		call.Services, call.held = services, true
 	}
 	if !call.authenticated {
 		if p := d.authenticate(w, r, call); p != nil {
@@ -206,7 +212,6 @@ func (c *Call) Unavailable(w http.ResponseWriter, r *http.Request, doing string,
 
 func (c *Call) unavailable(w http.ResponseWriter, doing string, err error) *problem.Problem {
 	if c.request.Context().Err() == nil { // else the client left, and the store is not to blame
-		c.app.Metrics().StoreUp(false)
 		c.app.Logger().Error(doing, zap.String("moderation_id", c.ID), zap.Error(err))
 	}
 	w.Header().Set("Retry-After", "1")

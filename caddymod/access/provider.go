@@ -45,12 +45,13 @@ func (p *Provider) Provision(ctx caddy.Context) error {
 	return err
 }
 
-// Authenticate reports who calls. An error says that it cannot be known now.
+// Authenticate reports who calls. When that cannot be known now, {http.auth.moderation_key.error} says why.
 func (p *Provider) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
-	services, err := p.door.App.Services(r.Context())
+	services, err := p.door.App.Acquire(r.Context())
 	if err != nil {
 		return caddyauth.User{}, false, err
 	}
+	defer services.Release() // a door behind this handler holds them for itself
 	call := callOf(r.Context())
 	if call == nil {
 		call = begin(r, p.door.App)
@@ -58,8 +59,9 @@ func (p *Provider) Authenticate(w http.ResponseWriter, r *http.Request) (caddyau
 	call.Services = services
 	if refusal := p.door.authenticate(w, r, call); refusal != nil {
 		call.refused(refusal)
-		if refusal.Code.Status() >= http.StatusInternalServerError {
-			return caddyauth.User{}, false, refusal
+		// Caddy would write a line of its log for the error of every request; the store's trouble is logged once a second.
+		if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok && refusal.Code.Status() >= http.StatusInternalServerError {
+			replacer.Set("http.auth.moderation_key.error", refusal.Error())
 		}
 		return caddyauth.User{}, false, nil
 	}

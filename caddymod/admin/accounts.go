@@ -25,6 +25,7 @@ func (a *API) createAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	account, err := services.Gate.CreateAccount(r.Context(), quota.Account{
 		ID: wanted.ID, Name: wanted.Name, Tier: wanted.Tier, Status: wanted.Status,
 		AnchorDay: wanted.AnchorDay, Overrides: wanted.Overrides,
@@ -41,6 +42,7 @@ func (a *API) listAccounts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	return streamArray(a, w, r, services.Gate.Accounts(r.Context()))
 }
 
@@ -50,6 +52,7 @@ func (a *API) showAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	account, err := services.Gate.Account(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return a.failed(err)
@@ -70,6 +73,7 @@ func (a *API) updateAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	account, err := services.Gate.UpdateAccount(r.Context(), r.PathValue("id"), change)
 	if err != nil {
 		return a.failed(err)
@@ -83,6 +87,7 @@ func (a *API) deleteAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	if err := services.Gate.DeleteAccount(r.Context(), r.PathValue("id")); err != nil {
 		return a.failed(err)
 	}
@@ -96,6 +101,7 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	usage, err := services.Gate.Usage(r.Context(), r.PathValue("id"))
 	switch {
 	case err == nil:

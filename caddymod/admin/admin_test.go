@@ -137,8 +137,13 @@ func send(t *testing.T, method, path, body string, headers ...string) reply {
 // run runs the command as a terminal would.
 func run(t *testing.T, arguments ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	return runLine(t, newCLI(), arguments...)
+}
+
+// runLine is run for a command line of a test's own.
+func runLine(t *testing.T, line *cli, arguments ...string) (stdout, stderr string, err error) {
+	t.Helper()
 	root := &cobra.Command{Use: "moderation", SilenceUsage: true}
-	line := newCLI()
 	line.addTo(root)
 	var out, notes bytes.Buffer
 	root.SetOut(&out)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
@@ -60,7 +61,7 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the routes. It does not ask for the app, which Caddy provisions later.
 func (a *API) Provision(ctx caddy.Context) error {
-	a.active, a.now, a.logger = activeApp, time.Now, ctx.Logger()
+	a.active, a.now, a.logger = activeApp, time.Now, sampled.Logger(ctx.Logger())
 	return nil
 }
 
@@ -125,7 +126,7 @@ func unknownRoute(http.ResponseWriter, *http.Request) error {
 // errNotConfigured answers while the running configuration has nothing to do with moderation.
 var errNotConfigured = refusal(http.StatusNotFound, "the running configuration does not use the moderation app")
 
-// services returns the services of the app that runs now.
+// services returns the services of the app that runs now. The caller releases them.
 func (a *API) services(ctx context.Context) (*app.Services, error) {
 	running, err := a.active()
 	if errors.Is(err, caddy.ErrNotConfigured) {
@@ -134,7 +135,7 @@ func (a *API) services(ctx context.Context) (*app.Services, error) {
 	if err != nil {
 		return nil, a.failed(err)
 	}
-	services, err := running.Services(ctx)
+	services, err := running.Acquire(ctx)
 	if err != nil {
 		return nil, a.failed(err)
 	}

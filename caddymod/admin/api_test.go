@@ -185,7 +185,7 @@ func TestReadinessOfABrokenStore(t *testing.T) {
 	// The app may have asked the store once when it started.
 	send(t, http.MethodGet, "/moderation/health/ready", "")
 	got := send(t, http.MethodGet, "/moderation/health/ready", "")
-	if want := `{"status":"not ready","reason":"the store cannot answer"}`; got.status != http.StatusServiceUnavailable || got.body != want {
+	if want := `{"status":"not ready","reason":"storage unavailable"}`; got.status != http.StatusServiceUnavailable || got.body != want {
 		t.Errorf("answered %d %s", got.status, got.body)
 	}
 	if got.header.Get("Retry-After") == "" {

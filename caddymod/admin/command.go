@@ -43,9 +43,10 @@ type cli struct {
 	address string
 	json    bool
 	now     func() time.Time
+	syncDir func(dir string) error
 }
 
-func newCLI() *cli { return &cli{now: time.Now} }
+func newCLI() *cli { return &cli{now: time.Now, syncDir: syncDir} }
 
 // addTo adds the commands to the root command.
 func (c *cli) addTo(root *cobra.Command) {

@@ -34,7 +34,7 @@ one may stand in for it.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt)
 			defer stop()
-			report, err := checked(ctx, command, args[0], save, force)
+			report, err := c.checked(ctx, command, args[0], save, force)
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ one may stand in for it.`,
 }
 
 // checked checks a directory and saves what is in it when that is asked for.
-func checked(ctx context.Context, command *cobra.Command, dir, save string, force bool) (*badger.CheckReport, error) {
+func (c *cli) checked(ctx context.Context, command *cobra.Command, dir, save string, force bool) (*badger.CheckReport, error) {
 	if save == "" {
 		return badger.Check(ctx, dir, nil)
 	}
@@ -70,7 +70,7 @@ func checked(ctx context.Context, command *cobra.Command, dir, save string, forc
 		report, err = badger.Check(ctx, dir, to)
 		to.CloseWithError(err)
 	}()
-	size, err := writeFile(save, from, func(err error) error { return err })
+	size, err := c.writeFile(save, from, func(err error) error { return err })
 	if err != nil {
 		return nil, errors.Join(err, from.Close())
 	}

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -64,8 +66,17 @@ from the standard input. A backup that is not whole is refused.`,
 				defer file.Close()
 				from = file
 			}
+			parents, err := missing(dir)
+			if err != nil {
+				return err
+			}
 			if err := badger.Restore(command.Context(), dir, from); err != nil {
 				return err
+			}
+			for _, parent := range parents {
+				if err := c.syncDir(parent); err != nil {
+					return fmt.Errorf("%s is restored, but may not be there after a loss of power: %w", dir, err)
+				}
 			}
 			note(command, "Restored into %s.", dir)
 			return nil
@@ -100,7 +111,7 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 		return err
 	}
 	defer answer.Close()
-	size, err := writeFile(name, answer, client.brokenOff)
+	size, err := c.writeFile(name, answer, client.brokenOff)
 	if err != nil {
 		return err
 	}
@@ -108,12 +119,28 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 	return nil
 }
 
-// writeFile writes a file that appears, under its name, when it is whole and on the disk. What is wrong with from is told by broken.
-func writeFile(name string, from io.Reader, broken func(error) error) (size int64, err error) {
+// writeFile writes a file that appears, under its name, when it is whole and on the disk. When it returns no error, its name is
+// there after a loss of power, too.
+func (c *cli) writeFile(name string, from io.Reader, broken func(error) error) (int64, error) {
+	part, size, err := writePart(name, from, broken)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Rename(part, name); err != nil {
+		return 0, errors.Join(err, os.Remove(part))
+	}
+	if err := c.syncDir(filepath.Dir(name)); err != nil {
+		return 0, fmt.Errorf("%s is written, but may not be there after a loss of power: %w", name, err)
+	}
+	return size, nil
+}
+
+// writePart writes and syncs a file under a name for the time being, beside the one that it will have.
+func writePart(name string, from io.Reader, broken func(error) error) (part string, size int64, err error) {
 	// A temporary file is readable by its owner alone, as what is in here should be.
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
 	if err != nil {
-		return 0, err
+		return "", 0, err
 	}
 	defer func() {
 		if err != nil {
@@ -122,13 +149,40 @@ func writeFile(name string, from io.Reader, broken func(error) error) (size int6
 		}
 	}()
 	if size, err = io.Copy(file, from); err != nil {
-		return 0, broken(err)
+		return "", 0, broken(err)
 	}
 	if err = file.Sync(); err != nil {
-		return 0, err
+		return "", 0, err
 	}
-	if err = file.Close(); err != nil {
-		return 0, err
+	return file.Name(), size, file.Close()
+}
+
+// syncDir makes the names in a directory survive a loss of power.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced there, and need not be
 	}
-	return size, os.Rename(file.Name(), name)
+	opened, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	if err := opened.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
+		return err // some file systems have nothing to sync
+	}
+	return nil
+}
+
+// missing returns the directories in which names are made when dir is, the innermost first.
+func missing(dir string) (parents []string, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return parents, nil
+		}
+		dir = filepath.Dir(dir)
+		parents = append(parents, dir)
+	}
 }

@@ -5,8 +5,10 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -247,6 +249,43 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	if strings.Contains(string(content), secret) {
 		t.Error("the backup holds a key")
+	}
+}
+
+// TestWrittenFilesSurviveALossOfPower guards against commands that say done before the name of a file is on the disk.
+func TestWrittenFilesSurviveALossOfPower(t *testing.T) {
+	load(t, "storage badger DIR")
+	must(t, "account", "create", "acme")
+	keep(t, "acme", "one")
+	dir := t.TempDir()
+	backup, export, restored := filepath.Join(dir, "backup"), filepath.Join(dir, "export"), filepath.Join(dir, "new", "er", "data")
+	for _, test := range []struct {
+		file      string
+		dirs      []string // that have new names in them
+		arguments []string
+	}{
+		{backup, []string{dir}, []string{"backup", backup}},
+		{backup, []string{dir}, []string{"backup", backup, "--force"}},
+		{export, []string{dir}, []string{"feedback", "export", "--out", export}},
+		{restored, []string{filepath.Dir(restored), filepath.Join(dir, "new"), dir}, []string{"restore", backup, "--dir", restored}},
+	} {
+		var synced []string
+		line := newCLI()
+		line.syncDir = func(dir string) error {
+			if _, err := os.Stat(test.file); err != nil {
+				t.Errorf("%v: synced before the name was there: %v", test.arguments, err)
+			}
+			synced = append(synced, dir)
+			return syncDir(dir)
+		}
+		if _, stderr, err := runLine(t, line, test.arguments...); err != nil || !slices.Equal(synced, test.dirs) {
+			t.Errorf("%v: synced %v, want %v; %s", test.arguments, synced, test.dirs, stderr)
+		}
+	}
+	line := newCLI()
+	line.syncDir = func(string) error { return errors.New("the disk is gone") }
+	if _, stderr, err := runLine(t, line, "backup", backup, "--force"); err == nil || strings.Contains(stderr, "Wrote") {
+		t.Errorf("a name that may be lost is said to be written: %s", stderr)
 	}
 }
 

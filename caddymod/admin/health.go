@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 )
 
@@ -22,7 +20,7 @@ func (a *API) live(w http.ResponseWriter, _ *http.Request) error {
 	return encode(w, http.StatusOK, health{Status: "live"})
 }
 
-// ready: GET /moderation/health/ready. The service has started and its store answers.
+// ready: GET /moderation/health/ready. The service has started, and its store keeps what it must and can be read.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -30,7 +28,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notReady(w, "the running configuration does not use the moderation app")
 	}
-	services, err := running.Services(ctx)
+	services, err := running.Acquire(ctx)
 	if errors.Is(err, app.ErrNoStore) {
 		// Guards alone are ready when they are there.
 		return encode(w, http.StatusOK, health{Status: "ready", Model: running.Engine().Version()})
@@ -38,9 +36,14 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notReady(w, "the moderation app has not started")
 	}
-	if _, err := services.Store.Seeded(ctx); err != nil {
-		a.logger.Warn("the store is not ready", zap.Error(err))
-		return notReady(w, "the store cannot answer")
+	defer services.Release()
+	err = services.Store.Health()
+	if err == nil {
+		_, err = services.Store.Seeded(ctx) // health is about writing
+	}
+	if err != nil {
+		// No line of the log: a probe asks every few seconds, and the store's trouble is logged when it begins and ends.
+		return notReady(w, err.Error())
 	}
 	return encode(w, http.StatusOK, health{Status: "ready", Model: services.Engine.Version()})
 }

@@ -22,6 +22,7 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	secret, key, err := services.Gate.CreateKey(r.Context(), quota.NewKey(wanted))
 	if err != nil {
 		return a.failed(err)
@@ -35,6 +36,7 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	account := r.URL.Query().Get("account")
 	if account != "" {
 		if _, err := services.Gate.Account(r.Context(), account); err != nil {
@@ -50,6 +52,7 @@ func (a *API) showKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	key, err := services.Gate.Key(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return a.failed(err)
@@ -63,6 +66,7 @@ func (a *API) revokeKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	key, err := services.Gate.RevokeKey(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return a.failed(err)
@@ -89,6 +93,7 @@ func (a *API) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	secret, key, err := services.Gate.RotateKey(r.Context(), r.PathValue("id"), overlap)
 	if err != nil {
 		return a.failed(err)

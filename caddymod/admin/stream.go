@@ -50,6 +50,7 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	account := r.URL.Query().Get("account")
 	if account != "" {
 		// The feedback of a deleted account is kept, so the account need not exist; but what cannot be an id is a mistake.
@@ -84,6 +85,7 @@ func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer services.Release()
 	out := &opening{w: w, contentType: "application/octet-stream"}
 	if err := services.Store.Backup(r.Context(), out); err != nil {
 		if r.Context().Err() != nil {

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -89,7 +90,7 @@ type App struct {
 
 	// stored says that there is a store: a handler needs accounts, or the configuration is about them.
 	stored   bool
-	claim    claim
+	store    *shared // what this configuration holds
 	services atomic.Pointer[Services]
 	// atStart is what is still to be done, by its key.
 	atStart map[string]func()
@@ -121,11 +122,11 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision checks the configuration and prepares everything but the store, which [App.Start] opens: Caddy also
 // provisions configurations that it only validates, beside the server that has the store open.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger = ctx, ctx.Logger()
+	a.ctx, a.logger = ctx, sampled.Logger(ctx.Logger())
 	a.stored = a.StorageRaw != nil || len(a.Accounts) > 0
 	a.started = make(chan struct{})
 	a.setDefaults()
-	collectors, err := metrics.Acquire(ctx.GetMetricsRegistry())
+	collectors, err := metrics.Acquire(ctx.GetMetricsRegistry(), stores.up)
 	if err != nil {
 		return err
 	}
@@ -191,15 +192,15 @@ func (a *App) startStore() error {
 	if err != nil {
 		return err
 	}
-	gate, err := a.newGate(store)
+	a.store = store
+	gate, err := a.newGate(store.Store)
 	if err != nil {
 		return err
 	}
-	services := &Services{Engine: a.engine, Gate: gate, Store: store, FeedbackBound: a.feedbackBound()}
+	services := &Services{Engine: a.engine, Gate: gate, Store: store.Store, FeedbackBound: a.feedbackBound(), shared: store}
 	if err := a.firstStart(services); err != nil {
 		return fmt.Errorf("preparing the first start: %w", err)
 	}
-	a.metrics.StoreUp(true)
 	a.services.Store(services)
 	return nil
 }
@@ -230,10 +231,35 @@ func (a *App) Cleanup() error {
 		a.counting = false
 		metrics.Release()
 	}
-	return a.claim.drop()
+	if a.store == nil {
+		return nil
+	}
+	store := a.store
+	a.store = nil
+	return stores.drop(store)
 }
 
-// Services returns the app's services. While the app starts it waits, until ctx ends or the start timeout is over, and
+// Acquire returns the app's services for one request, which calls [Services.Release] when it does not use them any more: the
+// store stays open until then, also when the configuration is replaced meanwhile. It waits like [App.Services].
+func (a *App) Acquire(ctx context.Context) (*Services, error) {
+	services, err := a.Services(ctx)
+	if err != nil {
+		return nil, err
+	}
+	services.shared.acquire()
+	return services, nil
+}
+
+// Hold is [App.Acquire] for a request that may need the services later. It does not wait, and returns nil when there are none.
+func (a *App) Hold() *Services {
+	services := a.services.Load()
+	if services != nil {
+		services.shared.acquire()
+	}
+	return services
+}
+
+// Services returns the app's services, for as long as the configuration runs; requests use [App.Acquire]. While the app starts it waits, until ctx ends or the start timeout is over, and
 // then returns an error that wraps [ErrStarting]. Without a store the error is [ErrNoStore].
 func (a *App) Services(ctx context.Context) (*Services, error) {
 	if services := a.services.Load(); services != nil {
@@ -263,7 +289,8 @@ func (a *App) Engine() *engine.Engine { return a.engine }
 // Metrics returns the service's collectors.
 func (a *App) Metrics() *metrics.Metrics { return a.metrics }
 
-// Logger returns the app's logger, for what a handler cannot tell the client.
+// Logger returns the app's logger, for what a handler cannot tell the client. It does not write a line for every request of many
+// that meet the same trouble: see [sampled.Logger].
 func (a *App) Logger() *zap.Logger { return a.logger }
 
 // Now returns the time of the app's clock.

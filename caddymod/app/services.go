@@ -11,7 +11,7 @@ import (
 )
 
 // Services are what the app owns and the handlers use. They exist once the app has started; a handler gets them from
-// [App.Services], which waits for that up to a bound.
+// [App.Acquire], which waits for that up to a bound.
 type Services struct {
 	// Engine judges text.
 	Engine *engine.Engine
@@ -21,4 +21,13 @@ type Services struct {
 	Store storage.Store
 	// FeedbackBound is what one account may store on one UTC day.
 	FeedbackBound feedback.Bound
+
+	shared *shared
+}
+
+// Release ends a use of the services that [App.Acquire] or [App.Hold] began. There may be none.
+func (s *Services) Release() {
+	if s != nil {
+		s.shared.release()
+	}
 }

@@ -31,43 +31,6 @@ type Storage interface {
 // ErrLocked is wrapped by an error of [Storage].Open that says that somebody else has the place open.
 var ErrLocked = errors.New("the storage is in use")
 
-// stores are the open stores of the process, by the identity of their place. It is Caddy's way to let the
-// configurations before and after a reload share what can be opened only once.
-var stores = caddy.NewUsagePool()
-
-// sharedStore closes the store when the last configuration lets go of it.
-type sharedStore struct{ storage.Store }
-
-// Destruct closes the store.
-func (s sharedStore) Destruct() error { return s.Close() }
-
-// claim is one configuration's hold on a shared store. The zero claim holds nothing.
-type claim struct {
-	identity string
-	taken    bool
-}
-
-// take joins the open store of this identity, or opens it.
-func (c *claim) take(identity string, open func() (caddy.Destructor, error)) (storage.Store, error) {
-	value, _, err := stores.LoadOrNew(identity, open)
-	if err != nil {
-		return nil, err // the pool has already dropped the entry
-	}
-	c.identity, c.taken = identity, true
-	return value.(sharedStore).Store, nil
-}
-
-// drop gives the store back if it was taken: giving back what is not held would close it under the configuration
-// that holds it.
-func (c *claim) drop() error {
-	if !c.taken {
-		return nil
-	}
-	c.taken = false
-	_, err := stores.Delete(c.identity)
-	return err
-}
-
 // loadStorage loads the guest module, Badger in Caddy's data directory by default.
 func (a *App) loadStorage(ctx caddy.Context) error {
 	if a.StorageRaw == nil {
@@ -93,12 +56,12 @@ const (
 )
 
 // openStore takes the configuration's store.
-func (a *App) openStore() (storage.Store, error) {
+func (a *App) openStore() (*shared, error) {
 	identity, err := a.storage.Identity()
 	if err != nil {
 		return nil, fmt.Errorf("finding the storage: %w", err)
 	}
-	return a.claim.take(identity, func() (caddy.Destructor, error) {
+	return stores.take(identity, func() (storage.Store, error) {
 		logger := processLogger("moderation.storage")
 		for attempt := 1; ; attempt++ {
 			store, err := a.storage.Open(a.ctx, logger)
@@ -106,7 +69,7 @@ func (a *App) openStore() (storage.Store, error) {
 				// Decoding the model and reading what the last process left in its logs makes garbage that is far more than
 				// what a server needs afterwards; an idle one would keep it for long.
 				go debug.FreeOSMemory()
-				return sharedStore{store}, nil
+				return store, nil
 			}
 			if !errors.Is(err, ErrLocked) || attempt == lockAttempts {
 				return nil, fmt.Errorf("opening the storage: %w", err)

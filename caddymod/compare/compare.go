@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
@@ -75,7 +76,7 @@ func (c *Compare) Provision(ctx caddy.Context) (err error) {
 	if c.app, err = app.Judge(ctx); err != nil {
 		return err
 	}
-	c.logger = ctx.Logger()
+	c.logger = sampled.Logger(ctx.Logger())
 	if c.ProxyRaw == nil {
 		return fmt.Errorf("the address of the other service is missing")
 	}

@@ -73,3 +73,50 @@ func BenchmarkModerate(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkModerateCounted is [BenchmarkModerate] for an account, by many clients at once: each post waits for its count before its
+// answer.
+func BenchmarkModerateCounted(b *testing.B) {
+	dir, err := json.Marshal(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, err := caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{
+		"moderation": json.RawMessage(`{"storage":{"module":"badger","dir":` + string(dir) + `},"accounts":[{"id":"acme","tier":"free"}]}`),
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	handler := &guard.Moderate{Policy: guard.Policy{Account: "acme"}}
+	if err := handler.Provision(ctx); err != nil {
+		b.Fatal(err)
+	}
+	loaded, err := ctx.App("moderation")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := loaded.(caddy.App).Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer loaded.(caddy.CleanerUpper).Cleanup()
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		_, err := io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusOK)
+		return err
+	})
+	encoded := []byte(`{"author":"Margaret Lane","comment":"The committee met on Tuesday to talk about the new playground."}`)
+	b.ReportAllocs()
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		request := httptest.NewRequest(http.MethodPost, "/comments", nil)
+		request.Header.Set("Content-Type", "application/json")
+		request.ContentLength = int64(len(encoded))
+		for pb.Next() {
+			request.Body = body{bytes.NewReader(encoded)}
+			ctx := context.WithValue(context.Background(), caddyhttp.VarsCtxKey, map[string]any{})
+			if err := handler.ServeHTTP(httptest.NewRecorder(), request.WithContext(ctx), next); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -66,6 +67,8 @@ type judge struct {
 	account string
 	enforce bool
 	recent  *recent
+	// closed says that a message which cannot be counted because the store fails is refused.
+	closed bool
 	// kind says that text of a person in a crisis is reviewed instead of rejected.
 	kind bool
 }
@@ -79,7 +82,7 @@ const (
 // provision checks the policy and prepares what judges by it. Word lists are followed until ctx ends.
 func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.Direction) (*judge, error) {
 	j := &judge{
-		app: owner, logger: ctx.Logger(), direction: direction,
+		app: owner, logger: sampled.Logger(ctx.Logger()), direction: direction,
 		themes: p.Themes, account: p.Account, enforce: p.EnforceQuota, recent: newRecent(),
 	}
 	if err := p.checkThemes(); err != nil {
@@ -412,85 +415,23 @@ func severity(r engine.Recommendation) int {
 	return 0
 }
 
-// errQuota says that the account's limits are used up.
-var errQuota = errors.New("the limits of the account are used up")
-
-// count charges one message to the account. Settle must be called with what is returned.
-func (j *judge) count(ctx context.Context) (quota.Decision, *quota.Gate, error) {
-	if j.account == "" {
-		return quota.Decision{}, nil, nil
-	}
-	services, err := j.app.Services(ctx)
-	if err != nil {
-		return quota.Decision{}, nil, err
-	}
-	who, err := services.Gate.Identify(ctx, j.account)
-	if err != nil && (j.enforce || who.Account.ID == "") {
-		return quota.Decision{}, nil, err
-	}
-	if !j.enforce {
-		who.Limits = quota.Limits{}
-	}
-	decision, err := services.Gate.Admit(ctx, who, 1)
-	if err == nil && decision.Refused != quota.NoWindow {
-		err = errQuota
-	}
-	return decision, services.Gate, err
-}
-
-// settle records what the counted message was flagged for. It does not wait for the store.
-func (j *judge) settle(ctx context.Context, decision quota.Decision, gate *quota.Gate, v *Verdict) {
-	if gate == nil {
-		return
-	}
-	outcome := quota.Outcome{Refund: v == nil}
-	if v != nil {
-		outcome.Flagged = v.flagged()
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	cancel()
-	if err := gate.Settle(ctx, decision, outcome); err != nil && !errors.Is(err, context.Canceled) {
-		j.logger.Error("counting a judged message", zap.String("account", j.account), zap.Error(err))
-	}
-}
-
-// judge counts the message, asks the classifier about its texts unless it is known what that says, and decides.
-func (j *judge) judge(ctx context.Context, x *exchange, pieces []content.Piece, short *joiner, known []judged) (*Verdict, []judged, error) {
+// judge counts the message, asks the classifier about its texts unless it is known what that says, and decides. The charge is
+// on its way to the store then; it is nil where nothing was charged.
+func (j *judge) judge(ctx context.Context, x *exchange, pieces []content.Piece, short *joiner, known []judged) (*Verdict, []judged, *charge, error) {
 	if len(pieces)+len(known) == 0 {
-		return j.decide(nil), nil, nil
+		return j.decide(nil), nil, nil, nil
 	}
-	decision, gate, err := j.countOnce(ctx, x)
+	c, err := j.countOnce(ctx, x)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if known == nil {
 		if known, err = j.classify(ctx, pieces, short); err != nil {
-			j.settle(ctx, decision, gate, nil)
-			return nil, nil, err
+			c.giveBack(ctx)
+			return nil, nil, nil, err
 		}
 	}
 	v := j.decide(known)
-	j.settle(ctx, decision, gate, v)
-	return v, known, nil
-}
-
-// countOnce counts the message for the account, which it may be counted for by another handler already. The error is one
-// that the message must not be judged for.
-func (j *judge) countOnce(ctx context.Context, x *exchange) (quota.Decision, *quota.Gate, error) {
-	once := string(j.direction) + " " + j.account
-	if j.account == "" || slices.Contains(x.counted, once) {
-		return quota.Decision{}, nil, nil
-	}
-	decision, gate, err := j.count(ctx)
-	switch {
-	case err == nil:
-		x.counted = append(x.counted, once)
-	case j.enforce:
-		return quota.Decision{}, nil, err
-	default:
-		// Usage that cannot be counted is no reason to let a threat through.
-		j.app.Metrics().GuardError(j.direction, "account")
-		j.logger.Error("counting a message", zap.String("account", j.account), zap.Error(err))
-	}
-	return decision, gate, nil
+	c.settle(ctx, v.flagged())
+	return v, known, c, nil
 }

@@ -123,7 +123,7 @@ func (m *Matcher) MatchWithError(r *http.Request) (bool, error) {
 	if v == nil || m.narrow() {
 		known := x.request
 		began := time.Now()
-		v, _ = evaluate(r, nil, x, m.reader, m.judge, m.key)
+		v, _, _ = evaluate(r, nil, x, m.reader, m.judge, m.key) // a matcher counts for no account
 		if known != nil {
 			x.request = known // placeholders tell what the handler found, not what a matcher asked
 		} else {

@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
@@ -156,7 +157,7 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 	if m.app, err = app.Judge(ctx); err != nil {
 		return err
 	}
-	m.logger = ctx.Logger()
+	m.logger = sampled.Logger(ctx.Logger())
 	if err := m.Limits.provision(); err != nil {
 		return err
 	}
@@ -182,6 +183,7 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 	if m.judge, err = m.Policy.provision(ctx, m.app, metrics.Inbound); err != nil {
 		return err
 	}
+	m.judge.closed = m.OnError == errorReject && !m.Shadow
 	m.key = m.reader.key + m.Policy.key()
 	m.app.AtStart("two guards", func() { warnOfTwo(ctx, m.logger) })
 	return m.On.provision(ctx)
@@ -195,8 +197,17 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	strip(r.Header)
 	strip(r.Trailer)
 	x := exchangeOf(r, m.app)
-	v, f := evaluate(r, w, x, m.reader, m.judge, m.key)
-	err := m.act(w, r, next, x, v, &f)
+	if m.judge.account != "" {
+		defer m.app.Hold().Release() // the body may come slowly
+	}
+	v, f, c := evaluate(r, w, x, m.reader, m.judge, m.key)
+	var err error
+	if c == nil {
+		err = m.act(w, r, next, x, v, &f)
+	} else {
+		answer := &counted{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, m: m, r: r, x: x, v: v, charge: c}
+		err = answer.serve(func(w http.ResponseWriter) error { return m.act(w, r, next, x, v, &f) })
+	}
 	if err == nil && x.body != nil {
 		// The error routes of the server may still want the body of a request that failed.
 		x.readings = nil
@@ -423,8 +434,8 @@ func logVerdict(logger *zap.Logger, what string, r *http.Request, id string, v *
 }
 
 // evaluate reads and judges a request, or takes what is known of it already. The verdict is never nil; where the request
-// could not be read, found tells why.
-func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j *judge, key string) (*Verdict, found) {
+// could not be read, found tells why. A charge that is returned must be waited for before the request is answered.
+func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j *judge, key string) (*Verdict, found, *charge) {
 	var f found
 	var pieces []content.Piece
 	var results []judged
@@ -437,10 +448,11 @@ func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j
 	}
 	began := j.app.Now()
 	var v *Verdict
+	var c *charge
 	failed := false
 	if f.err == nil && f.status != Skipped {
 		var err error
-		if v, results, err = j.judge(r.Context(), x, pieces, &f.short, results); err != nil {
+		if v, results, c, err = j.judge(r.Context(), x, pieces, &f.short, results); err != nil {
 			f.failed, f.reason, v, failed = err, judgeReason(err), nil, true
 			j.logger.Error("judging a request", zap.String("moderation_id", x.id), zap.Error(err))
 		}
@@ -459,7 +471,7 @@ func evaluate(r *http.Request, w http.ResponseWriter, x *exchange, rd *reader, j
 		x.readings = append(x.readings, reading{key: key, found: f, results: results})
 	}
 	x.request = v
-	return v, f
+	return v, f, c
 }
 
 // settle makes the status of a verdict that of the reading.
@@ -499,6 +511,8 @@ func judgeReason(err error) string {
 	switch {
 	case errors.Is(err, errQuota):
 		return "quota"
+	case errors.Is(err, errUncounted):
+		return reasonAccount
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	}

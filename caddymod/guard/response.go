@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
 )
 
 func init() {
@@ -114,7 +115,7 @@ func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
 	if m.app, err = app.Judge(ctx); err != nil {
 		return err
 	}
-	m.logger = ctx.Logger()
+	m.logger = sampled.Logger(ctx.Logger())
 	if err := m.Limits.provisionAnswer(); err != nil {
 		return err
 	}
@@ -132,6 +133,7 @@ func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
 	if m.judge, err = m.Policy.provision(ctx, m.app, metrics.Outbound); err != nil {
 		return err
 	}
+	m.judge.closed = m.OnError == errorReject && !m.Shadow
 	return m.On.provision(ctx)
 }
 
@@ -185,6 +187,9 @@ func (m *ModerateResponse) ServeHTTP(w http.ResponseWriter, r *http.Request, nex
 	// The variables of a request may not change once it has gone on: reverse_proxy reads them while it connects, which it may
 	// still do when the answer has come by another connection, and Go ends a program that reads and writes a map at once.
 	exchangeOf(r, m.app)
+	if m.judge.account != "" {
+		defer m.app.Hold().Release() // the app may take its time
+	}
 	again := m.retry(w, r)
 	a, broken, err := m.ask(w, r, next, again != nil)
 	if a.partial {

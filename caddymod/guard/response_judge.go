@@ -4,7 +4,9 @@
 package guard
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -18,7 +20,6 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
-	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
 // conclude judges what is held, and sends what follows from that. over says that more is to come than can be held.
@@ -93,7 +94,11 @@ func (a *answer) judgeHeld(f *found) {
 	var v *Verdict
 	if f.err == nil && f.status != Skipped {
 		var err error
-		if v, _, err = a.m.judge.judge(a.r.Context(), a.x, f.pieces, new(joiner), nil); err != nil {
+		var c *charge
+		if v, _, c, err = a.m.judge.judge(a.r.Context(), a.x, f.pieces, new(joiner), nil); err == nil {
+			err = a.counted(c)
+		}
+		if err != nil {
 			f.failed, f.reason, v = err, judgeReason(err), nil
 			a.m.logger.Error("judging a response", zap.String("moderation_id", a.x.id), zap.Error(err))
 		}
@@ -263,10 +268,17 @@ func (a *answer) passUnread() mode {
 	return through
 }
 
-// charge is what a stream counts in the usage of an account.
-type charge struct {
-	decision quota.Decision
-	gate     *quota.Gate
+// counted waits until a charge is settled. The error is one that the answer must not go on for.
+func (a *answer) counted(c *charge) error {
+	err := c.wait()
+	if err == nil {
+		return nil
+	}
+	if a.m.judge.closed {
+		return fmt.Errorf("%w: %w", errUncounted, err)
+	}
+	a.m.judge.uncounted(err)
+	return nil
 }
 
 // judgePart judges a part of a stream in its context. strict says that it counts only when it is to be rejected.
@@ -274,14 +286,22 @@ func (a *answer) judgePart(text string, strict bool) (bool, error) {
 	began := a.m.app.Now()
 	defer a.timed(began)
 	ctx := a.r.Context()
-	if a.charge == nil {
-		decision, gate, err := a.m.judge.countOnce(ctx, a.x)
-		if err != nil {
+	first := !a.charged
+	if first {
+		var err error
+		if a.charge, err = a.m.judge.countOnce(ctx, a.x); err != nil {
 			return false, a.fail(err)
 		}
-		a.charge = &charge{decision, gate}
+		a.charged = true
+		a.charge.settle(ctx, nil) // what is flagged is known at the end
 	}
 	results, err := a.m.judge.classify(ctx, []content.Piece{{Text: text}}, new(joiner))
+	if first {
+		a.uncounted = a.counted(a.charge) // the text goes on next
+	}
+	if a.uncounted != nil {
+		return false, a.fail(a.uncounted)
+	}
 	if err != nil {
 		return false, a.fail(err)
 	}
@@ -368,9 +388,13 @@ func (a *answer) settleFlow() {
 	if a.v.Reason != "" && a.v.Recommendation != engine.Reject {
 		a.v.Status, a.v.Recommendation = Failed, ""
 	}
-	if a.charge != nil {
-		a.m.judge.settle(a.r.Context(), a.charge.decision, a.charge.gate, a.v)
-		a.charge = nil
+	c := a.charge
+	if a.charge = nil; c == nil || c.err != nil {
+		return
+	}
+	// The reader does not see the end before what was flagged is counted.
+	if err := c.gate.Flag(context.WithoutCancel(a.r.Context()), c.decision, a.v.flagged()); err != nil {
+		a.m.judge.uncounted(err)
 	}
 }
 

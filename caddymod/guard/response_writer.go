@@ -44,13 +44,17 @@ type answer struct {
 	mayRetry  bool           // the app can be asked for the whole
 	partial   bool           // the app must be asked for the whole
 
-	flow   io.WriteCloser // judges a stream
-	events bool           // it is one of server-sent events
-	charge *charge        // what the stream counts
-	began  bool           // the header was sent
-	ended  bool           // the guard has answered in place of the app, or ended what it answered
-	broken bool           // what the app sent cannot go on
-	err    error          // of a reaction
+	flow      io.WriteCloser // judges a stream
+	events    bool           // it is one of server-sent events
+	charged   bool           // the stream was to be counted
+	charge    *charge        // what it counts; nil for nothing
+	uncounted error          // why the stream must not go on
+	began     bool           // the header was sent
+	length    int64          // of the body, where it is announced; 0 where it is not
+	sent      int64          // of the body, in shadow mode
+	ended     bool           // the guard has answered in place of the app, or ended what it answered
+	broken    bool           // what the app sent cannot go on
+	err       error          // of a reaction
 }
 
 // mode is what is done with an answer.
@@ -86,6 +90,7 @@ func (a *answer) WriteHeader(status int) {
 	}
 	if a.mode == through || a.m.Shadow {
 		a.began = true
+		a.length, _ = strconv.ParseInt(a.Header().Get("Content-Length"), 10, 64)
 		a.ResponseWriter.WriteHeader(status)
 	}
 }
@@ -206,6 +211,10 @@ func (a *answer) Write(p []byte) (int, error) {
 		return a.ResponseWriter.Write(p)
 	case a.mode == dropped:
 		return 0, errEnded
+	case a.m.Shadow && a.completes(p):
+		a.watch(p)
+		a.judgeRest()
+		return a.ResponseWriter.Write(p)
 	case a.m.Shadow:
 		n, err := a.ResponseWriter.Write(p)
 		a.watch(p[:n])
@@ -333,6 +342,24 @@ func (a *answer) watch(p []byte) {
 	*a.kept = append(*a.kept, p[:min(room, int64(len(p)))]...)
 	if int64(len(p)) > room {
 		a.conclude(true)
+	}
+}
+
+// completes reports whether, with p, all of an answer is sent that counts for an account. Of an answer of unknown length the end
+// is sent when the handler has returned.
+func (a *answer) completes(p []byte) bool {
+	a.sent += int64(len(p))
+	return a.length > 0 && a.sent >= a.length && a.m.judge.account != ""
+}
+
+// judgeRest judges in shadow mode what is not judged yet, before the client can take the answer for whole.
+func (a *answer) judgeRest() {
+	switch a.mode {
+	case held:
+		a.conclude(false)
+	case flowing:
+		a.closeFlow(false)
+		a.mode = through
 	}
 }
 

@@ -76,7 +76,7 @@ type Metrics struct {
 	themes          prometheus.Counter
 	recommendations *prometheus.CounterVec
 	refused         *prometheus.CounterVec
-	storeUp         prometheus.Gauge
+	storeUp         *storeUp
 	guard           *prometheus.CounterVec
 	guardFlagged    *prometheus.CounterVec
 	guardErrors     *prometheus.CounterVec
@@ -93,9 +93,10 @@ var pool = caddy.NewUsagePool()
 const poolKey = "metrics"
 
 // Acquire returns the process's collectors, registered with registry. Every Acquire that returns no error is followed
-// by one [Release].
-func Acquire(registry prometheus.Registerer) (*Metrics, error) {
-	fresh := newMetrics()
+// by one [Release]. store reports whether the stores of the process are available, and whether there is one; it is asked when
+// the metrics are.
+func Acquire(registry prometheus.Registerer, store func() (up, open bool)) (*Metrics, error) {
+	fresh := newMetrics(store)
 	value, loaded := pool.LoadOrStore(poolKey, fresh)
 	m := fresh
 	if loaded {
@@ -114,7 +115,7 @@ func Release() {
 	_, _ = pool.Delete(poolKey)
 }
 
-func newMetrics() *Metrics {
+func newMetrics(store func() (up, open bool)) *Metrics {
 	const namespace, subsystem = "caddy", "moderation"
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
@@ -132,9 +133,11 @@ func newMetrics() *Metrics {
 		}),
 		recommendations: counter("recommendations_total", "Verdicts by recommendation.", "recommendation"),
 		refused:         counter("refused_total", "Requests that were refused before any work, by reason.", "reason"),
-		storeUp: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "store_up", Help: "1 while the store answers, 0 after it failed to.",
-		}),
+		storeUp: &storeUp{
+			desc: prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, "store_up"),
+				"1 while the store keeps what it must, 0 while it cannot. Absent without a store.", nil, nil),
+			ask: store,
+		},
 		guard:        counter("guard_total", "Requests and answers that a guard saw, by what became of them.", "direction", "outcome"),
 		guardFlagged: counter("guard_flagged_total", "Requests and answers in which a guard flagged a category.", "direction", "category"),
 		guardErrors:  counter("guard_errors_total", "Requests and answers that a guard could not judge, by reason.", "direction", "reason"),
@@ -308,14 +311,27 @@ func (m *Metrics) Refused(reason string) {
 	m.refused.WithLabelValues(reason).Inc()
 }
 
-// StoreUp says whether the store answered.
-func (m *Metrics) StoreUp(up bool) {
-	if m == nil {
-		return
-	}
-	if up {
-		m.storeUp.Set(1)
-		return
-	}
-	m.storeUp.Set(0)
+// storeUp tells whether the store is available at the moment at which it is asked.
+type storeUp struct {
+	desc *prometheus.Desc
+	ask  func() (up, open bool)
 }
+
+// Describe implements [prometheus.Collector].
+func (s *storeUp) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
+
+// Collect implements [prometheus.Collector].
+func (s *storeUp) Collect(to chan<- prometheus.Metric) {
+	up, open := s.ask()
+	if !open {
+		return
+	}
+	value := 0.0
+	if up {
+		value = 1
+	}
+	to <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, value)
+}
+
+// Interface guard
+var _ prometheus.Collector = (*storeUp)(nil)

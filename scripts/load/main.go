@@ -26,8 +26,9 @@
 // kill loads a server, kills it (SIGKILL) at a random moment, starts it again on the same data and compares what was
 // acknowledged with what is stored, for counted requests and for feedback.
 //
-// reload reloads the configuration of a loaded server again and again: every answer must be 200, every acknowledged
-// request must be counted, and no goroutine may stay behind.
+// reload reloads the configuration of a loaded server again and again, and that of a plain Caddy, which serves nothing of the
+// service, in turns: every answer must be 200, exactly the answered requests must be counted, no significantly more requests may
+// break than with plain Caddy, and no goroutine may stay behind.
 //
 // start measures the time from the start of the process to the first accepted connection, and the memory when idle.
 //

@@ -6,9 +6,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -19,88 +21,128 @@ import (
 // leaked is how many goroutines more than after the first reloads are taken for a leak. Connections come and go.
 const leaked = 20
 
+// pause is what a client waits between an answer and the next request, so that both servers get about as many requests.
+const pause = 2 * time.Millisecond
+
+// reload reloads the service and a plain Caddy, in turns, while clients send, and compares what becomes of the requests.
 func reload(ctx context.Context, args []string) error {
 	var rounds, connections int
 	var caddy string
 	err := flags("reload", args, func(f *flag.FlagSet) {
-		f.IntVar(&rounds, "rounds", 20, "reloads")
+		f.IntVar(&rounds, "rounds", 20, "reloads of each of the two servers")
 		f.IntVar(&connections, "connections", 8, "clients that send at the same time")
 		f.StringVar(&caddy, "caddy", "./caddy", "the server to reload")
 	})
 	if err != nil {
 		return err
 	}
-	s, err := newSubject(caddy)
-	if err != nil {
-		return err
-	}
-	defer s.close()
 	texts, err := bodies(corpus, 64, 200)
 	if err != nil {
 		return err
 	}
-	if err := s.start(ctx); err != nil {
-		return err
-	}
-
-	loading, stop := context.WithCancel(ctx)
-	defer stop()
-	shares := make([]ledger, connections)
-	cuts := make([]int, connections)
-	failures := make([]error, connections)
-	var wg sync.WaitGroup
-	for i := range connections {
-		wg.Go(func() { shares[i], cuts[i], failures[i] = s.patient(loading, texts) })
-	}
-	settled, last := 0, 0
-	for round := range rounds {
-		command := append(s.caddy, "reload", "--force", "--config", filepath.Join(s.folder, "Caddyfile"), "--adapter", "caddyfile", "--address", s.Admin)
-		if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("reload %d: %w\n%s", round+1, err, out)
-		}
-		if last, err = s.goroutines(ctx); err != nil {
-			return err
-		}
-		if round == min(4, rounds-1) {
-			settled = last
-		}
-	}
-	stop()
-	wg.Wait()
-	var total ledger
-	cut := 0
-	for i, share := range shares {
-		if failures[i] != nil {
-			return failures[i]
-		}
-		total.Acknowledged += share.Acknowledged
-		total.Sent += share.Sent
-		cut += cuts[i]
-	}
-	made, err := s.requestsMade(ctx)
+	service, err := newSubject(caddy)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d reloads: every answer was 200; acknowledged %d, stored %d, sent %d, of which %d met a connection that was cut; goroutines %d after the first reloads, %d after the last\n",
-		rounds, total.Acknowledged, made-1, total.Sent, cut, settled, last)
-	if !total.holds(made - 1) {
-		return fmt.Errorf("what is stored is not between what was acknowledged and what was sent")
+	defer service.close()
+	plain, err := newPlain(caddy)
+	if err != nil {
+		return err
 	}
-	if cut > rounds {
-		return fmt.Errorf("more connections were cut than there were reloads")
+	defer plain.close()
+	for _, s := range []*subject{service, plain} {
+		if err := s.start(ctx); err != nil {
+			return err
+		}
 	}
-	if last > settled+leaked {
+	const turns = 4
+	var ours, theirs breaks
+	settled, last := 0, 0
+	for turn := range turns {
+		reloads := rounds/turns + min(1, max(0, rounds%turns-turn))
+		if err := service.reloaded(ctx, reloads, connections, texts, &ours); err != nil {
+			return fmt.Errorf("the service: %w", err)
+		}
+		if err := plain.reloaded(ctx, reloads, connections, texts, &theirs); err != nil {
+			return fmt.Errorf("plain Caddy: %w", err)
+		}
+		if last, err = service.goroutines(ctx); err != nil {
+			return err
+		}
+		if turn == 0 {
+			settled = last
+		}
+	}
+	made, err := service.requestsMade(ctx)
+	if err != nil {
+		return err
+	}
+	counted := made - 1
+	fmt.Printf("%d reloads, %d clients; every answer was 200\n", rounds, connections)
+	fmt.Printf("the service: sent %d, answered %d, counted %d, broken %s\n", ours.sent, ours.answered, counted, ours)
+	fmt.Printf("plain Caddy: sent %d, answered %d, broken %s\n", theirs.sent, theirs.answered, theirs)
+	fmt.Printf("goroutines of the service: %d after the first reloads, %d after the last\n", settled, last)
+	switch {
+	case counted != ours.answered:
+		return fmt.Errorf("%d requests are counted, and %d were answered", counted, ours.answered)
+	case ours.worse(theirs):
+		return fmt.Errorf("significantly more requests break than with plain Caddy")
+	case last > settled+leaked:
 		return fmt.Errorf("goroutines leak")
 	}
-	return s.process.Stop()
+	return errors.Join(service.process.Stop(), plain.process.Stop())
 }
 
-// patient sends one request after the other until ctx is done, and returns what came of them and how many met a
-// connection that was cut. Caddy gives each configuration a listener of its own (SO_REUSEPORT); what waits in the old
-// one's queue when it closes is reset by the kernel before any handler sees it, and a connection may be closed between
-// two requests just as the next one is on its way. A client tries again; net/http does so by itself where it is told
-// that it may (Idempotency-Key).
-func (s *subject) patient(ctx context.Context, texts [][]byte) (l ledger, cut int, err error) {
+// breaks is what became of requests during reloads.
+type breaks struct {
+	reloads                int
+	sent, answered, broken int64
+}
+
+// String tells how many requests broke.
+func (b breaks) String() string {
+	return fmt.Sprintf("%d (%.2f %% of the requests, %.2f a reload)", b.broken, 100*float64(b.broken)/float64(max(b.sent, 1)), float64(b.broken)/float64(max(b.reloads, 1)))
+}
+
+// worse reports whether more requests broke than chance explains: by more than three standard deviations of the difference of
+// two counts that are as frequent. A reload breaks at most one request of each client, so that reloads are compared and not
+// requests.
+func (b breaks) worse(than breaks) bool {
+	return float64(b.broken-than.broken) > 3*math.Sqrt(float64(b.broken+than.broken)+1)
+}
+
+// reloaded reloads the server so often while clients send, and adds what became of their requests.
+func (s *subject) reloaded(ctx context.Context, reloads, connections int, texts [][]byte, to *breaks) error {
+	loading, stop := context.WithCancel(ctx)
+	defer stop()
+	shares := make([]breaks, connections)
+	failures := make([]error, connections)
+	var clients sync.WaitGroup
+	for i := range connections {
+		clients.Go(func() { shares[i], failures[i] = s.send(loading, texts) })
+	}
+	for range reloads {
+		command := append(s.caddy, "reload", "--force", "--config", filepath.Join(s.folder, "Caddyfile"), "--adapter", "caddyfile", "--address", s.Admin)
+		if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("reload: %w\n%s", err, out)
+		}
+	}
+	stop()
+	clients.Wait()
+	to.reloads += reloads
+	for _, share := range shares {
+		to.sent += share.sent
+		to.answered += share.answered
+		to.broken += share.broken
+	}
+	return errors.Join(failures...)
+}
+
+// send sends one request after the other until ctx is done. Caddy gives each configuration a listener of its own
+// (SO_REUSEPORT); what waits in the old one's queue when it closes is reset by the kernel before any handler sees it, and a
+// connection may be closed between two requests just as the next one is on its way. A client that may send a request twice does so
+// then; this one counts.
+func (s *subject) send(ctx context.Context, texts [][]byte) (b breaks, err error) {
 	transport := &http.Transport{MaxIdleConns: 1}
 	defer transport.CloseIdleConnections()
 	client := http.Client{Transport: transport, Timeout: 20 * time.Second}
@@ -108,28 +150,28 @@ func (s *subject) patient(ctx context.Context, texts [][]byte) (l ledger, cut in
 		// The last request is answered, too: what it was charged is then known.
 		request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, "http://"+s.Address+"/v1/moderate/text", bytes.NewReader(texts[i%len(texts)]))
 		if err != nil {
-			return l, cut, err
+			return b, err
 		}
 		request.Header.Set("Authorization", "Bearer "+s.Key)
 		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set("Idempotency-Key", "load")
-		l.Sent++
+		b.sent++
 		response, err := client.Do(request)
 		if err != nil {
-			cut++
+			b.broken++
 			continue
 		}
 		_, err = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 		if err != nil {
-			return l, cut, err
+			return b, err
 		}
 		if response.StatusCode != http.StatusOK {
-			return l, cut, fmt.Errorf("a request was answered with %s", response.Status)
+			return b, fmt.Errorf("a request was answered with %s", response.Status)
 		}
-		l.Acknowledged++
+		b.answered++
+		time.Sleep(pause)
 	}
-	return l, cut, nil
+	return b, nil
 }
 
 // goroutines is the number of goroutines of the server.

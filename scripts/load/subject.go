@@ -95,6 +95,16 @@ http://%s {
 	return s, nil
 }
 
+// newPlain prepares a server that does what Caddy does without the service: it answers everything with 200.
+func newPlain(caddy string) (*subject, error) {
+	s, err := newSite(caddy, "", "respond 200")
+	if err != nil {
+		return nil, err
+	}
+	config := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tlog {\n\t\tlevel WARN\n\t}\n}\n\nhttp://%s {\n\trespond `{}` 200\n}\n", s.Admin, s.Address)
+	return s, os.WriteFile(filepath.Join(s.folder, "Caddyfile"), []byte(config), 0o600)
+}
+
 // start starts the server and returns when it has answered a request.
 func (s *subject) start(ctx context.Context, env ...string) error {
 	command := append(s.caddy, "run", "--config", filepath.Join(s.folder, "Caddyfile"), "--adapter", "caddyfile")
