@@ -88,6 +88,38 @@ func TestAKeyIsForOneAccount(t *testing.T) {
 	}
 }
 
+// slow is a store in which something happens just before an account is looked up.
+type slow struct {
+	*storagetest.Memory
+	first func()
+}
+
+func (s *slow) Account(ctx context.Context, id string) (quota.Account, error) {
+	s.first()
+	return s.Memory.Account(ctx, id)
+}
+
+// TestAnOldKeyDoesNotIdentifyANewAccount deletes an account and makes it again between the lookup of a key and that of its account.
+func TestAnOldKeyDoesNotIdentifyANewAccount(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := &slow{Memory: storagetest.NewMemory(), first: func() {}}
+	gate, err := quota.New(quota.Options{Store: store})
+	must(t, err)
+	_, err = gate.CreateAccount(ctx, quota.Account{ID: "a"})
+	must(t, err)
+	secret, _, err := gate.CreateKey(ctx, quota.NewKey{Account: "a"})
+	must(t, err)
+	store.first = func() {
+		store.first = func() {}
+		must(t, gate.DeleteAccount(ctx, "a"))
+		_, err := gate.CreateAccount(ctx, quota.Account{ID: "a"})
+		must(t, err)
+	}
+	_, err = gate.Authenticate(ctx, secret)
+	wantErr(t, err, quota.ErrUnauthorized)
+}
+
 // TestAWrongClockPasses says what a clock does that is wrong by 400 days for a while and then right again: what was counted
 // meanwhile stands in windows of its own, and everything else is as it was.
 func TestAWrongClockPasses(t *testing.T) {

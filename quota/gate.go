@@ -124,6 +124,10 @@ func (g *Gate) Authenticate(ctx context.Context, key string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
+	// Between the two lookups the account may have been deleted, and its keys with it, and made again.
+	if _, err := g.keyByHash(ctx, hash); errors.Is(err, ErrNotFound) {
+		return Identity{}, ErrUnauthorized
+	}
 	who := Identity{Account: account, Key: k}
 	if !account.Status.Served() {
 		return who, fmt.Errorf("%w: its status is %s", ErrInactive, account.Status)
