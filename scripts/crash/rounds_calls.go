@@ -178,7 +178,7 @@ func everyCall(ctx context.Context, w *world, _ *rig) error {
 	for _, f := range failing {
 		all = append(all, &failure{call: f.call, errno: f.errnos[0], n: 1 + w.random.Int64N(3)})
 	}
-	return w.fail(ctx, all, time.Second, 200*time.Millisecond)
+	return w.fail(ctx, all, 3*time.Second, 200*time.Millisecond)
 }
 
 // callFails makes a call fail, of those that are about the store.
