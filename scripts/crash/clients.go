@@ -49,7 +49,7 @@ type mix struct {
 var everybody = mix{api: 3, guard: 1, enforced: 1, feedback: 2, keys: 1, accounts: 1, pause: 4 * time.Millisecond}
 
 // writers is a mix that fills logs and tables.
-var writers = mix{api: 2, guard: 1, enforced: 1, feedback: 1, bulk: 3, keys: 1, accounts: 1, pause: 4 * time.Millisecond}
+var writers = mix{api: 2, guard: 1, enforced: 1, feedback: 1, bulk: 4, keys: 1, accounts: 1, pause: 4 * time.Millisecond}
 
 // work starts the clients. The account of the keys is made first.
 func (w *world) work(ctx context.Context, m mix) error {

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,7 +24,7 @@ type failure struct {
 	n     int64
 	once  bool
 
-	seen, hits atomic.Int64
+	seen, hits int64
 }
 
 func (f *failure) String() string {
@@ -82,22 +82,76 @@ func calls() (names []string) {
 	return names
 }
 
-// decider fails calls that are about the store's directory as the present failure says.
-func (w *world) decider(present *atomic.Pointer[failure]) faults.Decide {
-	return func(c faults.Call) syscall.Errno {
-		f := present.Load()
-		if f == nil || c.Name != f.call {
+// failures are those of a round. Each begins with the call that it waits for, one at a time.
+type failures struct {
+	dir string // of the store: calls about other files are carried out
+
+	mu      sync.Mutex
+	waiting []*failure
+	active  *failure
+	pausing bool // after one, until the server has recovered
+}
+
+// decide fails the calls that the active failure is about.
+func (f *failures) decide(c faults.Call) syscall.Errno {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	wanted := f.active
+	if wanted == nil {
+		if f.pausing {
 			return 0
 		}
-		if path := c.Path(); c.Name != "msync" && !strings.HasPrefix(path, w.dir) {
+		i := slices.IndexFunc(f.waiting, func(w *failure) bool { return w.call == c.Name })
+		if i < 0 {
 			return 0
 		}
-		if n := f.seen.Add(1); n < f.n || f.once && n > f.n {
-			return 0
-		}
-		f.hits.Add(1)
-		return f.errno
+		wanted = f.waiting[i]
 	}
+	if wanted.call != c.Name || c.Name != "msync" && !strings.HasPrefix(c.Path(), f.dir) {
+		return 0
+	}
+	if wanted.seen++; wanted.seen < wanted.n || wanted.once && wanted.seen > wanted.n {
+		return 0
+	}
+	wanted.hits++
+	if f.active == nil {
+		f.active = wanted
+		f.waiting = slices.DeleteFunc(f.waiting, func(w *failure) bool { return w == wanted })
+	}
+	return wanted.errno
+}
+
+// begun returns the failure that is active, and how many are waited for.
+func (f *failures) begun() (*failure, int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.active, len(f.waiting)
+}
+
+// goOn lets the next failure begin.
+func (f *failures) goOn() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pausing = false
+}
+
+// lift ends the active failure, and says how often it struck. The next one does not begin yet.
+func (f *failures) lift() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.active == nil {
+		return 0
+	}
+	hits := f.active.hits
+	f.active, f.pausing = nil, true
+	return hits
+}
+
+// forget ends all failures.
+func (f *failures) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.active, f.waiting = nil, nil
 }
 
 // randomFailure is one of all, at one of the first n calls.
@@ -124,55 +178,58 @@ func everyCall(ctx context.Context, w *world, _ *rig) error {
 	for _, f := range failing {
 		all = append(all, &failure{call: f.call, errno: f.errnos[0], n: 1 + w.random.Int64N(3)})
 	}
-	w.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return w.failures(ctx, all, 300*time.Millisecond, 200*time.Millisecond)
+	return w.fail(ctx, all, 3*time.Second, 200*time.Millisecond)
 }
 
 // callFails makes a call fail, of those that are about the store.
 func callFails(ctx context.Context, w *world, _ *rig) error {
 	all := []*failure{w.randomFailure(100), w.randomFailure(20), w.randomFailure(5)}
-	return w.failures(ctx, all, 2*time.Second, w.between(100*time.Millisecond, 3*time.Second))
+	return w.fail(ctx, all, 2*time.Second, w.between(100*time.Millisecond, 3*time.Second))
 }
 
 // theCallFails is the round of one call and one error.
 func theCallFails(call string, errno syscall.Errno) func(context.Context, *world, *rig) error {
 	return func(ctx context.Context, w *world, _ *rig) error {
-		return w.failures(ctx, []*failure{{call: call, errno: errno, n: 1}}, 10*time.Second, time.Second)
+		return w.fail(ctx, []*failure{{call: call, errno: errno, n: 1}}, 10*time.Second, time.Second)
 	}
 }
 
-// failures makes calls fail, one kind after the other, each for a while from its first failure on; a call that is not made is
-// waited for.
-func (w *world) failures(ctx context.Context, all []*failure, wait, hold time.Duration) error {
-	var present atomic.Pointer[failure]
-	if err := w.supervise(calls(), w.decider(&present)); err != nil {
+// fail makes calls fail, one kind after the other as they are made, each for a while from its first failure on. Calls that
+// are not made are waited for.
+func (w *world) fail(ctx context.Context, all []*failure, wait, hold time.Duration) error {
+	f := &failures{dir: w.dir}
+	if err := w.supervise(calls(), f.decide); err != nil {
 		return err
 	}
 	if err := w.begin(ctx, writers); err != nil {
 		return err
 	}
+	f.mu.Lock()
+	f.waiting = slices.Clone(all)
+	f.mu.Unlock()
 	hit := 0
-	for _, f := range all {
-		if !w.up.Load() {
+	for last := time.Now(); time.Since(last) < wait && w.up.Load() && ctx.Err() == nil; {
+		active, waiting := f.begun()
+		if active == nil {
+			if waiting == 0 {
+				break
+			}
+			pause(ctx, 5*time.Millisecond)
+			continue
+		}
+		hit++
+		pause(ctx, hold)
+		w.note("%s: %d", active, f.lift())
+		if !w.recovered(ctx, active.String()) {
+			w.violate("it went wrong when %s", active)
+		}
+		if len(w.broken()) > 0 {
 			break
 		}
-		present.Store(f)
-		// Some calls are seldom made.
-		for given := time.Now(); f.hits.Load() == 0 && time.Since(given) < wait && w.up.Load() && ctx.Err() == nil; {
-			pause(ctx, 10*time.Millisecond)
-		}
-		if f.hits.Load() > 0 {
-			hit++
-			pause(ctx, hold)
-		}
-		present.Store(nil)
-		w.note("%s %s: %d", f.call, errnoName(f.errno), f.hits.Load())
-		if !w.recovered(ctx, f.String()) {
-			w.violate("it went wrong when %s", f)
-			break
-		}
+		last = time.Now()
+		f.goOn()
 	}
-	present.Store(nil)
+	f.forget()
 	if hit == 0 && w.up.Load() {
 		w.rest()
 		return errSkip("none of these calls was made: " + strings.Join(names(all), ", "))
@@ -198,13 +255,12 @@ func startFails(ctx context.Context, w *world, _ *rig) error {
 	w.rest()
 	for range 4 {
 		f := w.randomFailure(12)
-		var present atomic.Pointer[failure]
-		present.Store(f)
-		if err := w.supervise(calls(), w.decider(&present)); err != nil {
+		all := &failures{dir: w.dir, waiting: []*failure{f}}
+		if err := w.supervise(calls(), all.decide); err != nil {
 			return err
 		}
 		err := w.start(ctx)
-		w.note("%s: %d, started %t", f, f.hits.Load(), err == nil)
+		w.note("%s: %d, started %t", f, all.lift(), err == nil)
 		if err != nil && strings.Contains(err.Error(), "\ngoroutine ") {
 			w.violate("it panics at the start when %s: %s", f, lastWords(err.Error()))
 		}

@@ -69,7 +69,7 @@ type world struct {
 	// up says that the server must answer, on the site that needs no store at least.
 	up atomic.Bool
 	// gentle says that connections may break: a configuration is replaced.
-	gentle  atomic.Bool
+	gentle atomic.Bool
 	// stuck says that the store is compared while it cannot keep anything.
 	stuck   bool
 	watch   context.CancelFunc
