@@ -4,41 +4,24 @@
 package badger
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/caddy-moderation/caddy-moderation/storage"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/backup"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
-)
-
-// A backup is:
-//
-//	header   "caddy-moderation backup\n" and one byte, the version of this format
-//	records  key length, key, value length, value, expiry in Unix seconds or 0; numbers as unsigned varints
-//	end      a key length of 0, the number of records as 8 bytes big-endian
-//	sum      SHA-256 of everything before
-//
-// Records are those of the layout, so a backup can be restored by every version that reads the schema.
-const (
-	backupHeader  = "caddy-moderation backup\n"
-	backupVersion = 1
-	maxBackupKey  = 1 << 16
-	maxBackupItem = 16 << 20
 )
 
 // unfinished is a file that stands in a directory while a backup is restored into it.
 const unfinished = "RESTORE-UNFINISHED"
 
 // ErrBackup says that what was to be restored is not a whole backup.
-var ErrBackup = errors.New("not a whole backup")
+var ErrBackup = backup.ErrNotWhole
 
 // Backup implements [storage.Store]. The store does not wait for w: closing it ends a backup that is under way with an error.
 func (s *Store) Backup(ctx context.Context, w io.Writer) error {
@@ -68,8 +51,13 @@ func (s *Store) flush(ctx context.Context) error {
 	return b.wait(ctx)
 }
 
+// writeBackup writes all records. They are those of the layout, so that a backup can be restored by every version that reads
+// the schema.
 func writeBackup(ctx context.Context, from snapshot, to io.Writer, closing <-chan struct{}) error {
-	w := newBackupWriter(to)
+	w := backup.NewWriter(to)
+	if err := w.Record(schemaKey, encodeSchema(schema), 0); err != nil {
+		return err
+	}
 	for {
 		part, err := from.Next()
 		if err != nil {
@@ -83,58 +71,21 @@ func writeBackup(ctx context.Context, from snapshot, to io.Writer, closing <-cha
 		default:
 		}
 		if len(part) == 0 {
-			return w.end()
+			return w.Close()
 		}
 		for _, r := range part {
+			if leaves, ok := to.(storage.LeavesOut); ok && r.Damaged {
+				leaves.LeaveOut(describe(r.Key))
+				continue
+			}
 			if r.Damaged {
 				return unavailable(fmt.Errorf("%w: %s", errDamaged, describe(r.Key)))
 			}
-			if err := w.record(r.Key, r.Value); err != nil {
+			if err := w.Record(r.Key, r.Value, 0); err != nil {
 				return err
 			}
 		}
 	}
-}
-
-// backupWriter writes a backup.
-type backupWriter struct {
-	to      io.Writer
-	sum     hash.Hash
-	w       *bufio.Writer
-	records uint64
-	buf     []byte
-}
-
-// newBackupWriter begins a backup. What goes wrong with that is told by what follows.
-func newBackupWriter(to io.Writer) *backupWriter {
-	b := &backupWriter{to: to, sum: sha256.New()}
-	b.w = bufio.NewWriterSize(io.MultiWriter(to, b.sum), 64<<10)
-	_, _ = b.w.WriteString(backupHeader + string(rune(backupVersion)))
-	_ = b.record(schemaKey, encodeSchema(schema))
-	return b
-}
-
-// record writes a record that does not expire.
-func (b *backupWriter) record(key, value []byte) error {
-	b.records++
-	b.buf = binary.AppendUvarint(b.buf[:0], uint64(len(key)))
-	b.buf = append(b.buf, key...)
-	b.buf = binary.AppendUvarint(b.buf, uint64(len(value)))
-	b.buf = append(append(b.buf, value...), 0)
-	_, err := b.w.Write(b.buf)
-	return err
-}
-
-// end writes what makes the backup a whole one.
-func (b *backupWriter) end() error {
-	if _, err := b.w.Write(binary.BigEndian.AppendUint64([]byte{0}, b.records)); err != nil {
-		return err
-	}
-	if err := b.w.Flush(); err != nil {
-		return err
-	}
-	_, err := b.to.Write(b.sum.Sum(nil))
-	return err
 }
 
 // Restore makes a database in dir from a backup. The directory must be missing or empty. Until the whole backup has been
@@ -197,44 +148,34 @@ func load(ctx context.Context, dir string, r io.Reader) error {
 	return errors.Join(s.keeper.sync(), s.Close())
 }
 
+// loadRecords writes what a backup holds. What it wrote before an error stays.
+//
+// The time at which a record expires, which earlier versions wrote, is read over: clocks may be wrong, and what has expired is
+// deleted when its account is used.
 func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
-	in := &summed{from: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
-	header := make([]byte, len(backupHeader)+1)
-	if err := in.read(header); err != nil || string(header[:len(backupHeader)]) != backupHeader {
-		return fmt.Errorf("%w: it does not begin like one", ErrBackup)
-	}
-	if v := header[len(backupHeader)]; v != backupVersion {
-		return fmt.Errorf("%w that this version can read: it has format %d", ErrBackup, v)
-	}
 	var entries []disk.Entry
-	size, records := 0, uint64(0)
-	for {
+	size := 0
+	err := backup.Read(r, func(key, value []byte, _ uint64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e, err := in.record()
-		if err != nil {
-			return err
+		if bytes.Equal(key, schemaKey) {
+			return checkSchema(value) // the database has its own
 		}
-		if e == nil || size > 256<<10 {
-			if _, err := s.keeper.write(entries); err != nil {
-				return err
-			}
-			entries, size = entries[:0], 0
+		entries = append(entries, disk.Entry{Key: key, Value: value})
+		if size += len(key) + len(value); size <= 256<<10 {
+			return nil
 		}
-		if e == nil {
-			return in.end(records)
-		}
-		records++
-		if bytes.Equal(e.Key, schemaKey) {
-			if err := checkSchema(e.Value); err != nil {
-				return err
-			}
-			continue // the database has its own
-		}
-		entries = append(entries, *e)
-		size += len(e.Key) + len(e.Value)
+		full := entries
+		entries, size = nil, 0
+		_, err := s.keeper.write(full)
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	_, err = s.keeper.write(entries)
+	return err
 }
 
 // checkSchema refuses records of a layout that this version does not know.
@@ -242,91 +183,6 @@ func checkSchema(value []byte) error {
 	version, err := decodeSchema(value)
 	if err != nil || version > schema {
 		return fmt.Errorf("%w that this version can read: its records have schema %d", ErrBackup, version)
-	}
-	return nil
-}
-
-// summed reads a backup and sums what it reads.
-type summed struct {
-	from *bufio.Reader
-	sum  hash.Hash
-}
-
-func (r *summed) read(b []byte) error {
-	if _, err := io.ReadFull(r.from, b); err != nil {
-		return r.short(err)
-	}
-	r.sum.Write(b)
-	return nil
-}
-
-// ReadByte implements [io.ByteReader].
-func (r *summed) ReadByte() (byte, error) {
-	b, err := r.from.ReadByte()
-	if err == nil {
-		r.sum.Write([]byte{b})
-	}
-	return b, err
-}
-
-func (r *summed) number(most uint64) (uint64, error) {
-	n, err := binary.ReadUvarint(r)
-	if err != nil {
-		return 0, r.short(err)
-	}
-	if n > most {
-		return 0, fmt.Errorf("%w: it is damaged", ErrBackup)
-	}
-	return n, nil
-}
-
-func (r *summed) short(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it ends too early", ErrBackup)
-	}
-	return err
-}
-
-// record returns the next record, or nil at the end.
-//
-// The time at which it expires, which earlier versions wrote, is read over: clocks may be wrong, and what has expired is deleted
-// when its account is used.
-func (r *summed) record() (*disk.Entry, error) {
-	length, err := r.number(maxBackupKey)
-	if err != nil || length == 0 {
-		return nil, err
-	}
-	e := &disk.Entry{Key: make([]byte, length)}
-	if err := r.read(e.Key); err != nil {
-		return nil, err
-	}
-	if length, err = r.number(maxBackupItem); err != nil {
-		return nil, err
-	}
-	e.Value = make([]byte, length)
-	if err := r.read(e.Value); err != nil {
-		return nil, err
-	}
-	_, err = r.number(1 << 62)
-	return e, err
-}
-
-// end checks what follows the records.
-func (r *summed) end(records uint64) error {
-	var count [8]byte
-	if err := r.read(count[:]); err != nil {
-		return err
-	}
-	computed := r.sum.Sum(nil)
-	written := make([]byte, sha256.Size)
-	if err := r.read(written); err != nil {
-		return err
-	}
-	if binary.BigEndian.Uint64(count[:]) != records || string(written) != string(computed) {
-		return fmt.Errorf("%w: its sum does not fit what it holds", ErrBackup)
-	}
-	if _, err := r.from.ReadByte(); err != io.EOF {
-		return fmt.Errorf("%w: something follows its end", ErrBackup)
 	}
 	return nil
 }

@@ -300,23 +300,3 @@ func TestBackupReportsItsWriter(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
-
-// FuzzRestore feeds anything: it must be refused, or be a whole backup, and leave nothing behind when it is refused.
-func FuzzRestore(f *testing.F) {
-	whole := backup(f, filled(f))
-	f.Add(whole)
-	f.Add(whole[:len(whole)-1])
-	f.Add([]byte("caddy-moderation backup\n\x01"))
-	f.Add([]byte("caddy-moderation backup\n\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		dir := t.TempDir()
-		err := badger.Restore(context.Background(), dir, bytes.NewReader(b))
-		if err == nil {
-			openDir(t, dir)
-			return
-		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-			t.Fatalf("left behind: %v, %v", left, err)
-		}
-	})
-}

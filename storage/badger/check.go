@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/backup"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
@@ -62,9 +63,12 @@ func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error
 		return nil, err
 	}
 	c := &CheckReport{Report: report, Records: make(map[string]int), LeftOut: make(map[string]int)}
-	var to *backupWriter
+	var to *backup.Writer
 	if save != nil {
-		to = newBackupWriter(save)
+		to = backup.NewWriter(save)
+		if err := to.Record(schemaKey, encodeSchema(schema), 0); err != nil {
+			return nil, err
+		}
 	}
 	losses, err := report.Salvage(func(f disk.Found) error {
 		if err := ctx.Err(); err != nil {
@@ -78,7 +82,7 @@ func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error
 		if to == nil {
 			return nil
 		}
-		return c.save(to, f.Key, f.Value)
+		return c.save(to, f)
 	})
 	if err != nil {
 		return nil, err
@@ -100,17 +104,18 @@ func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error
 	if to == nil {
 		return c, nil
 	}
-	return c, to.end()
+	return c, to.Close()
 }
 
 // save writes a record. What leads to a key is made anew from the key, so that one of them cannot be there without the
 // others.
-func (c *CheckReport) save(to *backupWriter, key, value []byte) error {
+func (c *CheckReport) save(to *backup.Writer, f disk.Found) error {
+	key, value := f.Key, f.Value
 	switch {
 	case bytes.HasPrefix(key, []byte("i/")), bytes.HasPrefix(key, []byte("u/")):
 		return nil
 	case !bytes.HasPrefix(key, []byte("k/")):
-		return to.record(key, value)
+		return to.Record(key, value, f.Expires)
 	}
 	var k quota.Key
 	if err := errors.Join(decodeHash(key[2:], &k.Hash), decodeJSON(value, &k)); err != nil {
@@ -118,7 +123,7 @@ func (c *CheckReport) save(to *backupWriter, key, value []byte) error {
 		c.Records[kind(key)]--
 		return nil
 	}
-	return errors.Join(to.record(key, value), to.record(keyIDKey(k.ID), k.Hash[:]), to.record(keyOfAccount(k), k.Hash[:]))
+	return errors.Join(to.Record(key, value, 0), to.Record(keyIDKey(k.ID), k.Hash[:], 0), to.Record(keyOfAccount(k), k.Hash[:], 0))
 }
 
 // kind names what a record is, for counting.

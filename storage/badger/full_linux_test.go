@@ -113,21 +113,18 @@ func TestFullDiskIsSurvived(t *testing.T) {
 			}
 		})
 	}
-	wait := func(what string, of *atomic.Int64) {
-		t.Helper()
-		for before, i := of.Load(), 0; of.Load() < before+100; i++ {
-			if i > 10_000 {
-				t.Fatalf("no request is %s any more", what)
-			}
+	// A store in which nobody is answered any more fails the test by its timeout.
+	wait := func(of *atomic.Int64) {
+		for before := of.Load(); of.Load() < before+100; {
 			time.Sleep(time.Millisecond)
 		}
 	}
 	for range 2 {
-		wait("acknowledged", &acknowledged)
+		wait(&acknowledged)
 		filler := fill(t, disk, leave)
-		wait("refused", &refused)
+		wait(&refused)
 		fill(t, disk, 0)
-		wait("refused", &refused)
+		wait(&refused)
 		err := s.CreateAccount(ctx, quota.Account{ID: "a"})
 		if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), disk) {
 			t.Errorf("creating an account on a full disk: %v", err)
@@ -143,7 +140,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wait("acknowledged", &acknowledged)
+	wait(&acknowledged)
 	close(stop)
 	wg.Wait()
 	if err := s.Close(); err != nil {
@@ -188,6 +185,11 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Writes are also refused when a compaction takes long, or for the room that it takes meanwhile: that ends by itself. Only
+	// when nothing fits any more is the disk full of records.
+	full := func() bool {
+		return !compacts || logs.FilterMessageSnippet("too little room to compact").Len() > 0
+	}
 	var kept atomic.Int64
 	var wg sync.WaitGroup
 	for worker := range 8 {
@@ -197,7 +199,12 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 				var text [20_000]byte
 				rand.Read(text[:])
 				id := fmt.Sprintf("%d-%d", worker, i)
-				err := s.AppendFeedback(ctx, feedback.Record{ID: id, Time: crashTime, Account: "a", Text: hex.EncodeToString(text[:])}, feedback.Bound{})
+				record := feedback.Record{ID: id, Time: crashTime, Account: "a", Text: hex.EncodeToString(text[:])}
+				err := s.AppendFeedback(ctx, record, feedback.Bound{})
+				for errors.Is(err, storage.ErrUnavailable) && !full() {
+					time.Sleep(time.Millisecond)
+					err = s.AppendFeedback(ctx, record, feedback.Bound{})
+				}
 				if errors.Is(err, storage.ErrUnavailable) {
 					return
 				}
@@ -222,10 +229,6 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 		t.Errorf("%d records are stored, %d were acknowledged", stored, kept.Load())
 	}
 	if compacts {
-		// In the end nothing fits any more, which operators must hear of before writes are refused for it.
-		if logs.FilterMessageSnippet("too little room to compact").Len() == 0 {
-			t.Error("the log does not say that there is too little room to compact")
-		}
 		// A compaction that is under way is finished; whether there is room to close then is not promised.
 		if err := s.Close(); err != nil && !errors.Is(err, storage.ErrUnavailable) {
 			t.Fatal(err)
