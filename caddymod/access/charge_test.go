@@ -209,3 +209,49 @@ func TestEachTextIsCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestADeletedAccountIsNotCharged deletes an account under a request that has charged, and makes it again. The request is that of
+// an unknown key then, and the new account begins with nothing.
+func TestADeletedAccountIsNotCharged(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]bool{"deleted": false, "made again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			owner, key := started(t)
+			services, err := owner.Services(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := sent(t.Context(), key, func(w http.ResponseWriter, r *http.Request, call *access.Call) error {
+				if p := call.Charge(w, r, 3); p != nil {
+					return call.Refuse(w, r, p)
+				}
+				err := services.Gate.DeleteAccount(t.Context(), "acme")
+				if again {
+					_, createErr := services.Gate.CreateAccount(t.Context(), quota.Account{ID: "acme"})
+					err = errors.Join(err, createErr)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				if p := call.Charge(w, r, 5); p != nil {
+					return call.Refuse(w, r, p)
+				}
+				return nil
+			}, &access.Door{App: owner, Deferred: true})
+			if got.Code != http.StatusUnauthorized || got.Header().Get("WWW-Authenticate") == "" {
+				t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
+			}
+			if !again {
+				return
+			}
+			usage, err := services.Gate.Usage(t.Context(), "acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if usage.Counts != (quota.Counts{}) || usage.Days[0].Requests != 0 {
+				t.Errorf("the new account begins with %+v", usage.Counts)
+			}
+		})
+	}
+}

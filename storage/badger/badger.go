@@ -67,8 +67,9 @@ type Options struct {
 	// process, and a database that failed is not opened again.
 	InProcess bool
 
-	// open replaces how the database is opened.
+	// open replaces how the database is opened, pace how long is waited.
 	open opener
+	pace pace
 }
 
 // Store is a database in a directory. It is safe for concurrent use. [Store.Close] must be called.
@@ -120,6 +121,9 @@ func open(dir string, o Options) (*Store, error) {
 	if o.CacheSize <= 0 {
 		o.CacheSize = 10_000
 	}
+	if o.pace == (pace{}) {
+		o.pace = usualPace()
+	}
 	s := &Store{dir: dir, logger: o.Logger, closing: make(chan struct{})}
 	s.close = sync.OnceValue(s.shut)
 	switch {
@@ -132,7 +136,7 @@ func open(dir string, o Options) (*Store, error) {
 	}
 	s.accounts = otter.Must(&otter.Options[string, *quota.Account]{MaximumSize: o.CacheSize})
 	s.keys = otter.Must(&otter.Options[quota.Hash, *quota.Key]{MaximumSize: o.CacheSize})
-	s.keeper = keeper{logger: o.Logger, open: o.open, reopened: s.forget, options: disk.Options{
+	s.keeper = keeper{logger: o.Logger, open: o.open, pace: o.pace, reopened: s.forget, options: disk.Options{
 		Dir: dir, Logger: o.Logger, MemTableSize: o.MemTableSize, BlockCacheSize: o.BlockCacheSize, MinFree: o.MinFree,
 	}}
 	if err := s.keeper.start(); err != nil {

@@ -304,8 +304,9 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*quota.Key
 	if err != nil {
 		return quota.Key{}, err
 	}
-	k.LastUsed, err = s.lastUsed(k)
-	return k, err
+	// The key is changed: an error now would say that it is not.
+	k.LastUsed, _ = s.lastUsed(k)
+	return k, nil
 }
 
 // Keys implements [quota.Directory]. Keys that are made or removed meanwhile may or may not be among them.

@@ -16,20 +16,31 @@ import (
 )
 
 const (
-	// callLimit is how long a call of the database may take before the database is given up, syncLimit how long a sync may.
-	callLimit = 15 * time.Second
-	syncLimit = time.Minute
-	// patience is how long after a failure calls wait for the database to come back before they are refused.
-	patience = 2 * time.Second
-	// A database that was given up is opened again after firstPause, then after twice as long each time up to longestPause.
-	firstPause, longestPause = 20 * time.Millisecond, 5 * time.Second
-	// checkInterval is how often it is looked, when nothing is written, whether the database could be written.
-	checkInterval = 5 * time.Second
 	// mostUnsynced is the most that power loss can take of the counts: an older commit is synced before it is acknowledged.
 	mostUnsynced = time.Second
 	// replayPart is how many changes are written again at a time.
 	replayPart = 1000
 )
+
+// pace says how long a keeper waits.
+type pace struct {
+	// call is how long a call of the database may take before the database is given up, sync how long a sync may.
+	call, sync time.Duration
+	// patience is how long after a failure calls wait for the database to come back before they are refused.
+	patience time.Duration
+	// A database that was given up is opened again after firstPause, then after twice as long each time up to longestPause.
+	firstPause, longestPause time.Duration
+	// check is how often it is looked, when nothing is written, whether the database could be written.
+	check time.Duration
+}
+
+// usualPace is that of everything but tests.
+func usualPace() pace {
+	return pace{
+		call: 15 * time.Second, sync: time.Minute, patience: 2 * time.Second,
+		firstPause: 20 * time.Millisecond, longestPause: 5 * time.Second, check: 5 * time.Second,
+	}
+}
 
 // keeper owns the database. When the database fails, the keeper stops everybody who needs it, gives it up, opens it again,
 // writes once more what was written since the last successful sync, takes back what was refused meanwhile, syncs, and lets
@@ -39,6 +50,7 @@ type keeper struct {
 	options disk.Options
 	open    opener
 	logger  *zap.Logger
+	pace    pace
 	// reopened is called when the database was opened again, before anybody uses it.
 	reopened func()
 
@@ -123,7 +135,7 @@ func (k *keeper) health() error {
 func (k *keeper) await() (database, error) {
 	for {
 		k.mu.Lock()
-		db, failure, back, left := k.db, k.failure, k.back, patience-time.Since(k.failed)
+		db, failure, back, left := k.db, k.failure, k.back, k.pace.patience-time.Since(k.failed)
 		k.mu.Unlock()
 		if db != nil {
 			return db, nil
@@ -165,7 +177,7 @@ func (k *keeper) read(do func(database) error) error {
 		if err != nil {
 			return err
 		}
-		if err = k.use(db, callLimit, do); err == nil || again {
+		if err = k.use(db, k.pace.call, do); err == nil || again {
 			return err
 		}
 	}
@@ -221,7 +233,7 @@ func (k *keeper) writeOnce(entries []disk.Entry) (generation int, err error) {
 	if db == nil {
 		return 0, failure
 	}
-	err = k.use(db, callLimit, func(db database) error { return db.Write(entries) })
+	err = k.use(db, k.pace.call, func(db database) error { return db.Write(entries) })
 	k.noteFull(db, err)
 	if err == nil {
 		k.journal.add(entries, time.Now())
@@ -254,7 +266,7 @@ func (k *keeper) sync() error {
 	k.order.Lock()
 	k.journal.begin()
 	k.order.Unlock()
-	if err := k.use(db, syncLimit, func(db database) error { return db.Sync() }); err != nil {
+	if err := k.use(db, k.pace.sync, func(db database) error { return db.Sync() }); err != nil {
 		return err
 	}
 	k.order.Lock()
@@ -312,7 +324,7 @@ func (k *keeper) fail(db database, err error) {
 // recover opens the database again, as often as it takes.
 func (k *keeper) recover() {
 	began := time.Now()
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for pause := k.pace.firstPause; ; pause = min(2*pause, k.pace.longestPause) {
 		select {
 		case <-k.life.Done():
 			return
@@ -340,7 +352,7 @@ func (k *keeper) reopen() error {
 	if err != nil {
 		return unavailable(err)
 	}
-	watchdog := time.AfterFunc(syncLimit, func() { db.Abandon() })
+	watchdog := time.AfterFunc(k.pace.sync, func() { db.Abandon() })
 	defer watchdog.Stop()
 	k.order.Lock()
 	defer k.order.Unlock()
@@ -389,7 +401,7 @@ func write(db database, entries []disk.Entry) error {
 
 // watch looks whether the database could be written when nobody writes.
 func (k *keeper) watch() {
-	ticker := time.NewTicker(checkInterval)
+	ticker := time.NewTicker(k.pace.check)
 	defer ticker.Stop()
 	for {
 		select {
@@ -405,7 +417,7 @@ func (k *keeper) watch() {
 		case full != nil:
 			_, _ = k.writeOnce(nil) // its outcome is noted
 		default:
-			k.noteFull(db, k.use(db, callLimit, func(db database) error { return db.Check() }))
+			k.noteFull(db, k.use(db, k.pace.call, func(db database) error { return db.Check() }))
 		}
 	}
 }

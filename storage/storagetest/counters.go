@@ -365,6 +365,7 @@ func closing(t *testing.T, open Open) {
 	must(t, s.CreateKey(ctx, key("key_a", "a", 0)))
 	c := charge("a", 1, quota.Limits{})
 	take(t, s, c)
+	must(t, s.Health())
 	must(t, s.Close())
 	must(t, s.Close())
 	_, _, takeErr := s.Take(ctx, c)
@@ -399,6 +400,7 @@ func closing(t *testing.T, open Open) {
 	if len(errs) != 19 {
 		t.Errorf("a listing of a closed store ends without an error")
 	}
+	errs["Health"] = s.Health()
 	for method, err := range errs {
 		if !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("%s returns %v after Close, want unavailable", method, err)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"reflect"
 	"slices"
@@ -23,16 +24,24 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
+// propertiesTime is how long rounds are begun that nobody asked for.
+const propertiesTime = 8 * time.Second
+
 // RunProperties compares a gate over a store with a model made of maps, over random sequences of everything that can happen
 // to it: calls one by one and at once, clocks that move on and jump, changed tiers and limits, keys and accounts that come and
 // go with calls in flight, feedback, reopenings. Everything that can be asked for is compared after each step. A failure is
-// reduced to a short sequence of steps. The flags -rapid.checks and -rapid.steps make it longer.
+// reduced to a short sequence of steps. It ends after 100 rounds or some seconds; with the flag -rapid.checks after as many
+// rounds as that says.
 func RunProperties(t *testing.T, open Open) {
 	t.Helper()
 	var s storage.Store
 	var reopen func() storage.Store
-	round := 0
+	round, failed := 0, false
+	began, asked := time.Now(), flag.Lookup("rapid.checks").Value.String() != "100"
 	rapid.Check(t, func(r *rapid.T) {
+		if !asked && !failed && time.Since(began) > propertiesTime {
+			return
+		}
 		// A store is good for many rounds, whose accounts have ids of their own.
 		if round%50 == 0 {
 			if s != nil {
@@ -43,6 +52,7 @@ func RunProperties(t *testing.T, open Open) {
 		round++
 		m := newMachine(r, fmt.Sprintf("r%d-", round), s)
 		defer func() {
+			failed = failed || r.Failed()
 			s = m.store
 			m.leave(t)
 		}()

@@ -26,7 +26,9 @@ type Options struct {
 	Dir string
 	// Env is added to the environment of the caller.
 	Env []string
-	// Listen is the address that the server listens on when it is ready.
+	// Files are inherited as the descriptors 3 and on.
+	Files []*os.File
+	// Listen is the address that the server listens on when it is ready. When it is empty nothing is waited for.
 	Listen string
 	// Timeout bounds the wait for Listen; 0 means 20 seconds.
 	Timeout time.Duration
@@ -46,9 +48,11 @@ type Process struct {
 // Start starts the server and waits until it accepts connections. The error holds what the server wrote when it ended
 // before that.
 func Start(ctx context.Context, o Options) (*Process, error) {
-	if conn, err := net.DialTimeout("tcp", o.Listen, time.Second); err == nil {
-		conn.Close()
-		return nil, fmt.Errorf("something listens on %s already", o.Listen)
+	if o.Listen != "" {
+		if conn, err := net.DialTimeout("tcp", o.Listen, time.Second); err == nil {
+			conn.Close()
+			return nil, fmt.Errorf("something listens on %s already", o.Listen)
+		}
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 20 * time.Second
@@ -56,6 +60,9 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	p := &Process{cmd: exec.CommandContext(ctx, o.Command[0], o.Command[1:]...), done: make(chan struct{})}
 	p.cmd.Dir = o.Dir
 	p.cmd.Env = append(os.Environ(), o.Env...)
+	p.cmd.ExtraFiles = o.Files
+	// What the server has started may outlive it and hold its output open.
+	p.cmd.WaitDelay = 5 * time.Second
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	begin := time.Now()
 	if err := p.cmd.Start(); err != nil {
@@ -65,6 +72,9 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
+	if o.Listen == "" {
+		return p, nil
+	}
 	for deadline := begin.Add(o.Timeout); ; {
 		conn, err := net.DialTimeout("tcp", o.Listen, time.Second)
 		if err == nil {
@@ -100,6 +110,11 @@ func (p *Process) WaitOutput(text string, timeout time.Duration) (string, error)
 			return out, fmt.Errorf("no %q within %s in the server's output:\n%s", text, timeout, out)
 		}
 	}
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} {
+	return p.done
 }
 
 // PID is the process id.

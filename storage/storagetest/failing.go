@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+// OpenFailing returns an empty store and a function that makes it fail to write, and lets it write again. Store and opener are
+// as with [Open].
+type OpenFailing func(t *testing.T) (s storage.Store, fail func(bool), reopen func() storage.Store)
+
+// RunFailing runs the tests of a store that cannot write for a while.
+func RunFailing(t *testing.T, open OpenFailing) {
+	for name, test := range map[string]func(*testing.T, OpenFailing){
+		"a call that cannot be kept is given back": failingCalls,
+		"a change that cannot be kept is not made": failingChanges,
+		"what is acknowledged is counted":          failingUnderLoad,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open)
+		})
+	}
+}
+
+// healed lets a store write again and waits until it does. It may take its time, but not forever.
+func healed(t *testing.T, s storage.Store, fail func(bool)) {
+	t.Helper()
+	fail(false)
+	var err error
+	for range 3000 {
+		// A store may find out only when it is used.
+		if err = errors.Join(s.Health(), s.MarkSeeded(context.Background())); err == nil && s.Health() == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("the store does not recover: %v", err)
+}
+
+// refusing makes a store fail and checks that it says so when something must be kept.
+func refusing(t *testing.T, s storage.Store, fail func(bool)) {
+	t.Helper()
+	must(t, s.Health())
+	fail(true)
+	wantErr(t, s.MarkSeeded(context.Background()), storage.ErrUnavailable)
+	wantErr(t, s.Health(), storage.ErrUnavailable)
+}
+
+func failingCalls(t *testing.T, open OpenFailing) {
+	ctx := context.Background()
+	s, fail, reopen := open(t)
+	c := charge("a", 2, quota.Limits{})
+	call(t, s, c, "hate")
+	take(t, s, c)
+	refusing(t, s, fail)
+	// A call in flight, and one that begins now if the store can still count.
+	wantErr(t, s.Settle(ctx, c, quota.Outcome{Flagged: []string{"hate", "sexual"}}), storage.ErrUnavailable)
+	minute := int64(4)
+	if _, _, err := s.Take(ctx, c); err == nil {
+		minute += 2
+		wantErr(t, s.Settle(ctx, c, quota.Outcome{Refund: true}), storage.ErrUnavailable)
+	} else {
+		wantErr(t, err, storage.ErrUnavailable)
+	}
+	healed(t, s, fail)
+	for range 2 {
+		if got := counts(t, s, "a"); got != (quota.Counts{Minute: minute, Day: 2, Period: 2}) {
+			t.Errorf("counts are %+v", got)
+		}
+		flagged, err := s.Flagged(ctx, "a", march)
+		must(t, err)
+		if !reflect.DeepEqual(flagged, map[string]int64{"hate": 1}) {
+			t.Errorf("flagged are %v", flagged)
+		}
+		s = reopen()
+	}
+	call(t, s, c)
+	if got := counts(t, s, "a"); got.Period != 4 {
+		t.Errorf("afterwards counts are %+v", got)
+	}
+}
+
+func failingChanges(t *testing.T, open OpenFailing) {
+	ctx := context.Background()
+	s, fail, reopen := open(t)
+	fill(t, s)
+	before := read(t, s)
+	refusing(t, s, fail)
+	_, updateErr := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.Name = "new"; return nil })
+	_, keyErr := s.UpdateKey(ctx, "key_b", func(k *quota.Key) error { k.Name = "new"; return nil })
+	for doing, err := range map[string]error{
+		"creating an account": s.CreateAccount(ctx, quota.Account{ID: "c"}),
+		"updating an account": updateErr,
+		"deleting an account": s.DeleteAccount(ctx, "a"),
+		"creating a key":      s.CreateKey(ctx, key("key_c", "a", 0)),
+		"updating a key":      keyErr,
+		"keeping feedback":    s.AppendFeedback(ctx, record("b", 5), feedback.Bound{Records: 4}),
+	} {
+		if !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("%s: error is %v, want unavailable", doing, err)
+		}
+	}
+	healed(t, s, fail)
+	for range 2 {
+		if after := read(t, s); !reflect.DeepEqual(after, before) {
+			t.Errorf("afterwards the store holds\n%+v, before\n%+v", after, before)
+		}
+		s = reopen()
+	}
+	// What was refused can be done, once.
+	must(t, s.CreateAccount(ctx, quota.Account{ID: "c"}))
+	must(t, s.CreateKey(ctx, key("key_c", "a", 0)))
+	must(t, s.AppendFeedback(ctx, record("b", 5), feedback.Bound{Records: 4}))
+	wantErr(t, s.AppendFeedback(ctx, record("b", 6), feedback.Bound{Records: 4}), feedback.ErrBound)
+}
+
+// failingUnderLoad makes a store fail over and over under load. In the end exactly the calls that were acknowledged are counted.
+func failingUnderLoad(t *testing.T, open OpenFailing) {
+	ctx := context.Background()
+	s, fail, reopen := open(t)
+	var acknowledged, kept atomic.Int64
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	work := func(do func(i int) error, done *atomic.Int64) {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				err := do(i)
+				switch {
+				case err == nil:
+					done.Add(1)
+				case !errors.Is(err, storage.ErrUnavailable):
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 8 {
+		work(func(int) error {
+			c := charge("a", 1, quota.Limits{})
+			if _, _, err := s.Take(ctx, c); err != nil {
+				return err
+			}
+			return s.Settle(ctx, c, quota.Outcome{Flagged: []string{"hate"}})
+		}, &acknowledged)
+	}
+	work(func(i int) error { return s.AppendFeedback(ctx, record("a", i), noBound) }, &kept)
+	for range 5 {
+		for before := acknowledged.Load(); acknowledged.Load() < before+20 && !t.Failed(); {
+			time.Sleep(time.Millisecond)
+		}
+		fail(true)
+		time.Sleep(5 * time.Millisecond)
+		healed(t, s, fail)
+	}
+	close(stop)
+	wg.Wait()
+	for range 2 {
+		want := acknowledged.Load()
+		c := counts(t, s, "a")
+		flagged, err := s.Flagged(ctx, "a", march)
+		must(t, err)
+		if c.Period != want || c.Day != want || c.Minute < want || flagged["hate"] != want {
+			t.Errorf("%d calls are acknowledged, counted are %+v and flagged %v", want, c, flagged)
+		}
+		if n := int64(len(collect(t, s.Feedback(ctx, "a")))); n != kept.Load() {
+			t.Errorf("%d feedback records are acknowledged, %d are kept", kept.Load(), n)
+		}
+		s = reopen()
+	}
+}
