@@ -162,6 +162,10 @@ func (a *API) failed(err error) error {
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: app.ErrStarting.Error()}
 	case errors.Is(err, app.ErrNoStore):
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: app.ErrNoStore.Error()}
+	case errors.Is(err, storage.ErrDamaged):
+		// It says what kind of record it is, and of which account.
+		message := strings.TrimPrefix(err.Error(), storage.ErrUnavailable.Error()+": ")
+		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: message}
 	case errors.Is(err, storage.ErrUnavailable):
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: "the store cannot answer now; the server's log says why"}
 	default:

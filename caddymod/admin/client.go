@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -73,7 +74,7 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 
 // open sends in as JSON, if it is not nil, and returns the body of the answer. An answer that breaks off ends with another
 // error than [io.EOF].
-func (c *client) open(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
+func (c *client) open(ctx context.Context, method, path string, in any) (*answered, error) {
 	var content io.Reader
 	if in != nil {
 		encoded, err := json.Marshal(in)
@@ -103,7 +104,40 @@ func (c *client) open(ctx context.Context, method, path string, in any) (io.Read
 		defer answer.Body.Close()
 		return nil, c.refused(answer)
 	}
-	return answer.Body, nil
+	return &answered{ReadCloser: answer.Body, answer: answer}, nil
+}
+
+// answered is the body of an answer. What it says behind its end is known when it has been read.
+type answered struct {
+	io.ReadCloser
+	answer *http.Response
+	// last is the end of what has been read.
+	last []byte
+}
+
+// Read implements [io.Reader].
+func (a *answered) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	a.last = append(a.last, p[max(0, n-longestEnd):n]...)
+	a.last = a.last[max(0, len(a.last)-longestEnd):]
+	return n, err
+}
+
+// longestEnd is more than the last line of an export with damaged records is long.
+const longestEnd = 64
+
+// leftOut returns an error that says what the server left out because it is damaged.
+func (a *answered) leftOut() error {
+	if what, err := strconv.Unquote(a.answer.Trailer.Get(leftOutHeader)); err == nil {
+		return fmt.Errorf("damaged records are left out: %s", what)
+	}
+	var end leftOut
+	line := bytes.TrimSpace(a.last)
+	line = line[bytes.LastIndexByte(line, '\n')+1:]
+	if bytes.HasPrefix(line, []byte(`{"left_out":`)) && json.Unmarshal(line, &end) == nil && end.LeftOut > 0 {
+		return fmt.Errorf("damaged records are left out: %d", end.LeftOut)
+	}
+	return nil
 }
 
 // refused makes an error of the server's message.

@@ -90,7 +90,7 @@ func (c *cli) call(command *cobra.Command, method, path string, in, out any) err
 }
 
 // open asks the server for an answer of any length.
-func (c *cli) open(ctx context.Context, path string) (io.ReadCloser, *client, error) {
+func (c *cli) open(ctx context.Context, path string) (*answered, *client, error) {
 	client, err := newClient(c.address)
 	if err != nil {
 		return nil, nil, err

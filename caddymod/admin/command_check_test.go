@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	dgraph "github.com/dgraph-io/badger/v4"
+
 	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
@@ -62,6 +64,60 @@ func accountsIn(t *testing.T, dir string) (accounts, keys int) {
 		keys++
 	}
 	return accounts, keys
+}
+
+// spoil changes the value of the first record whose key begins with prefix, as a fault of memory would.
+func spoil(t *testing.T, dir, prefix string) {
+	t.Helper()
+	db, err := dgraph.Open(dgraph.DefaultOptions(dir).WithLogger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(txn *dgraph.Txn) error {
+		it := txn.NewIterator(dgraph.IteratorOptions{Prefix: []byte(prefix), PrefetchValues: true})
+		defer it.Close()
+		it.Rewind()
+		value, err := it.Item().ValueCopy(nil)
+		if err != nil {
+			return err
+		}
+		value[len(value)/2] ^= 1
+		return txn.SetEntry(dgraph.NewEntry(it.Item().KeyCopy(nil), value).WithMeta(it.Item().UserMeta()))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDamagedRecordsAreSaid: a command goes on behind a damaged record, or names it, and does not succeed.
+func TestDamagedRecordsAreSaid(t *testing.T) {
+	dir := someDatabase(t)
+	spoil(t, dir, "f/")
+	spoil(t, dir, "a/")
+	load(t, "storage badger "+dir)
+	stdout, stderr, err := run(t, "feedback", "export")
+	if lines := strings.Count(stdout, "\n"); err == nil || lines != 100 || !strings.HasSuffix(stdout, "{\"left_out\":1}\n") || !strings.Contains(stderr, "damaged records are left out: 1") {
+		t.Errorf("the export has %d lines, %s, %v", lines, stderr, err)
+	}
+	if _, stderr, err := run(t, "account", "list"); err == nil || !strings.Contains(stderr, "a record is damaged: account account-000") {
+		t.Errorf("the list says %s, %v", stderr, err)
+	}
+	file := filepath.Join(t.TempDir(), "backup")
+	if _, stderr, err := run(t, "backup", file); err == nil || !strings.Contains(stderr, "a record is damaged: account account-000") {
+		t.Errorf("the backup says %s, %v", stderr, err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("there is a backup nevertheless")
+	}
+	_, stderr, err = run(t, "backup", file, "--leave-out-damaged")
+	if err == nil || !strings.Contains(stderr, "account account-000 (1)") || !strings.Contains(stderr, "a record of feedback (1)") {
+		t.Errorf("the backup says %s, %v", stderr, err)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	must(t, "restore", file, "--dir", restored)
+	if accounts, keys := accountsIn(t, restored); accounts != 99 || keys != 100 {
+		t.Errorf("%d accounts and %d keys are left", accounts, keys)
+	}
 }
 
 func TestCheck(t *testing.T) {

@@ -35,16 +35,23 @@ func (c *cli) feedbackExport() *cobra.Command {
 }
 
 func (c *cli) backup() *cobra.Command {
-	force := false
+	force, leave := false, false
 	command := &cobra.Command{
 		Use: "backup FILE", Short: "Saves accounts, keys, counts and feedback of a running server", Args: one("the name of the file"),
 		Long: `Saves a consistent copy of everything that the running server keeps: accounts,
 keys (their hashes), counts and feedback. The file appears when it is whole, and
-only its owner can read it. With - it goes to the standard output.`,
+only its owner can read it. With - it goes to the standard output. A record that
+is damaged ends the backup, unless --leave-out-damaged is given: then it is made
+without such records, says which they are, and the status is 1.`,
 		RunE: func(command *cobra.Command, args []string) error {
-			return c.save(command, "/moderation/backup", args[0], force)
+			path := "/moderation/backup"
+			if leave {
+				path += "?damaged=leave-out"
+			}
+			return c.save(command, path, args[0], force)
 		},
 	}
+	command.Flags().BoolVar(&leave, "leave-out-damaged", false, "Make the backup without records that are damaged")
 	command.Flags().BoolVar(&force, "force", false, "Replace a file that exists")
 	return command
 }
@@ -101,7 +108,7 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 		if _, err := io.Copy(command.OutOrStdout(), answer); err != nil {
 			return client.brokenOff(err)
 		}
-		return nil
+		return answer.leftOut()
 	}
 	if _, err := os.Lstat(name); !force && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s exists; add --force to replace it", name)
@@ -116,7 +123,7 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 		return err
 	}
 	note(command, "Wrote %d bytes to %s.", size, name)
-	return nil
+	return answer.leftOut()
 }
 
 // writeFile writes a file that appears, under its name, when it is whole and on the disk. When it returns no error, its name is

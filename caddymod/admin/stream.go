@@ -5,13 +5,20 @@ package admin
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 // Answers of any length are streamed. When one fails after it has begun, the connection is aborted: the reader sees that
@@ -44,7 +51,13 @@ func streamArray[T any](a *API, w http.ResponseWriter, r *http.Request, items it
 	return nil
 }
 
-// exportFeedback: GET /moderation/feedback/export[?account=<id>]. The answer is JSON Lines, oldest record first.
+// leftOut is the last line of an export that lacks records because they are damaged.
+type leftOut struct {
+	LeftOut int `json:"left_out"`
+}
+
+// exportFeedback: GET /moderation/feedback/export[?account=<id>]. The answer is JSON Lines, oldest record first. Damaged records
+// are left out; then the last line says how many.
 func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -61,8 +74,13 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 	out := &opening{w: w, contentType: "application/jsonl"}
 	buffered := bufio.NewWriterSize(out, 32<<10)
 	encoder := newEncoder(buffered)
-	written := 0
+	written, damaged := 0, 0
 	for record, err := range services.Store.Feedback(r.Context(), account) {
+		if errors.Is(err, storage.ErrDamaged) {
+			// Others can be read. Whose it was stands in it, so that it may be one of the account.
+			damaged++
+			continue
+		}
 		if err != nil {
 			return a.broken(r, out, err)
 		}
@@ -74,12 +92,45 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 			_ = http.NewResponseController(w).Flush()
 		}
 	}
+	if damaged > 0 {
+		a.logger.Error("records of feedback are damaged and left out of an export", zap.Int("records", damaged))
+		_ = encoder.Encode(leftOut{LeftOut: damaged})
+	}
 	_ = buffered.Flush()
 	out.open() // an export without records is an empty answer, too
 	return nil
 }
 
-// backup: GET /moderation/backup
+// leftOutHeader is the trailer of a backup that says what is left out of it.
+const leftOutHeader = "Moderation-Left-Out"
+
+// lenient is the answer with a backup that leaves out what is damaged.
+type lenient struct {
+	*opening
+	what map[string]int
+}
+
+// LeaveOut implements [storage.LeavesOut].
+func (l *lenient) LeaveOut(what string) { l.what[what]++ }
+
+// String names what was left out, within what a header can hold.
+func (l *lenient) String() string {
+	var b strings.Builder
+	for i, what := range slices.Sorted(maps.Keys(l.what)) {
+		if i == 20 {
+			fmt.Fprintf(&b, " and %d more", len(l.what)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s (%d)", what, l.what[what])
+	}
+	return b.String()
+}
+
+// backup: GET /moderation/backup[?damaged=leave-out]. A damaged record ends it, unless it is to be left out; then a trailer says
+// what is.
 func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -87,11 +138,22 @@ func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer services.Release()
 	out := &opening{w: w, contentType: "application/octet-stream"}
-	if err := services.Store.Backup(r.Context(), out); err != nil {
-		if r.Context().Err() != nil {
-			return a.broken(r, out, err)
-		}
+	var to io.Writer = out
+	without := &lenient{opening: out, what: make(map[string]int)}
+	switch choice := r.URL.Query().Get("damaged"); choice {
+	case "":
+	case "leave-out":
+		to = without
+		w.Header().Set("Trailer", leftOutHeader)
+	default:
+		return refusal(http.StatusBadRequest, "damaged must be leave-out")
+	}
+	if err := services.Store.Backup(r.Context(), to); err != nil {
 		return a.broken(r, out, err)
+	}
+	if len(without.what) > 0 {
+		a.logger.Error("damaged records are left out of a backup", zap.Stringer("records", without))
+		w.Header().Set(leftOutHeader, strconv.QuoteToASCII(without.String()))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/backup"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
@@ -73,6 +74,10 @@ func writeBackup(ctx context.Context, from snapshot, to io.Writer, closing <-cha
 			return w.Close()
 		}
 		for _, r := range part {
+			if leaves, ok := to.(storage.LeavesOut); ok && r.Damaged {
+				leaves.LeaveOut(describe(r.Key))
+				continue
+			}
 			if r.Damaged {
 				return unavailable(fmt.Errorf("%w: %s", errDamaged, describe(r.Key)))
 			}

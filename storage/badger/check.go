@@ -82,7 +82,7 @@ func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error
 		if to == nil {
 			return nil
 		}
-		return c.save(to, f.Key, f.Value)
+		return c.save(to, f)
 	})
 	if err != nil {
 		return nil, err
@@ -109,12 +109,13 @@ func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error
 
 // save writes a record. What leads to a key is made anew from the key, so that one of them cannot be there without the
 // others.
-func (c *CheckReport) save(to *backup.Writer, key, value []byte) error {
+func (c *CheckReport) save(to *backup.Writer, f disk.Found) error {
+	key, value := f.Key, f.Value
 	switch {
 	case bytes.HasPrefix(key, []byte("i/")), bytes.HasPrefix(key, []byte("u/")):
 		return nil
 	case !bytes.HasPrefix(key, []byte("k/")):
-		return to.Record(key, value, 0)
+		return to.Record(key, value, f.Expires)
 	}
 	var k quota.Key
 	if err := errors.Join(decodeHash(key[2:], &k.Hash), decodeJSON(value, &k)); err != nil {

@@ -215,7 +215,7 @@ func (s *Store) Accounts(ctx context.Context) iter.Seq2[quota.Account, error] {
 			if err == nil {
 				err = r.decode(func(v []byte) error { return decodeAccount(v, &a) })
 			}
-			if !yield(a, err) || err != nil {
+			if !yield(a, err) || err != nil && !errors.Is(err, errDamaged) {
 				return
 			}
 		}
@@ -319,7 +319,7 @@ func (s *Store) Keys(ctx context.Context, account string) iter.Seq2[quota.Key, e
 			if err == nil {
 				k.LastUsed, err = s.lastUsed(k)
 			}
-			if !yield(k, err) || err != nil {
+			if !yield(k, err) || err != nil && !errors.Is(err, errDamaged) {
 				return
 			}
 		}
@@ -345,7 +345,7 @@ func (s *Store) storedKeys(account string) iter.Seq2[quota.Key, error] {
 			if errors.Is(err, quota.ErrNotFound) {
 				continue // removed meanwhile
 			}
-			if !yield(k, err) || err != nil {
+			if !yield(k, err) || err != nil && !errors.Is(err, errDamaged) {
 				return
 			}
 		}

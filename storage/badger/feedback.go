@@ -5,6 +5,7 @@ package badger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -103,7 +104,7 @@ func (s *Store) Feedback(ctx context.Context, account string) iter.Seq2[feedback
 			if err == nil && account != "" && r.Account != account {
 				continue
 			}
-			if !yield(r, err) || err != nil {
+			if !yield(r, err) || err != nil && !errors.Is(err, errDamaged) {
 				return
 			}
 		}

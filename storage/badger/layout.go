@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 // schema is the version of the layout below, which stands in backups. Package disk has one of its own.
@@ -44,7 +44,7 @@ var (
 	seededKey = []byte("meta/seeded")
 )
 
-var errDamaged = errors.New("a record is damaged")
+var errDamaged = storage.ErrDamaged
 
 // describe names what a record is about, without what people wrote.
 func describe(key []byte) string {

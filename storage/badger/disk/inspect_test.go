@@ -303,9 +303,9 @@ func listing(t *testing.T, dir string) (all []string) {
 func TestDamageIsFoundOrHarmless(t *testing.T) {
 	t.Parallel()
 	all := states(t, false)
-	rounds := 60
+	rounds := 20
 	if testing.Short() {
-		rounds = 10
+		rounds = 5
 	}
 	damaged := 0
 	random := rand.New(rand.NewPCG(3, 4))

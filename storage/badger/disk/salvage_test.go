@@ -114,7 +114,7 @@ func TestSalvageSurvivesAnything(t *testing.T) {
 	t.Parallel()
 	all := states(t, false)
 	random := rand.New(rand.NewPCG(5, 6))
-	for i := range 15 * len(all) {
+	for i := range 6 * len(all) {
 		s := all[i%len(all)]
 		dir := filepath.Join(t.TempDir(), "d")
 		if err := os.CopyFS(dir, os.DirFS(s.dir)); err != nil {
