@@ -35,6 +35,10 @@ func (g *Gate) CreateAccount(ctx context.Context, account Account) (Account, err
 	if _, taken := g.declared.accounts[account.ID]; taken {
 		return Account{}, fmt.Errorf("account %s: %w", account.ID, ErrExists)
 	}
+	var err error
+	if account.Incarnation, err = g.random(idLength); err != nil {
+		return Account{}, err
+	}
 	if err := g.store.CreateAccount(ctx, account); err != nil {
 		return Account{}, err
 	}

@@ -20,7 +20,8 @@ func TestDefaultsOfAccounts(t *testing.T) {
 	h := newGate(t, quota.Options{})
 	a, err := h.Account(context.Background(), "a")
 	must(t, err)
-	if want := (quota.Account{ID: "a", Tier: "free", Status: quota.Active, Created: start, Updated: start}); !reflect.DeepEqual(a, want) {
+	want := quota.Account{ID: "a", Tier: "free", Status: quota.Active, Created: start, Updated: start, Incarnation: a.Incarnation}
+	if !reflect.DeepEqual(a, want) || len(a.Incarnation) != 16 {
 		t.Fatalf("account is %+v, want %+v", a, want)
 	}
 	h.clock.Advance(time.Minute)

@@ -184,19 +184,20 @@ type Decision struct {
 }
 
 // Admit charges n requests, or refuses and charges nothing: n count all or none. A refusal is a Decision, not an error. An
-// admitted call must be settled.
+// admitted call must be settled. It returns [ErrNotFound] when the account was deleted after it was authenticated.
 func (g *Gate) Admit(ctx context.Context, who Identity, n int64) (Decision, error) {
 	if n < 1 {
 		return Decision{}, invalid("a call counts 1 request or more")
 	}
 	now := g.now().UTC()
 	charge := Charge{
-		Account:  who.Account.ID,
-		Key:      who.Key.ID,
-		Requests: n,
-		Now:      now,
-		Period:   PeriodOf(who.Account.AnchorDay, now),
-		Limits:   who.Limits,
+		Account:     who.Account.ID,
+		Incarnation: who.Account.Incarnation,
+		Key:         who.Key.ID,
+		Requests:    n,
+		Now:         now,
+		Period:      PeriodOf(who.Account.AnchorDay, now),
+		Limits:      who.Limits,
 	}
 	counts, refused, err := g.store.Take(ctx, charge)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -77,7 +78,8 @@ func (g *Gate) CreateKey(ctx context.Context, wanted NewKey) (secret string, key
 	if err := validateExpiry(key.Expires, now); err != nil {
 		return "", Key{}, err
 	}
-	if _, err := g.account(ctx, wanted.Account); err != nil {
+	account, err := g.account(ctx, wanted.Account)
+	if err != nil {
 		return "", Key{}, err
 	}
 	if secret, err = g.random(secretLength); err != nil {
@@ -92,7 +94,31 @@ func (g *Gate) CreateKey(ctx context.Context, wanted NewKey) (secret string, key
 	if err := g.store.CreateKey(ctx, key); err != nil {
 		return "", Key{}, err
 	}
+	if err := g.checkHolder(ctx, account); err != nil {
+		return "", Key{}, g.withdraw(ctx, key, err)
+	}
 	return secret, key, nil
+}
+
+// checkHolder returns an error unless the account is still the one that a key was made for. Whoever deletes an account removes
+// the keys that it has then; a key that is stored a moment later would belong to the next account with this id.
+func (g *Gate) checkHolder(ctx context.Context, account Account) error {
+	now, err := g.account(ctx, account.ID)
+	if err != nil {
+		return err
+	}
+	if now.Incarnation != account.Incarnation {
+		return fmt.Errorf("account %s: %w", account.ID, ErrNotFound)
+	}
+	return nil
+}
+
+// withdraw revokes a key that its caller will not learn because of an error, and returns the error.
+func (g *Gate) withdraw(ctx context.Context, key Key, err error) error {
+	if _, revokeErr := g.RevokeKey(context.WithoutCancel(ctx), key.ID); revokeErr != nil && !errors.Is(revokeErr, ErrNotFound) {
+		return fmt.Errorf("%w; the new key could not be revoked: %w", err, revokeErr)
+	}
+	return err
 }
 
 // Key returns what is known of a key. [ErrNotFound] when there is none with this id.
@@ -147,9 +173,7 @@ func (g *Gate) RotateKey(ctx context.Context, id string, overlap time.Duration) 
 		return nil
 	})
 	if err != nil {
-		// The caller never learns the new key, so it must not stay valid.
-		_, revokeErr := g.RevokeKey(context.WithoutCancel(ctx), key.ID)
-		return "", Key{}, fmt.Errorf("key %s was not rotated: %w", id, joined(err, revokeErr))
+		return "", Key{}, fmt.Errorf("key %s was not rotated: %w", id, g.withdraw(ctx, key, err))
 	}
 	return secret, key, nil
 }
@@ -216,11 +240,4 @@ func (g *Gate) random(n int) (string, error) {
 		}
 	}
 	return string(text), nil
-}
-
-func joined(err, other error) error {
-	if other == nil {
-		return err
-	}
-	return fmt.Errorf("%w; the new key could not be revoked: %w", err, other)
 }

@@ -76,6 +76,9 @@ type Account struct {
 	Updated time.Time `json:"updated"`
 	// Declared says that the account stands in the configuration. It is never stored.
 	Declared bool `json:"declared,omitempty"`
+	// Incarnation tells an account from one that had the same id before it and was deleted. It is random, because clocks go
+	// back. It is stored, left out of every listing, and empty for declared accounts.
+	Incarnation string `json:"-"`
 }
 
 // Overrides replace, for one account, what would come from its tier or from the service's policy.

@@ -28,9 +28,10 @@ type Directory interface {
 	// Account returns an account. [ErrNotFound] when there is none.
 	Account(ctx context.Context, id string) (Account, error)
 	// UpdateAccount applies change to the stored account, atomically, and returns what is stored then. An error from
-	// change is returned as it is and nothing is stored. The id cannot be changed.
+	// change is returned as it is and nothing is stored. The id and the incarnation cannot be changed.
 	UpdateAccount(ctx context.Context, id string, change func(*Account) error) (Account, error)
-	// DeleteAccount removes an account, its keys and its counters, durably. Feedback is kept.
+	// DeleteAccount removes an account, its keys and its counters, durably; also what it has used of its feedback bounds.
+	// Feedback is kept.
 	DeleteAccount(ctx context.Context, id string) error
 	// Accounts yields the accounts in the order of their ids.
 	Accounts(ctx context.Context) iter.Seq2[Account, error]
@@ -53,6 +54,9 @@ type Directory interface {
 type Charge struct {
 	// Account and Key are ids. The key's last-used day becomes the day of Now. Key is empty for a call without a key.
 	Account, Key string
+	// Incarnation is that of the account. A charge counts only while the account with this incarnation is stored. Empty for a
+	// declared account, which is not looked for.
+	Incarnation string
 	// Requests is what the call counts, 1 or more.
 	Requests int64
 	// Now is the instant of the call in UTC. The minute window is its UTC clock minute, the day its UTC day.
@@ -87,16 +91,31 @@ type Outcome struct {
 	Flagged []string
 }
 
-// Counters keep the counts. Limits hold exactly: with a limit of N, N are admitted under any concurrency.
+// How many windows of an account are kept. They are forgotten by what is counted and never by what a clock says: when the
+// first request of a window is counted, those windows of the same kind are kept that are the newest before it, this many at
+// most, and the newest after it, as many again. A clock that is ahead for a while leaves windows behind that seem to be in
+// the future; they neither push out those of the right time nor gather without end. A clock that is wrong for some time
+// makes no more windows than there are in that time, so what is asked for afterwards is still there.
+const (
+	KeptMinutes = 2
+	// KeptDays is more than the 40 days that can be asked for.
+	KeptDays    = 60
+	KeptPeriods = 14
+)
+
+// Counters keep the counts. Limits hold exactly: with a limit of N, N are admitted under any concurrency. Nothing is kept by
+// time alone: see [KeptDays].
 type Counters interface {
 	// Take charges the call to the minute, the day and the period if both limits leave room for it, and to nothing otherwise. It
 	// returns the counts after the charge and [NoWindow], or the unchanged counts and the window that refused: the
-	// month if both would. Take does not wait for the charge to be durable. When ctx is done nothing is charged.
+	// month if both would. Take does not wait for the charge to be durable. When ctx is done nothing is charged. It returns
+	// [ErrNotFound] when the account was deleted, even if it was made again.
 	Take(ctx context.Context, charge Charge) (Counts, Window, error)
 	// Settle records how an admitted call ended. When it returns nil, the charge and the outcome survive the death of
 	// the process. Every admitted call is settled once, before its caller is answered. The outcome is recorded even when ctx is
 	// already done; ctx only ends the wait. When the store fails, the call is given back like one that is refunded, as far as
-	// the store can: its caller is told that it failed.
+	// the store can: its caller is told that it failed. What an account that was deleted did is not recorded, nor what is to be
+	// recorded in a window that is forgotten; neither is an error.
 	Settle(ctx context.Context, charge Charge, outcome Outcome) error
 	// Counts returns the counts in the windows that hold now.
 	Counts(ctx context.Context, account string, now time.Time, period Period) (Counts, error)

@@ -111,8 +111,7 @@ func (d *Door) authenticate(w http.ResponseWriter, r *http.Request, call *Call) 
 		call.Who, call.authenticated = who, true
 		return nil
 	case errors.Is(err, quota.ErrUnauthorized):
-		challenge(w, "invalid_token")
-		return problem.New(problem.InvalidKey, "The API key is unknown, revoked or expired.")
+		return unknownKey(w)
 	case errors.Is(err, quota.ErrInactive):
 		call.Who = who
 		return problem.New(problem.AccountInactive, "The account's subscription status is not one that is served.")
@@ -123,6 +122,12 @@ func (d *Door) authenticate(w http.ResponseWriter, r *http.Request, call *Call) 
 		return problem.New(problem.TierNotConfigured, "The account is on a tier that this server does not have. Its operator can put it on another one.")
 	}
 	return call.unavailable(w, "authenticating a request", err)
+}
+
+// unknownKey challenges and says that nobody is known to hold the key.
+func unknownKey(w http.ResponseWriter) *problem.Problem {
+	challenge(w, "invalid_token")
+	return problem.New(problem.InvalidKey, "The API key is unknown, revoked or expired.")
 }
 
 // Charge makes the request count n, 1 or more, in its account's limits: all of it or, when a problem says why not, no more
@@ -137,6 +142,9 @@ func (c *Call) Charge(w http.ResponseWriter, r *http.Request, n int64) *problem.
 		return nil
 	}
 	decision, err := c.Services.Gate.Admit(r.Context(), c.Who, n-c.charged)
+	if errors.Is(err, quota.ErrNotFound) {
+		return unknownKey(w) // the account was deleted, and the key with it, since the request was authenticated
+	}
 	if err != nil {
 		return c.unavailable(w, "admitting a request", err)
 	}

@@ -93,6 +93,10 @@ type Bound struct {
 	Bytes   int64
 }
 
+// KeptDays is for how many days a store remembers, of an account, what was used of its bound: beside a new day the newest
+// before it, and as many after it, which a clock that was ahead left behind. Nothing is forgotten by time alone.
+const KeptDays = 3
+
 // Store keeps records.
 type Store interface {
 	// AppendFeedback keeps the record. When it returns nil the record survives power loss. It returns [ErrTooLarge]

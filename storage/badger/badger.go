@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/process"
 )
 
 // Errors of [Open] and [Restore]. The errors that wrap them name the directory.
@@ -74,8 +75,10 @@ type Options struct {
 // Store is a database in a directory. It is safe for concurrent use. [Store.Close] must be called.
 type Store struct {
 	keeper keeper
-	dir    string
-	logger *zap.Logger
+	// reserve holds what it takes to start the database's process again.
+	reserve process.Reserve
+	dir     string
+	logger  *zap.Logger
 
 	closed  atomic.Bool
 	closing chan struct{}
@@ -118,21 +121,26 @@ func open(dir string, o Options) (*Store, error) {
 	if o.CacheSize <= 0 {
 		o.CacheSize = 10_000
 	}
-	if o.open == nil {
-		o.open = openInProcess
-	}
 	if o.pace == (pace{}) {
 		o.pace = usualPace()
 	}
 	s := &Store{dir: dir, logger: o.Logger, closing: make(chan struct{})}
 	s.close = sync.OnceValue(s.shut)
+	switch {
+	case o.open != nil:
+	case o.InProcess:
+		o.open = openInProcess
+	default:
+		o.open = openOwnProcess(&s.reserve, o.Logger)
+		_ = s.reserve.Fill() // what cannot be had now is had another time
+	}
 	s.accounts = otter.Must(&otter.Options[string, *quota.Account]{MaximumSize: o.CacheSize})
 	s.keys = otter.Must(&otter.Options[quota.Hash, *quota.Key]{MaximumSize: o.CacheSize})
 	s.keeper = keeper{logger: o.Logger, open: o.open, pace: o.pace, reopened: s.forget, options: disk.Options{
 		Dir: dir, Logger: o.Logger, MemTableSize: o.MemTableSize, BlockCacheSize: o.BlockCacheSize, MinFree: o.MinFree,
 	}}
 	if err := s.keeper.start(); err != nil {
-		s.stopCaches()
+		s.release()
 		if errors.Is(err, disk.ErrFull) {
 			return nil, unavailable(err)
 		}
@@ -143,13 +151,16 @@ func open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// forget empties the caches of accounts and keys: changes may have been taken back.
+// forget empties the caches of accounts and keys, and has counts read again: changes may have been taken back.
 func (s *Store) forget() {
 	s.accounts.InvalidateAll()
 	s.keys.InvalidateAll()
+	s.counters.epoch.Add(1)
 }
 
-func (s *Store) stopCaches() {
+// release gives back what needs no database.
+func (s *Store) release() {
+	_ = s.reserve.Close()
 	s.accounts.StopAllGoroutines()
 	s.keys.StopAllGoroutines()
 }
@@ -165,7 +176,7 @@ func (s *Store) shut() error {
 	commitErr := s.counters.stop()
 	s.closed.Store(true)
 	err := errors.Join(commitErr, s.syncer.stop(), s.keeper.stop())
-	s.stopCaches()
+	s.release()
 	return err
 }
 

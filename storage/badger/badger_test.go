@@ -39,17 +39,36 @@ func openDir(t testing.TB, dir string) *badger.Store {
 
 func TestBadgerConforms(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, func(t *testing.T) (storage.Store, func() storage.Store) {
-		dir := t.TempDir()
-		s := openDir(t, dir)
-		return s, func() storage.Store {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			s = openDir(t, dir)
-			return s
+	storagetest.Run(t, openEmpty)
+}
+
+// openEmpty returns a store that is empty, and what opens it again.
+func openEmpty(t *testing.T) (storage.Store, func() storage.Store) {
+	dir := t.TempDir()
+	s := openDir(t, dir)
+	return s, func() storage.Store {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
+		s = openDir(t, dir)
+		return s
+	}
+}
+
+func TestBadgerBacksUp(t *testing.T) {
+	t.Parallel()
+	storagetest.RunBackup(t, openEmpty, func(t *testing.T, backup []byte) storage.Store {
+		dir := t.TempDir()
+		if err := badger.Restore(context.Background(), dir, bytes.NewReader(backup)); err != nil {
+			t.Fatal(err)
+		}
+		return openDir(t, dir)
 	})
+}
+
+func TestBadgerHasTheProperties(t *testing.T) {
+	t.Parallel()
+	storagetest.RunProperties(t, openEmpty)
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
@@ -68,7 +87,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"no directory":     {says: []string{"no directory is given"}},
 		"a file":           {dir: file, says: []string{file}},
 		"already open":     {dir: locked, is: badger.ErrLocked, says: []string{locked, "another Caddy"}},
-		"damaged manifest": {dir: damaged(t), says: []string{"restore"}},
+		"damaged manifest": {dir: damaged(t), is: badger.ErrDamaged, says: []string{"MANIFEST", "caddy moderation check"}},
 		"a newer schema":   {dir: withSchema(t, []byte{0, 0, 0, 9}), is: badger.ErrSchema, says: []string{"schema 9"}},
 		"a broken schema":  {dir: withSchema(t, []byte("x")), says: []string{"damaged"}},
 		"something else's": {dir: withSchema(t, nil), is: badger.ErrSchema, says: []string{"something else"}},

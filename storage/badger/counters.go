@@ -6,8 +6,10 @@ package badger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +38,8 @@ type counters struct {
 	seed   maphash.Seed
 	shards [shards]shard
 	sweeps atomic.Int64
+	// epoch is how often the database has come back after a failure.
+	epoch atomic.Int64
 
 	// committing is held while a batch is on its way to the database.
 	committing sync.Mutex
@@ -60,6 +64,16 @@ type batch struct {
 }
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
+
+// committed reports whether the batch is committed.
+func (b *batch) committed() bool {
+	select {
+	case <-b.done:
+		return b.err == nil
+	default:
+		return false
+	}
+}
 
 // wait returns when the batch is committed or has failed.
 func (b *batch) wait(ctx context.Context) error {
@@ -109,7 +123,7 @@ func (c *counters) lock(account string) *tally {
 			sh := c.shard(account)
 			sh.mu.Lock()
 			if t, ok = sh.tallies[account]; !ok {
-				t = &tally{account: account}
+				t = newTally(account)
 				sh.tallies[account] = t
 			}
 			sh.mu.Unlock()
@@ -117,6 +131,10 @@ func (c *counters) lock(account string) *tally {
 		t.mu.Lock()
 		if !t.gone {
 			t.used = c.sweeps.Load()
+			if epoch := c.epoch.Load(); t.epoch != epoch {
+				t.epoch = epoch
+				t.reread()
+			}
 			return t
 		}
 		t.mu.Unlock()
@@ -178,6 +196,13 @@ func (s *Store) Take(ctx context.Context, charge quota.Charge) (quota.Counts, qu
 	}
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()
+	lives, err := s.lives(t, charge)
+	if err == nil && !lives {
+		err = fmt.Errorf("account %s: %w", charge.Account, quota.ErrNotFound)
+	}
+	if err != nil {
+		return quota.Counts{}, quota.NoWindow, err
+	}
 	minute, day, period, err := s.windows(t, charge.Now, charge.Period)
 	if err != nil {
 		return quota.Counts{}, quota.NoWindow, err
@@ -193,10 +218,9 @@ func (s *Store) Take(ctx context.Context, charge quota.Charge) (quota.Counts, qu
 	if err := s.counters.changed(t); err != nil {
 		return quota.Counts{}, quota.NoWindow, err
 	}
-	for _, w := range [...]*window{minute, day, &period.window} {
-		w.count += n
-		w.dirty = true
-	}
+	t.minutes.count(minute, n)
+	t.days.count(day, n)
+	t.periods.count(period, n)
 	if charge.Key != "" {
 		t.use(charge.Key, day.at)
 	}
@@ -204,17 +228,21 @@ func (s *Store) Take(ctx context.Context, charge quota.Charge) (quota.Counts, qu
 }
 
 // windows returns the windows that hold at an instant. The pointers hold until the tally is unlocked.
-func (s *Store) windows(t *tally, now time.Time, p quota.Period) (*window, *window, *period, error) {
-	minute, err := t.minute(s, minuteOf(now))
-	if err != nil {
+func (s *Store) windows(t *tally, now time.Time, p quota.Period) (minute, day, period *window, err error) {
+	if minute, err = s.window(t.account, &t.minutes, minuteOf(now)); err != nil {
 		return nil, nil, nil, err
 	}
-	day, err := t.day(s, dayOf(now))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	period, err := t.period(s, p.Start)
+	day, period, err = s.longWindows(t, now, p)
 	return minute, day, period, err
+}
+
+// longWindows returns the windows that an outcome may change.
+func (s *Store) longWindows(t *tally, now time.Time, p quota.Period) (day, period *window, err error) {
+	if day, err = s.window(t.account, &t.days, dayOf(now)); err != nil {
+		return nil, nil, err
+	}
+	period, err = s.window(t.account, &t.periods, p.Start.Unix())
+	return day, period, err
 }
 
 // Settle implements [quota.Counters].
@@ -238,35 +266,52 @@ func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.O
 func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) {
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()
-	_, day, period, err := s.windows(t, charge.Now, charge.Period)
+	if lives, err := s.lives(t, charge); err != nil || !lives {
+		return // deleted or closed meanwhile
+	}
+	day, period, err := s.longWindows(t, charge.Now, charge.Period)
 	if err != nil || s.counters.changed(t) != nil {
 		return // closed meanwhile
 	}
 	if !outcome.Refund {
 		refund(charge, day, period)
 	}
-	for _, category := range outcome.Flagged {
-		// The account may have been deleted meanwhile, and its counts with it.
-		if period.flagged[category] > 0 {
-			period.flagged[category]--
-		}
-	}
-	day.dirty, period.dirty = true, true
+	period.flag(outcome.Flagged, -1)
 }
 
-// refund gives the day's and the period's requests back.
-func refund(charge quota.Charge, day *window, period *period) {
-	day.count = max(day.count-charge.Requests, 0)
-	period.count = max(period.count-charge.Requests, 0)
-	day.dirty, period.dirty = true, true
+// refund gives requests back to windows that are not forgotten.
+func refund(charge quota.Charge, from ...*window) {
+	for _, w := range from {
+		if w.there {
+			w.count = max(w.count-charge.Requests, 0)
+			w.dirty = true
+		}
+	}
+}
+
+// flag adds to the counts of categories in a window that is not forgotten.
+func (w *window) flag(categories []string, n int64) {
+	if !w.there || len(categories) == 0 {
+		return
+	}
+	if w.flagged == nil {
+		w.flagged = make(map[string]int64)
+	}
+	for _, category := range categories {
+		w.flagged[category] = max(w.flagged[category]+n, 0)
+	}
+	w.dirty = true
 }
 
 // settle changes the tally and returns the batch to wait for, if any.
 func (s *Store) settle(charge quota.Charge, outcome quota.Outcome) (*batch, error) {
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()
+	if lives, err := s.lives(t, charge); err != nil || !lives {
+		return nil, err
+	}
 	if outcome.Refund || len(outcome.Flagged) > 0 {
-		_, day, period, err := s.windows(t, charge.Now, charge.Period)
+		day, period, err := s.longWindows(t, charge.Now, charge.Period)
 		if err != nil {
 			return nil, err
 		}
@@ -276,13 +321,7 @@ func (s *Store) settle(charge quota.Charge, outcome quota.Outcome) (*batch, erro
 		if outcome.Refund {
 			refund(charge, day, period)
 		}
-		if len(outcome.Flagged) > 0 && period.flagged == nil {
-			period.flagged = make(map[string]int64)
-		}
-		for _, category := range outcome.Flagged {
-			period.flagged[category]++
-		}
-		period.dirty = true
+		period.flag(outcome.Flagged, 1)
 	}
 	return s.counters.pending(t)
 }
@@ -312,21 +351,30 @@ func (s *Store) Days(ctx context.Context, account string, now time.Time, n int) 
 	// The tally is locked meanwhile, so that no day is committed and dropped from memory between the two looks.
 	t := s.counters.lock(account)
 	defer t.mu.Unlock()
+	if !t.days.listed {
+		if err := s.list(account, &t.days, nil); err != nil {
+			return nil, err
+		}
+	}
 	prefix := ownedPrefix('d', account)
 	for r, err := range s.scan(prefix, appendWindow(nil, 'd', account, today-int64(n)+1)) {
 		if err != nil {
 			return nil, err
 		}
-		ago := today - sortable(r.Key[len(prefix):])
+		at := sortable(r.Key[len(prefix):])
+		ago := today - at
 		if ago < 0 || ago >= int64(n) {
 			continue
+		}
+		if _, there := slices.BinarySearch(t.days.all, at); !there {
+			continue // forgotten, and not removed yet
 		}
 		if err := r.decode(func(v []byte) error { _, err := decodeCounts(v, &counts[ago]); return err }); err != nil {
 			return nil, err
 		}
 	}
-	for _, w := range t.days {
-		if ago := today - w.at; ago >= 0 && ago < int64(n) {
+	for _, w := range t.days.hand {
+		if ago := today - w.at; w.there && ago >= 0 && ago < int64(n) {
 			counts[ago] = w.count
 		}
 	}
@@ -340,7 +388,7 @@ func (s *Store) Flagged(ctx context.Context, account string, p quota.Period) (ma
 	}
 	t := s.counters.lock(account)
 	defer t.mu.Unlock()
-	period, err := t.period(s, p.Start)
+	period, err := s.window(account, &t.periods, p.Start.Unix())
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (s *Store) CreateAccount(ctx context.Context, account quota.Account) error 
 		if err := s.free("account", account.ID, accountKey(account.ID)); err != nil {
 			return nil, err
 		}
-		e, err := set(accountKey(account.ID), account)
+		e, err := setAccount(account)
 		return []disk.Entry{e}, err
 	}, nil)
 }
@@ -103,7 +103,12 @@ func (s *Store) Account(ctx context.Context, id string) (quota.Account, error) {
 }
 
 func (s *Store) readAccount(id string, into *quota.Account) error {
-	return s.get(accountKey(id), "account", id, func(v []byte) error { return decodeJSON(v, into) })
+	return s.get(accountKey(id), "account", id, func(v []byte) error { return decodeAccount(v, into) })
+}
+
+// setAccount encodes an account.
+func setAccount(a quota.Account) (disk.Entry, error) {
+	return set(accountKey(a.ID), storedAccount{a, a.Incarnation})
 }
 
 // UpdateAccount implements [quota.Directory].
@@ -113,11 +118,12 @@ func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota
 		if err := s.readAccount(id, &a); err != nil {
 			return nil, err
 		}
+		incarnation := a.Incarnation
 		if err := change(&a); err != nil {
 			return nil, err
 		}
-		a.ID, a.Declared = id, false
-		e, err := set(accountKey(id), a)
+		a.ID, a.Incarnation, a.Declared = id, incarnation, false
+		e, err := setAccount(a)
 		return []disk.Entry{e}, err
 	}, func() { s.accounts.Invalidate(id) })
 	if err != nil {
@@ -148,6 +154,9 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	if err := s.readAccount(id, new(quota.Account)); err != nil {
 		return nil, err
 	}
+	// No feedback is counted for it meanwhile.
+	s.appending.Lock()
+	defer s.appending.Unlock()
 	// The tally stays locked until the database is clear: who asks for it meanwhile must not read old counts.
 	t := s.counters.lock(id)
 	defer t.mu.Unlock()
@@ -178,7 +187,7 @@ func (s *Store) deleteRecords(id string) (*change, error) {
 		}
 		defer s.keys.Invalidate(k.Hash)
 	}
-	for _, table := range []byte("mdp") {
+	for _, table := range []byte("mdpb") {
 		for r, err := range s.scan(ownedPrefix(table, id), nil) {
 			if err != nil {
 				return nil, err
@@ -204,7 +213,7 @@ func (s *Store) Accounts(ctx context.Context) iter.Seq2[quota.Account, error] {
 				err = s.ready(ctx)
 			}
 			if err == nil {
-				err = r.decode(func(v []byte) error { return decodeJSON(v, &a) })
+				err = r.decode(func(v []byte) error { return decodeAccount(v, &a) })
 			}
 			if !yield(a, err) || err != nil {
 				return

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
@@ -59,7 +60,33 @@ func (s *Store) appendFeedback(r feedback.Record, value []byte, bound feedback.B
 	if bound.Records > 0 && records > bound.Records || bound.Bytes > 0 && bytes > bound.Bytes {
 		return nil, feedback.ErrBound
 	}
-	return s.change(disk.Entry{Key: key, Value: value}, disk.Entry{Key: used, Value: appendCounts(nil, records, bytes)})
+	entries := []disk.Entry{{Key: key, Value: value}, {Key: used, Value: appendCounts(nil, records, bytes)}}
+	if absent(found[1]) {
+		old, err := s.crowdedOutBounds(r.Account, used)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, old...)
+	}
+	return s.change(entries...)
+}
+
+// crowdedOutBounds removes what is not kept beside a new day's use of the bounds.
+func (s *Store) crowdedOutBounds(account string, used []byte) (entries []disk.Entry, err error) {
+	days := [][]byte{used}
+	for r, err := range s.scan(ownedPrefix('b', account), nil) {
+		if err != nil {
+			return nil, err
+		}
+		days = append(days, r.Key)
+	}
+	slices.SortFunc(days, slices.Compare)
+	i := slices.IndexFunc(days, func(day []byte) bool { return slices.Equal(day, used) })
+	older, newer := crowdedOut(len(days), i, feedback.KeptDays)
+	for _, day := range slices.Concat(days[:older], days[i+1:i+1+newer]) {
+		entries = append(entries, disk.Entry{Key: day, Delete: true})
+	}
+	return entries, nil
 }
 
 // Feedback implements [feedback.Store]. Records that are added meanwhile may or may not be among them.

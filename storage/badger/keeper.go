@@ -87,7 +87,19 @@ func (k *keeper) start() (err error) {
 	id := k.db.Identity()
 	k.options.Expect = &id
 	k.background.Go(k.watch)
+	k.follow(k.db)
 	return nil
+}
+
+// follow notices when a database ends by itself.
+func (k *keeper) follow(db database) {
+	k.background.Go(func() {
+		select {
+		case <-db.Done():
+			k.fail(db, db.Err())
+		case <-k.life.Done():
+		}
+	})
 }
 
 // stop closes the database. Nobody may use it any more but those who are answered with an error.
@@ -361,6 +373,7 @@ func (k *keeper) reopen() error {
 	k.reopened()
 	k.db, k.failure, k.full, k.undo = db, nil, nil, nil
 	k.generation++
+	k.follow(db)
 	close(k.back)
 	return nil
 }

@@ -5,6 +5,7 @@ package badger
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -25,10 +26,10 @@ import (
 //	i/ key id                           hash
 //	u/ account 0 creation time key id   hash
 //	l/ key id                           day on which the key was last used
-//	m/ account 0 minute                 requests
-//	d/ account 0 day                    requests
-//	p/ account 0 start of the period    requests and flagged categories
-//	b/ account 0 day                    feedback records and their bytes
+//	m/ account 0 minute                 requests; see quota.KeptMinutes
+//	d/ account 0 day                    requests; see quota.KeptDays
+//	p/ account 0 start of the period    requests and flagged categories; see quota.KeptPeriods
+//	b/ account 0 day                    feedback records and their bytes; see feedback.KeptDays
 //	f/ time id                          feedback record, JSON
 //
 // Numbers in keys are big-endian, so that keys sort like what they name. Ids contain no zero byte. A value that is not
@@ -147,6 +148,24 @@ func decodeJSON(b []byte, v any) error {
 	if err := json.Unmarshal(b[1:], v); err != nil {
 		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
+	return nil
+}
+
+// storedAccount is an account as it is stored, with what its JSON leaves out elsewhere.
+type storedAccount struct {
+	quota.Account
+	Incarnation string `json:"incarnation,omitempty"`
+}
+
+// decodeAccount decodes an account. Those that were stored before there were incarnations have the time of their creation for
+// one, which no account has that is made today.
+func decodeAccount(b []byte, into *quota.Account) error {
+	var stored storedAccount
+	if err := decodeJSON(b, &stored); err != nil {
+		return err
+	}
+	*into = stored.Account
+	into.Incarnation = cmp.Or(stored.Incarnation, stored.Created.Format(time.RFC3339Nano))
 	return nil
 }
 

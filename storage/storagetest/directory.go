@@ -20,7 +20,7 @@ func account(id string) quota.Account {
 	return quota.Account{
 		ID: id, Name: "Ünï <b>&</b>", Tier: "free", Status: "on_hold", AnchorDay: 31,
 		Overrides: quota.Overrides{RequestsPerMonth: &month, RequestsPerMinute: &minute, Thresholds: map[string]float64{"hate": 0.1, "sexual": 0.9999}},
-		Created:   noon, Updated: noon.Add(time.Second),
+		Created:   noon, Updated: noon.Add(time.Second), Incarnation: "first",
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 // Memory is the reference store: everything in maps under one lock. It is for tests of what uses a store; it forgets
-// everything and never expires anything.
+// everything when it goes.
 type Memory struct {
 	mu       sync.Mutex
 	closed   bool
@@ -110,7 +110,7 @@ func (m *Memory) UpdateAccount(ctx context.Context, id string, change func(*quot
 	if err := change(&a); err != nil {
 		return quota.Account{}, err
 	}
-	a.ID, a.Declared = id, false
+	a.ID, a.Incarnation, a.Declared = id, m.accounts[id].Incarnation, false
 	m.accounts[id] = a
 	return a, nil
 }
@@ -128,6 +128,7 @@ func (m *Memory) DeleteAccount(ctx context.Context, id string) error {
 	maps.DeleteFunc(m.keys, func(_ string, k quota.Key) bool { return k.Account == id })
 	maps.DeleteFunc(m.counts, func(c counter, _ int64) bool { return c.account == id })
 	maps.DeleteFunc(m.flagged, func(c counter, _ map[string]int64) bool { return c.account == id })
+	maps.DeleteFunc(m.bounds, func(c counter, _ feedback.Bound) bool { return c.account == id })
 	return nil
 }
 
@@ -254,6 +255,9 @@ func (m *Memory) Take(ctx context.Context, c quota.Charge) (quota.Counts, quota.
 		return quota.Counts{}, quota.NoWindow, err
 	}
 	defer m.mu.Unlock()
+	if m.gone(c) {
+		return quota.Counts{}, quota.NoWindow, missing("account", c.Account)
+	}
 	minute, day, period := windows(c.Account, c.Now, c.Period)
 	if most := c.Limits.RequestsPerMonth; most > 0 && m.counts[period]+c.Requests > most {
 		return m.read(minute, day, period), quota.MonthWindow, nil
@@ -261,14 +265,44 @@ func (m *Memory) Take(ctx context.Context, c quota.Charge) (quota.Counts, quota.
 	if most := c.Limits.RequestsPerMinute; most > 0 && m.counts[minute]+c.Requests > most {
 		return m.read(minute, day, period), quota.MinuteWindow, nil
 	}
-	m.counts[minute] += c.Requests
-	m.counts[day] += c.Requests
-	m.counts[period] += c.Requests
+	for w, keep := range map[counter]int{minute: quota.KeptMinutes, day: quota.KeptDays, period: quota.KeptPeriods} {
+		if _, ok := m.counts[w]; !ok {
+			for _, old := range forgotten(m.counts, w, keep) {
+				delete(m.counts, old)
+				delete(m.flagged, old)
+			}
+		}
+		m.counts[w] += c.Requests
+	}
 	if k, ok := m.keys[c.Key]; ok {
 		k.LastUsed = c.Now.UTC().Format(time.DateOnly)
 		m.keys[c.Key] = k
 	}
 	return m.read(minute, day, period), quota.NoWindow, nil
+}
+
+// gone reports whether the account of a charge is no longer there.
+func (m *Memory) gone(c quota.Charge) bool {
+	a, ok := m.accounts[c.Account]
+	return c.Incarnation != "" && (!ok || a.Incarnation != c.Incarnation)
+}
+
+// forgotten returns the windows that are not kept beside a new one: all but the newest before it and the newest after it.
+func forgotten[V any](all map[counter]V, w counter, keep int) []counter {
+	var before, after []counter
+	for other := range all {
+		switch {
+		case other.table != w.table || other.account != w.account:
+		case other.at < w.at:
+			before = append(before, other)
+		case other.at > w.at:
+			after = append(after, other)
+		}
+	}
+	byTime := func(a, b counter) int { return cmp.Compare(a.at, b.at) }
+	slices.SortFunc(before, byTime)
+	slices.SortFunc(after, byTime)
+	return append(before[:max(len(before)-keep, 0)], after[:max(len(after)-keep, 0)]...)
 }
 
 func (m *Memory) read(minute, day, period counter) quota.Counts {
@@ -281,10 +315,17 @@ func (m *Memory) Settle(ctx context.Context, c quota.Charge, o quota.Outcome) er
 		return err
 	}
 	defer m.mu.Unlock()
+	if m.gone(c) {
+		return nil
+	}
 	_, day, period := windows(c.Account, c.Now, c.Period)
-	if o.Refund {
-		m.counts[day] = max(m.counts[day]-c.Requests, 0)
-		m.counts[period] = max(m.counts[period]-c.Requests, 0)
+	for _, w := range []counter{day, period} {
+		if count, ok := m.counts[w]; ok && o.Refund {
+			m.counts[w] = max(count-c.Requests, 0)
+		}
+	}
+	if _, ok := m.counts[period]; !ok {
+		return nil
 	}
 	for _, category := range o.Flagged {
 		if m.flagged[period] == nil {
@@ -336,35 +377,49 @@ func (m *Memory) AppendFeedback(ctx context.Context, r feedback.Record, bound fe
 		return err
 	}
 	defer m.mu.Unlock()
-	var encoded strings.Builder
-	e := json.NewEncoder(&encoded)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
+	size, err := encodedSize(r)
+	if err != nil {
 		return fmt.Errorf("feedback record: %w: %w", quota.ErrInvalid, err)
 	}
-	size := encoded.Len() - len("\n")
 	if size > feedback.MaxRecordBytes {
 		return feedback.ErrTooLarge
 	}
 	if r.ID == "" {
 		return fmt.Errorf("feedback record: %w: it has no id", quota.ErrInvalid)
 	}
-	at, ok := slices.BinarySearchFunc(m.feedback, r, func(a, b feedback.Record) int {
-		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID))
-	})
-	if ok {
+	at, found := slices.BinarySearchFunc(m.feedback, r, byTimeAndID)
+	if found {
 		return taken("feedback record", r.ID)
 	}
 	_, day, _ := windows(r.Account, r.Time, quota.Period{})
-	used := m.bounds[day]
+	used, ok := m.bounds[day]
 	used.Records++
-	used.Bytes += int64(size)
+	used.Bytes += size
 	if bound.Records > 0 && used.Records > bound.Records || bound.Bytes > 0 && used.Bytes > bound.Bytes {
 		return feedback.ErrBound
+	}
+	if !ok {
+		for _, old := range forgotten(m.bounds, day, feedback.KeptDays) {
+			delete(m.bounds, old)
+		}
 	}
 	m.bounds[day] = used
 	m.feedback = slices.Insert(m.feedback, at, r)
 	return nil
+}
+
+// encodedSize is what a record counts against a bound in bytes.
+func encodedSize(r feedback.Record) (int64, error) {
+	var encoded strings.Builder
+	e := json.NewEncoder(&encoded)
+	e.SetEscapeHTML(false)
+	err := e.Encode(r)
+	return int64(encoded.Len() - len("\n")), err
+}
+
+// byTimeAndID is the order in which feedback is kept.
+func byTimeAndID(a, b feedback.Record) int {
+	return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID))
 }
 
 // Feedback implements [feedback.Store].

@@ -10,6 +10,11 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
 )
 
+func TestMemoryHasTheProperties(t *testing.T) {
+	t.Parallel()
+	storagetest.RunProperties(t, func(*testing.T) (storage.Store, func() storage.Store) { return storagetest.NewMemory(), nil })
+}
+
 func TestMemoryConforms(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, func(*testing.T) (storage.Store, func() storage.Store) { return storagetest.NewMemory(), nil })

@@ -25,16 +25,17 @@ var (
 	upgradingKey = []byte("meta/upgrading") // there while values of version 1 are rewritten
 	commitKey    = []byte("meta/commit")    // number of the last write, 8 bytes big-endian
 	identityKey  = []byte("meta/id")        // [Identity]
+	gapKey       = []byte("meta/gap")       // number up to which writes may be missing, 8 bytes; see [Report.Gap]
 )
 
 // own reports whether a record belongs to the database itself.
 func own(key []byte) bool {
 	return bytes.HasPrefix(key, ownPrefix) && (bytes.Equal(key, schemaKey) || bytes.Equal(key, upgradingKey) ||
-		bytes.Equal(key, commitKey) || bytes.Equal(key, identityKey))
+		bytes.Equal(key, commitKey) || bytes.Equal(key, identityKey) || bytes.Equal(key, gapKey))
 }
 
 // begin reads what the database says of itself, and makes a new one or one of the version before what it has to be.
-func (d *DB) begin(o Options) error {
+func (d *DB) begin(o Options, gap uint64) error {
 	version, empty, err := d.version()
 	switch {
 	case err != nil:
@@ -59,6 +60,10 @@ func (d *DB) begin(o Options) error {
 	if number != nil {
 		d.committed = binary.BigEndian.Uint64(number)
 	}
+	if err := d.noteGap(gap); err != nil {
+		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
+	}
+	first.committed = d.committed
 	if d.notes, err = openNotebook(d.dir, first); err != nil {
 		return fmt.Errorf("the database in %s cannot be opened: %w; %s", d.dir, err, advice(d.dir))
 	}
@@ -67,6 +72,26 @@ func (d *DB) begin(o Options) error {
 		return fmt.Errorf("%w: the directory %s does not hold the database that was open", ErrReplaced, d.dir)
 	}
 	return d.upgrade(version)
+}
+
+// noteGap notes that writes up to a number may be missing. It must be on the disk before PROGRESS says that they were
+// committed, because the next inspection would miss them otherwise.
+func (d *DB) noteGap(upTo uint64) error {
+	if upTo == 0 {
+		return nil
+	}
+	number := d.committed + 1
+	err := d.db.Update(func(txn *badger.Txn) error {
+		return errors.Join(
+			txn.SetEntry(stored(Entry{Key: gapKey, Value: binary.BigEndian.AppendUint64(nil, upTo)})),
+			txn.SetEntry(stored(Entry{Key: commitKey, Value: binary.BigEndian.AppendUint64(nil, number)})),
+		)
+	})
+	if err != nil {
+		return err
+	}
+	d.committed = number
+	return d.syncFiles()
 }
 
 // version returns the version of the format, 0 when there is none, and whether there are no records at all.

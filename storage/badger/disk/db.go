@@ -113,19 +113,20 @@ func (d *DB) open(o Options) error {
 	if err := d.take(o); err != nil {
 		return err
 	}
-	if err := d.examine(); err != nil {
+	report, err := d.examine(o)
+	if err != nil {
 		return err
 	}
+	o.MemTableSize = report.memTable(o.MemTableSize)
 	if o.Rewrite {
 		if err := rewriteManifest(d.dir, d.handle); err != nil {
 			return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
 		}
 	}
-	var err error
 	if d.db, err = openBadger(o); err != nil {
 		return err
 	}
-	return d.begin(o)
+	return d.begin(o, report.Gap)
 }
 
 // take opens and locks the directory.
@@ -160,9 +161,17 @@ func (d *DB) take(o Options) (err error) {
 	return nil
 }
 
-// examine compares what is in the directory with what must be there.
-func (d *DB) examine() error {
-	return nil
+// examine compares what is in the directory with what must be there, and removes what a crash has left that Badger refuses.
+func (d *DB) examine(o Options) (*Report, error) {
+	report, err := inspect(d.dir, inspection{boot: bootID(), rewrite: o.Rewrite})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range report.Findings {
+		d.logger.Info("a file of the database is not as after an orderly end", zap.String("file", f.File), zap.String("finding", f.Problem),
+			zap.Bool("damage", f.Damage), zap.String("dir", d.dir))
+	}
+	return report, report.tidy()
 }
 
 // openBadger opens the database with the profile for little memory. Conflicts need not be detected: who changes a record holds

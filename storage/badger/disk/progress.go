@@ -114,7 +114,8 @@ func openNotebook(dir string, first progress) (*notebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	last.boot = first.boot
+	// After power loss the database may be behind what was committed before.
+	last.boot, last.committed, last.synced = first.boot, first.committed, min(last.synced, first.committed)
 	f, err := os.OpenFile(filepath.Join(dir, progressName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

@@ -153,9 +153,18 @@ func (d *DB) commit(entries []Entry) (err error) {
 			d.failed = err
 		}
 	}()
-	number := d.committed + 1
-	txn := d.db.NewTransaction(true)
+	number := d.committed
+	var txn *badger.Txn
 	defer func() { txn.Discard() }()
+	// Each transaction has a number of its own, so that none of them can be lost unnoticed.
+	begin := func() error {
+		number++
+		txn = d.db.NewTransaction(true)
+		return txn.SetEntry(stored(Entry{Key: commitKey, Value: binary.BigEndian.AppendUint64(nil, number)}))
+	}
+	if err := begin(); err != nil {
+		return err
+	}
 	set := func(e *badger.Entry, remove bool) error {
 		put := func() error {
 			if remove {
@@ -168,7 +177,9 @@ func (d *DB) commit(entries []Entry) (err error) {
 			if err := txn.Commit(); err != nil {
 				return err
 			}
-			txn = d.db.NewTransaction(true)
+			if err := begin(); err != nil {
+				return err
+			}
 			err = put()
 		}
 		return err
@@ -177,9 +188,6 @@ func (d *DB) commit(entries []Entry) (err error) {
 		if err := set(stored(e), e.Delete); err != nil {
 			return err
 		}
-	}
-	if err := set(stored(Entry{Key: commitKey, Value: binary.BigEndian.AppendUint64(nil, number)}), false); err != nil {
-		return err
 	}
 	if err := txn.Commit(); err != nil {
 		return err

@@ -1,0 +1,559 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
+)
+
+// Client is a database in a process of its own. It has the methods of a [disk.DB] and is safe for concurrent use.
+// [Client.Close] or [Client.Abandon] must be called.
+//
+// Errors are those of the [disk.DB]. When the process ends by itself they wrap [ErrEnded], after Close and Abandon
+// [disk.ErrClosed]. Records that one call returned share memory.
+type Client struct {
+	logger   *zap.Logger
+	identity disk.Identity
+	patience time.Duration
+	close    func() error
+
+	cmd  *exec.Cmd
+	in   *os.File
+	from *os.File
+	said *os.File
+	to   sender
+
+	words words
+	// heard is closed when the process has said everything, gone when it has ended, and done when no call succeeds any more.
+	heard, gone, done chan struct{}
+	lines             chan line
+	missed            atomic.Int64
+
+	// Each kind of request has its own bound, so that none waits for another kind.
+	reads, writes, syncs chan struct{}
+	calls                sync.Pool
+
+	mu      sync.Mutex
+	last    uint64
+	waiting map[uint64]*call
+	closing bool
+	err     error
+}
+
+// call is a request that waits for its answer.
+type call struct {
+	request message
+	body    []byte
+	kind    kind
+	err     error
+	// ready gets one value when the answer is there.
+	ready chan struct{}
+}
+
+// Start starts the process and opens the database in it. Opening takes as long as it takes, until the context ends. The
+// errors are those of [disk.Open], and others when there is no process to be had.
+func Start(ctx context.Context, o disk.Options) (*Client, error) {
+	return launcher{}.start(ctx, o)
+}
+
+// launcher is how a process is started.
+type launcher struct {
+	reserve *Reserve
+	// name is the name of the process. Default: name.
+	name string
+	// patience is how long closing may take. Default: 30 s.
+	patience time.Duration
+}
+
+func (l launcher) start(ctx context.Context, o disk.Options) (*Client, error) {
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	o.Dir = dir
+	if l.name == "" {
+		l.name = name
+	}
+	if l.patience <= 0 {
+		l.patience = 30 * time.Second
+	}
+	c := &Client{
+		logger:   o.Logger,
+		patience: l.patience,
+		heard:    make(chan struct{}),
+		gone:     make(chan struct{}),
+		done:     make(chan struct{}),
+		lines:    make(chan line, 64),
+		reads:    make(chan struct{}, maxReads),
+		writes:   make(chan struct{}, maxWrites),
+		syncs:    make(chan struct{}, maxSyncs),
+		waiting:  make(map[uint64]*call),
+	}
+	if c.logger == nil {
+		c.logger = zap.NewNop()
+	}
+	c.logger = c.logger.WithOptions(zap.WithCaller(false))
+	c.close = sync.OnceValue(c.shut)
+	c.calls.New = func() any { return &call{ready: make(chan struct{}, 1)} }
+
+	// The logger stays here: its lines come back as messages.
+	o.Logger = nil
+	request, err := json.Marshal(opening{Protocol: protocol, Options: o, Level: int8(c.logger.Level())})
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := l.reserve.lend(func() error { return c.execute(l.name, dir) }); err != nil {
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			return nil, fmt.Errorf("%w: no file descriptors are left: %w", ErrStart, err)
+		}
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	go c.listen()
+	go c.log()
+	if err := c.begin(ctx, request); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin has the database opened.
+func (c *Client) begin(ctx context.Context, request []byte) error {
+	stop := context.AfterFunc(ctx, func() { c.abandon(context.Cause(ctx)) })
+	a, err := c.do(nil, &message{kind: kindOpen, raw: request}, kindOpened)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil && len(a.raw) != len(c.identity) {
+		err = fmt.Errorf("%w: %w", ErrEnded, errFrame)
+	}
+	if err != nil {
+		c.abandon(disk.ErrClosed)
+		// The directory is free when this returns, unless the process hangs.
+		c.await(time.Second)
+		return err
+	}
+	copy(c.identity[:], a.raw)
+	return nil
+}
+
+// execute starts the process.
+func (c *Client) execute(name, dir string) (err error) {
+	path, err := executable()
+	if err != nil {
+		return err
+	}
+	// The first of each pair is for reading.
+	var pipes [3][2]*os.File
+	closeAll := func(end int) {
+		for _, p := range pipes {
+			if p[end] != nil {
+				_ = p[end].Close()
+			}
+		}
+	}
+	for i := range pipes {
+		if pipes[i][0], pipes[i][1], err = os.Pipe(); err != nil {
+			closeAll(0)
+			closeAll(1)
+			return err
+		}
+	}
+	input, output, said := pipes[0], pipes[1], pipes[2]
+	c.cmd = &exec.Cmd{Path: path, Args: []string{name, dir}, Env: environment(os.Environ())}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = input[0], output[1], said[1]
+	detach(c.cmd)
+	if err := c.cmd.Start(); err != nil {
+		closeAll(0)
+		closeAll(1)
+		return err
+	}
+	// These are the child's. As long as they are open here, its end is not seen.
+	_, _, _ = input[0].Close(), output[1].Close(), said[1].Close()
+	c.in, c.from, c.said = input[1], output[0], said[0]
+	c.to.w = c.in
+
+	go func() {
+		_, _ = io.Copy(&c.words, c.said)
+		close(c.heard)
+	}()
+	go func() {
+		_ = c.cmd.Wait()
+		close(c.gone)
+	}()
+	return nil
+}
+
+// executable returns the executable that runs. On Linux that is the one that was started, also when there is another one under
+// its name by now.
+func executable() (string, error) {
+	const self = "/proc/self/exe"
+	if runtime.GOOS == "linux" {
+		if _, err := os.Stat(self); err == nil {
+			return self, nil
+		}
+	}
+	return os.Executable()
+}
+
+// environment returns what the process needs of the environment: what the runtime and the system's loader look at. What is
+// meant for the server's memory is not for the process.
+func environment(all []string) []string {
+	var kept []string
+	for _, e := range all {
+		key, _, _ := strings.Cut(e, "=")
+		switch key {
+		case "GODEBUG", "GOTRACEBACK", "GOMAXPROCS", "GORACE", "GOCOVERDIR":
+			kept = append(kept, e)
+		default:
+			if strings.HasPrefix(key, "LD_") || strings.HasPrefix(key, "DYLD_") {
+				kept = append(kept, e)
+			}
+		}
+	}
+	return kept
+}
+
+// listen hands answers to those who wait for them, until there are no more.
+func (c *Client) listen() {
+	defer close(c.lines)
+	err := c.answers(bufio.NewReaderSize(c.from, 64<<10))
+
+	// Whatever it was, the process is of no use any more.
+	_ = c.cmd.Process.Kill()
+	c.await(time.Second)
+	c.mu.Lock()
+	over := c.err != nil
+	c.mu.Unlock()
+	if !over {
+		ended := fmt.Errorf("%w: %s", ErrEnded, c.reason(err))
+		if c.finish(ended) {
+			c.logger.Error("the database's process ended by itself", zap.Error(ended), zap.String("output", c.words.all()))
+		}
+	}
+	c.release()
+}
+
+func (c *Client) answers(r *bufio.Reader) error {
+	var m message
+	for {
+		body, err := m.receive(r)
+		if err != nil {
+			return err
+		}
+		switch m.kind {
+		case kindOpened, kindRecords, kindDone, kindFailed:
+		case kindLog:
+			c.hear(body)
+			continue
+		default:
+			return unexpected(&m)
+		}
+		c.mu.Lock()
+		w := c.waiting[m.number]
+		delete(c.waiting, m.number)
+		over := c.err != nil
+		c.mu.Unlock()
+		if w == nil {
+			if over {
+				return io.EOF
+			}
+			return fmt.Errorf("%w: an answer to no request", errFrame)
+		}
+		last := w.request.kind == kindClose
+		w.kind, w.body = m.kind, body
+		w.ready <- struct{}{}
+		if last {
+			// The process ends when it sees that nothing more is asked.
+			c.finish(disk.ErrClosed)
+			_ = c.in.Close()
+		}
+	}
+}
+
+// reason says why the process ended.
+func (c *Client) reason(err error) string {
+	var parts []string
+	select {
+	case <-c.gone:
+		parts = append(parts, c.cmd.ProcessState.String())
+	default:
+		parts = append(parts, "it does not react")
+	}
+	if !errors.Is(err, io.EOF) {
+		// It was killed for this.
+		parts = []string{err.Error()}
+	}
+	if brief := c.words.brief(); brief != "" {
+		parts = append(parts, brief)
+	}
+	return strings.Join(parts, ": ")
+}
+
+// await waits until the process is gone and everything that it said is there, but not longer than limit.
+func (c *Client) await(limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for _, event := range []chan struct{}{c.gone, c.heard} {
+		select {
+		case <-event:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// hear passes a line for the log on. A log that takes no lines does not hold up answers.
+func (c *Client) hear(body []byte) {
+	var l line
+	if err := json.Unmarshal(body, &l); err != nil {
+		return
+	}
+	select {
+	case c.lines <- l:
+	default:
+		c.missed.Add(1)
+	}
+}
+
+func (c *Client) log() {
+	for l := range c.lines {
+		l.log(c.logger)
+		if n := c.missed.Swap(0); n > 0 {
+			c.logger.Warn("lines of the database's log are missing", zap.Int64("lines", n))
+		}
+	}
+}
+
+// finish makes every call fail, those that wait and those to come. It reports whether it was the first to do so.
+func (c *Client) finish(err error) bool {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return false
+	}
+	c.err = err
+	waiting := c.waiting
+	c.waiting = nil
+	close(c.done)
+	c.mu.Unlock()
+	for _, w := range waiting {
+		w.err = err
+		w.ready <- struct{}{}
+	}
+	return true
+}
+
+// release closes the descriptors.
+func (c *Client) release() {
+	_, _, _ = c.in.Close(), c.from.Close(), c.said.Close()
+}
+
+// do sends a request and waits for the answer.
+func (c *Client) do(slots chan struct{}, request *message, want kind) (message, error) {
+	if slots != nil {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-c.done:
+			return message{}, c.Err()
+		}
+	}
+	w := c.calls.Get().(*call)
+	w.request = *request
+	if err := c.enter(w); err != nil {
+		return message{}, err
+	}
+	if err := c.to.send(&w.request); err != nil {
+		if errors.Is(err, errTooLarge) {
+			c.mu.Lock()
+			delete(c.waiting, w.request.number)
+			c.mu.Unlock()
+			return message{}, err
+		}
+		// The process takes nothing any more. Its end is the answer.
+		_ = c.cmd.Process.Kill()
+	}
+	<-w.ready
+	return c.leave(w, want)
+}
+
+// enter gives a request its number.
+func (c *Client) enter(w *call) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	if c.closing && w.request.kind != kindClose {
+		return disk.ErrClosed
+	}
+	c.last++
+	w.request.number = c.last
+	c.waiting[c.last] = w
+	return nil
+}
+
+// leave reads the answer.
+func (c *Client) leave(w *call, want kind) (message, error) {
+	m, body, err := message{kind: w.kind}, w.body, w.err
+	*w = call{ready: w.ready}
+	c.calls.Put(w)
+	if err != nil {
+		return message{}, err
+	}
+	if err := m.parse(body); err != nil || m.kind != want && m.kind != kindFailed {
+		return message{}, c.broken()
+	}
+	if m.kind == kindFailed {
+		return message{}, m.failure
+	}
+	return m, nil
+}
+
+// broken ends a process whose answers cannot be understood.
+func (c *Client) broken() error {
+	err := fmt.Errorf("%w: %w", ErrEnded, errFrame)
+	c.abandon(err)
+	return err
+}
+
+// Get returns the records with the keys, in their order.
+func (c *Client) Get(keys ...[]byte) ([]disk.Record, error) {
+	a, err := c.do(c.reads, &message{kind: kindGet, keys: keys}, kindRecords)
+	if err == nil && len(a.records) != len(keys) {
+		return nil, c.broken()
+	}
+	return a.records, err
+}
+
+// Scan returns the records of a range, and the key with which to go on, nil at the end.
+func (c *Client) Scan(r disk.Range) (records []disk.Record, next []byte, err error) {
+	a, err := c.do(c.reads, &message{kind: kindScan, scan: r}, kindRecords)
+	return a.records, a.next, err
+}
+
+// Write makes changes. Those of calls that follow each other are made in this order.
+func (c *Client) Write(entries []disk.Entry) error {
+	_, err := c.do(c.writes, &message{kind: kindWrite, entries: entries}, kindDone)
+	return err
+}
+
+// Sync makes what was written survive the loss of power.
+func (c *Client) Sync() error {
+	_, err := c.do(c.syncs, &message{kind: kindSync}, kindDone)
+	return err
+}
+
+// Check looks, without writing, whether the database can be written.
+func (c *Client) Check() error {
+	_, err := c.do(c.syncs, &message{kind: kindCheck}, kindDone)
+	return err
+}
+
+// Snapshot returns the database as it is now. There can be a few at one time.
+func (c *Client) Snapshot() (*Snapshot, error) {
+	a, err := c.do(c.reads, &message{kind: kindSnapshot}, kindDone)
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot{c: c, id: a.id}, nil
+}
+
+// Identity returns what tells this database from others.
+func (c *Client) Identity() disk.Identity { return c.identity }
+
+// Close closes the database and waits for the end of the process. When that takes more than half a minute the process is
+// killed, and the error says so: everything that was written is in the database's log then, but not on the disk for sure. Close
+// may be called more than once.
+func (c *Client) Close() error { return c.close() }
+
+func (c *Client) shut() error {
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
+	late := fmt.Errorf("%w: it took more than %v to close, and its process was killed", disk.ErrClosed, c.patience)
+	timer := time.AfterFunc(c.patience, func() { c.abandon(late) })
+	defer timer.Stop()
+	if _, err := c.do(nil, &message{kind: kindClose}, kindDone); err != nil {
+		return err
+	}
+	// It only has to end now.
+	select {
+	case <-c.gone:
+		return nil
+	case <-time.After(c.patience):
+		_ = c.cmd.Process.Kill()
+		return late
+	}
+}
+
+// Abandon kills the process. Calls that wait fail at once, whether the process reacts or not.
+func (c *Client) Abandon() {
+	c.abandon(fmt.Errorf("%w: it was given up", disk.ErrClosed))
+}
+
+func (c *Client) abandon(err error) {
+	c.finish(err)
+	_ = c.cmd.Process.Kill()
+	// Whoever writes or reads is woken up. What is left of the process is collected in the background.
+	c.release()
+}
+
+// Done is closed when no call succeeds any more: the process has ended by itself, or the client was closed or abandoned.
+// [Client.Err] tells which.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Gone is closed when the process is gone, and with it its hold on the directory. That can be later than Done, and never, when
+// the system does not get it away from a disk that hangs.
+func (c *Client) Gone() <-chan struct{} { return c.gone }
+
+// Err returns nil until Done is closed, and then the error of all calls: it wraps [ErrEnded] when the process ended by itself.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Snapshot is the database as it was at one moment. It must be closed.
+type Snapshot struct {
+	c  *Client
+	id uint64
+}
+
+// Next returns the next records, in the order of their keys, none at the end.
+func (s *Snapshot) Next() ([]disk.Record, error) {
+	a, err := s.c.do(s.c.reads, &message{kind: kindNext, id: s.id}, kindRecords)
+	return a.records, err
+}
+
+// Close ends the snapshot. It may be called more than once.
+func (s *Snapshot) Close() error {
+	_, err := s.c.do(s.c.reads, &message{kind: kindEnd, id: s.id}, kindDone)
+	if err != nil && s.c.Err() != nil {
+		// It ended with the process.
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,408 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
+)
+
+func pid(t testing.TB, c *Client) int {
+	t.Helper()
+	n, err := strconv.Atoi(mustTell(t, c, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// eventually waits for something that happens in another process.
+func eventually(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for range 6000 {
+		if happened() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("does not happen: ", what)
+}
+
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := startFake(t, dir)
+	if _, err := (launcher{name: fakeName}).start(context.Background(), disk.Options{Dir: dir}); !errors.Is(err, disk.ErrLocked) {
+		t.Error("two processes have the directory:", err)
+	}
+	p := pid(t, c)
+	var waiting sync.WaitGroup
+	for i := range 100 {
+		waiting.Go(func() {
+			_, err := tell(c, "hang", i)
+			if !errors.Is(err, ErrEnded) || !strings.HasSuffix(err.Error(), "signal: killed") {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, "100 calls wait", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.waiting) == 100 })
+	if err := syscall.Kill(p, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waiting.Wait()
+	within(t, "Gone", c.Gone())
+	if err := syscall.Kill(p, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Error("a zombie is left:", err)
+	}
+	if err := startFake(t, dir).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that does not react, as one that hangs in a system call, must not hold up those who give it up.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := startFake(t, dir)
+	if err := syscall.Kill(pid(t, c), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var waiting sync.WaitGroup
+	for i := range 100 {
+		waiting.Go(func() {
+			// The pipe is full soon, and someone hangs in writing.
+			err := c.Write([]disk.Entry{{Key: fmt.Append(nil, i), Value: make([]byte, 100_000)}})
+			if !errors.Is(err, disk.ErrClosed) {
+				t.Error(err)
+			}
+		})
+		waiting.Go(func() {
+			if _, err := c.Get([]byte("k")); !errors.Is(err, disk.ErrClosed) {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, "calls wait", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.waiting) == 100+maxWrites })
+	c.Abandon()
+	waiting.Wait()
+	within(t, "Gone", c.Gone())
+	if err := startFake(t, dir).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// When the server dies, whatever its process does, the process ends and the directory is free for the next server.
+func TestParentDies(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := &exec.Cmd{Path: "/proc/self/exe", Args: []string{parentName, dir}, Stderr: os.Stderr}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	child, bad := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(line), " <nil>"))
+	if err != nil || bad != nil {
+		t.Fatal(line, err)
+	}
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait()
+	var c *Client
+	eventually(t, "the directory is free", func() bool {
+		c, err = launcher{name: fakeName}.start(context.Background(), disk.Options{Dir: dir})
+		return !errors.Is(err, disk.ErrLocked)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Abandon()
+	// It is somebody else's zombie now, or gone.
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil && !strings.Contains(string(stat), ") Z ") {
+		t.Errorf("it lives: %s", stat)
+	}
+}
+
+// Service managers, terminals and people with kill mean the server. It closes the database when it has no use for it any more.
+func TestSignalsAreForTheServer(t *testing.T) {
+	t.Parallel()
+	c := startFake(t, "signals")
+	p := pid(t, c)
+	if group, err := unix.Getpgid(p); err != nil || group != p {
+		t.Error("not in a group of its own:", group, err)
+	}
+	for range 3 {
+		for _, s := range []syscall.Signal{
+			syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2,
+		} {
+			if err := syscall.Kill(p, s); err != nil {
+				t.Fatal(err)
+			}
+			mustTell(t, c, "pid")
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the server has open and knows is not for the process.
+func TestInheritance(t *testing.T) {
+	// Not parallel: the environment is changed.
+	t.Setenv("MODERATION_KEY", "secret")
+	t.Setenv("GOMEMLIMIT", "1GiB")
+	t.Setenv("NOTIFY_SOCKET", "/run/x")
+	t.Setenv("GODEBUG", "asyncpreemptoff=0")
+	// As a service manager hands a socket to the server.
+	var handed [2]int
+	if err := unix.Pipe(handed[:]); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(handed[0])
+	defer unix.Close(handed[1])
+	pipe, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", handed[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startFake(t, "relative/dir")
+	p := pid(t, c)
+	for _, e := range strings.Split(mustTell(t, c, "env"), "\n") {
+		if e != "GODEBUG=asyncpreemptoff=0" && !strings.HasPrefix(e, "GOCOVERDIR=") {
+			t.Error("the process has", e)
+		}
+	}
+	abs, _ := filepath.Abs("relative/dir")
+	if got := mustTell(t, c, "args"); got != fakeName+"\n"+abs {
+		t.Error(got)
+	}
+	if got := mustTell(t, c, "cwd"); got != "/" {
+		t.Error(got)
+	}
+	if got, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); string(got) != "caddy-mod-store\n" {
+		t.Errorf("%q", got)
+	}
+	same := func(file string) {
+		own, _ := os.ReadFile("/proc/self/" + file)
+		its, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p, file))
+		if err != nil || string(own) != string(its) {
+			t.Errorf("%s: %s, the server has %s", file, its, own)
+		}
+	}
+	same("oom_score_adj")
+	same("cgroup")
+	own, _ := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if its, err := unix.Getpriority(unix.PRIO_PROCESS, p); err != nil || its != own {
+		t.Error("niceness", its, own, err)
+	}
+	// Its pipes, /dev/null, what its runtime waits with, and no more than these.
+	pipes := 0
+	for _, fd := range descriptors(t, fmt.Sprint(p)) {
+		switch {
+		case strings.HasPrefix(fd, "pipe:"):
+			pipes++
+			if fd == pipe {
+				t.Error("it has what the server was handed")
+			}
+		case fd == "/dev/null", strings.HasPrefix(fd, "anon_inode:"), strings.HasPrefix(fd, "/sys/fs/cgroup/"):
+		default:
+			t.Error("the process has", fd)
+		}
+	}
+	// Input, output, and the error output twice.
+	if pipes != 4 {
+		t.Error("pipes:", pipes, descriptors(t, fmt.Sprint(p)))
+	}
+}
+
+// descriptors returns what a process has open.
+func descriptors(t testing.TB, process string) (open []string) {
+	t.Helper()
+	dir := "/proc/" + process + "/fd"
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
+			open = append(open, to)
+		}
+	}
+	return open
+}
+
+// A server that opens its database again and again must not lose something each time.
+func TestNothingLeaks(t *testing.T) {
+	// Not parallel: all that is open is counted.
+	times := 200
+	if testing.Short() {
+		times = 20
+	}
+	var reserve Reserve
+	if err := reserve.Fill(); err != nil {
+		t.Fatal(err)
+	}
+	round := func(i int) {
+		c := startFakeWith(t, launcher{reserve: &reserve}, disk.Options{Dir: "leaks"})
+		mustTell(t, c, "pid")
+		switch i % 3 {
+		case 0:
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+		case 1:
+			c.Abandon()
+		case 2:
+			_, _ = tell(c, "exit")
+		}
+		within(t, "Gone", c.Gone())
+	}
+	for i := range 3 {
+		round(i)
+	}
+	var goroutines, files int
+	count := func() (int, int) { return runtime.NumGoroutine(), len(descriptors(t, "self")) }
+	eventually(t, "rest", func() bool {
+		g, f := count()
+		quiet := g == goroutines && f == files
+		goroutines, files = g, f
+		time.Sleep(50 * time.Millisecond)
+		return quiet
+	})
+	for i := range times {
+		round(i)
+	}
+	eventually(t, fmt.Sprintf("no more than %d goroutines and %d descriptors", goroutines, files), func() bool {
+		g, f := count()
+		return g <= goroutines && f <= files
+	})
+	if err := reserve.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, f := count(); f != files-reserved {
+		t.Error("the reserve keeps descriptors:", f, files)
+	}
+}
+
+// A server that has used up its descriptors must be able to start its database.
+func TestNoDescriptorsLeft(t *testing.T) {
+	// Not parallel: nothing else can be opened meanwhile.
+	var reserve Reserve
+	if err := reserve.Fill(); err != nil {
+		t.Fatal(err)
+	}
+	defer reserve.Close()
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	low := old
+	low.Cur = 100
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Skip(err)
+	}
+	var used []io.Closer
+	give := func() {
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
+		for _, u := range used {
+			u.Close()
+		}
+	}
+	defer give()
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		used = append(used, f)
+	}
+	if _, err := (launcher{name: fakeName}).start(context.Background(), disk.Options{Dir: "none"}); !errors.Is(err, unix.EMFILE) {
+		t.Error(err)
+	}
+	c, err := launcher{name: fakeName, reserve: &reserve}.start(context.Background(), disk.Options{Dir: "some"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	// And again: the reserve is full again.
+	c, err = launcher{name: fakeName, reserve: &reserve}.start(context.Background(), disk.Options{Dir: "some"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Abandon()
+	within(t, "Gone", c.Gone())
+}
+
+// What was written is there after the process was killed, synced or not, and it is the same database.
+func TestDatabaseSurvivesItsProcess(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := disk.Options{Dir: t.TempDir(), MinFree: 1 << 20}
+	for round := range 3 {
+		c, err := Start(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Abandon()
+		if id := c.Identity(); o.Expect == nil {
+			o.Expect = &id
+		}
+		for i := range round * 100 {
+			records, err := c.Get(fmt.Appendf(nil, "key/%04d", i))
+			if err != nil || string(records[0].Value) != fmt.Sprint("value ", i) {
+				t.Fatalf("round %d, record %d: %+v, %v", round, i, records, err)
+			}
+		}
+		for i := range 100 {
+			i += round * 100
+			entry := disk.Entry{Key: fmt.Appendf(nil, "key/%04d", i), Value: fmt.Append(nil, "value ", i)}
+			if err := c.Write([]disk.Entry{entry}); err != nil {
+				t.Fatal(err)
+			}
+			if i%100 == 50 {
+				if err := c.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := Start(ctx, o); !errors.Is(err, disk.ErrLocked) {
+			t.Error(err)
+		}
+		if err := c.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		within(t, "Done", c.Done())
+		if err := c.Write(nil); !errors.Is(err, ErrEnded) {
+			t.Error(err)
+		}
+		within(t, "Gone", c.Gone())
+	}
+	// Another directory is not taken for this one.
+	o.Dir = t.TempDir()
+	if _, err := Start(ctx, o); !errors.Is(err, disk.ErrReplaced) {
+		t.Error(err)
+	}
+}
