@@ -172,6 +172,9 @@ func (f *faulty) call(kind string, do func(part bool)) (damaged bool, err error)
 		return false, errFault
 	case "full":
 		return false, disk.ErrFull
+	case "die":
+		f.gone()
+		return false, errFault
 	case "hang before":
 		<-f.abandoned
 		return false, disk.ErrClosed
@@ -253,6 +256,11 @@ func (f *faulty) Sync() error {
 }
 
 func (f *faulty) Check() error { _, err := f.call("check", func(bool) {}); return err }
+
+// Done is closed when the database is given up, too: nobody has to follow it any longer.
+func (f *faulty) Done() <-chan struct{} { return f.abandoned }
+
+func (f *faulty) Err() error { return errFault }
 
 func (f *faulty) Identity() disk.Identity { return disk.Identity{1} }
 
@@ -687,9 +695,9 @@ func TestFaultAtEveryCall(t *testing.T) {
 	}
 	hows := map[string][]string{
 		"open": {"before"}, "check": {"before"}, "snapshot": {"before"}, "next": {"before", "damaged"}, "close": {"before"},
-		"get": {"before", "damaged", "hang before"}, "scan": {"before", "damaged", "hang before"},
-		"write": {"before", "after", "part", "full", "hang before", "hang after"},
-		"sync":  {"before", "after", "part", "hang before", "hang after"},
+		"get": {"before", "damaged", "die", "hang before"}, "scan": {"before", "damaged", "hang before"},
+		"write": {"before", "after", "part", "full", "die", "hang before", "hang after"},
+		"sync":  {"before", "after", "part", "die", "hang before", "hang after"},
 	}
 	// Without the variable every kind of fault takes a few of the calls, each another few.
 	stride := 7
@@ -753,7 +761,7 @@ type storm struct {
 func stormy() map[string][]string {
 	return map[string][]string{
 		"open": {"before"}, "check": {"before"}, "get": {"before"}, "scan": {"before"},
-		"write": {"before", "after", "part", "full"}, "sync": {"before", "after", "part"},
+		"write": {"before", "after", "part", "full", "die"}, "sync": {"before", "after", "part", "die"},
 	}
 }
 
