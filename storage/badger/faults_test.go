@@ -311,12 +311,6 @@ func (f *faulty) Close() error {
 	return err
 }
 
-// Done is never closed: the database does not end by itself.
-func (f *faulty) Done() <-chan struct{} { return nil }
-
-// Err is nil.
-func (f *faulty) Err() error { return nil }
-
 func (f *faulty) Abandon() bool {
 	f.gone()
 	f.p.mu.Lock()
