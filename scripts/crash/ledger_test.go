@@ -7,6 +7,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +103,20 @@ func TestWhatWasStoredBetween(t *testing.T) {
 	}
 	if got := differences(l, l, s); len(got) < 4 {
 		t.Errorf("the later state must be missed: %q", got)
+	}
+}
+
+// A promise that is no longer made need not be broken, and one that is made in other words must be looked at.
+func TestPromisesAreMade(t *testing.T) {
+	t.Parallel()
+	docs, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(docs)), " ")
+	for _, r := range rounds {
+		if !strings.Contains(text, r.promise) {
+			t.Errorf("%s: docs/operations.md does not say %q", r.name, r.promise)
+		}
 	}
 }

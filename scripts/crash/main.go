@@ -151,9 +151,9 @@ func (r *rig) run(ctx context.Context, only string, limit time.Duration, list bo
 			wanted = rounds
 		}
 		for _, round := range wanted {
-			fmt.Printf("%-18s %s\n", round.name, round.promise)
+			fmt.Printf("%-22s %s\n", round.name, round.promise)
 			if why := r.lacks(round); why != "" {
-				fmt.Printf("%-18s   skipped here: %s\n", "", why)
+				fmt.Printf("%-22s   skipped here: %s\n", "", why)
 			}
 		}
 		return nil
@@ -351,7 +351,7 @@ func (w *world) summary(verbose bool) string {
 // round is one way to break the server.
 type round struct {
 	name string
-	// promise is the sentence of the documentation that it tries to break.
+	// promise is the sentence of docs/operations.md that it tries to break.
 	promise string
 	// quick rounds take part in the minute of CI.
 	quick bool
@@ -373,28 +373,32 @@ var (
 	supervised = need{"supervised", canSupervise}
 )
 
-// The promises, as the documentation makes them.
+// The promises, in the words of docs/operations.md.
 const (
-	whatSurvives  = `operations.md, "What survives": death of the process: everything acknowledged`
-	powerSurvives = `operations.md, "What survives": loss of power: everything acknowledged, of the counts all but at most the last second`
-	fullDisk      = `operations.md, "Disk": requests that must be counted or kept are answered 503; when there is room again it goes on by itself`
-	siteGoesOn    = `operations.md, "What survives": the sites go on; what needs the store is answered 503 until it can be kept again`
-	wholeBackup   = `operations.md, "Backup and restore": a backup holds everything that was acknowledged before it began`
-	reloadKeeps   = `operations.md, "Reload": a reload loses no count`
-	damageIsSaid  = `operations.md, "Troubleshooting": what is damaged is said, and nothing is touched`
-	upgradeKeeps  = `operations.md, "Upgrade": data of an older version are upgraded; an older version refuses those of a newer one`
-	deletedIsGone = `operations.md, "Accounts and keys": an account is removed with its keys and counts`
+	whatSurvives   = "An answer is sent when what it stands for is kept as the table says."
+	powerSurvives  = "| Counts: the minute, the day, the period, flagged content | everything acknowledged | all but at most the last second |"
+	fullDisk       = "When there is room again it goes on by itself; nothing has to be restarted or repaired."
+	siteGoesOn     = "When the cause has gone, or the process has died, the server goes on by itself, with everything that it acknowledged."
+	nothingIsTaken = "In a directory that was removed or replaced nothing is acknowledged any more, until the server is started again."
+	wholeBackup    = "A backup is taken from the running server and holds everything that was acknowledged before it began."
+	reloadKeeps    = "without losing a count: the old and the new configuration share the open database."
+	moveKeeps      = "After a reload with another `storage`, requests in flight go on with the old store, and are counted there."
+	damageIsSaid   = "A database whose files are damaged or missing is refused at the start, by their names, and nothing is touched."
+	upgradeKeeps   = "A database that a newer version wrote is refused by an older one and left as it is"
+	deletedIsGone  = "Requests in flight count for nobody, also when the account is made again"
 )
 
 var rounds = slices.Concat([]*round{
 	{"kill-server", whatSurvives, true, nil, killServer, false},
 	{"kill-store", siteGoesOn, true, nil, killStore, false},
+	{"power", powerSurvives, true, []need{loops}, powerCut, false},
+	{"calls", siteGoesOn, true, []need{supervised}, everyCall, false},
 	{"freeze-store", siteGoesOn, true, nil, freezeStore, false},
 	{"kill-start", whatSurvives, true, nil, killStart, false},
 	{"kill-backup", wholeBackup, true, nil, killBackup, false},
 	{"kill-reload", reloadKeeps, true, nil, killReload, false},
 	{"kill-upgrade", upgradeKeeps, true, nil, killUpgrade, false},
-	{"move-store", reloadKeeps, true, nil, moveStore, false},
+	{"move-store", moveKeeps, true, nil, moveStore, false},
 	{"reborn", deletedIsGone, true, nil, reborn, false},
 	{"disk-full", fullDisk, true, []need{mounts}, diskFull, false},
 	{"disk-full-at-once", fullDisk, true, []need{mounts}, diskFullAtOnce, false},
@@ -402,11 +406,9 @@ var rounds = slices.Concat([]*round{
 	{"disk-dead", siteGoesOn, true, []need{loops}, diskDead, false},
 	{"disk-read-only", siteGoesOn, true, []need{loops}, diskReadOnly, false},
 	{"dir-renamed", siteGoesOn, true, nil, dirRenamed, false},
-	{"dir-removed", siteGoesOn, true, nil, dirRemoved, false},
-	{"dir-replaced", siteGoesOn, true, nil, dirReplaced, false},
+	{"dir-removed", nothingIsTaken, true, nil, dirRemoved, false},
+	{"dir-replaced", nothingIsTaken, true, nil, dirReplaced, false},
 	{"descriptors", siteGoesOn, true, nil, descriptors, false},
-	{"power", powerSurvives, true, []need{loops}, powerCut, false},
-	{"calls", siteGoesOn, true, []need{supervised}, everyCall, false},
 	{"call", siteGoesOn, false, []need{supervised}, callFails, false},
 	{"start-calls", whatSurvives, true, []need{supervised}, startFails, false},
 }, damageRounds(), callRounds())

@@ -178,7 +178,7 @@ func everyCall(ctx context.Context, w *world, _ *rig) error {
 	for _, f := range failing {
 		all = append(all, &failure{call: f.call, errno: f.errnos[0], n: 1 + w.random.Int64N(3)})
 	}
-	return w.fail(ctx, all, 3*time.Second, 200*time.Millisecond)
+	return w.fail(ctx, all, 2*time.Second, 200*time.Millisecond)
 }
 
 // callFails makes a call fail, of those that are about the store.
@@ -208,7 +208,12 @@ func (w *world) fail(ctx context.Context, all []*failure, wait, hold time.Durati
 	f.waiting = slices.Clone(all)
 	f.mu.Unlock()
 	hit := 0
-	for last := time.Now(); time.Since(last) < wait && w.up.Load() && ctx.Err() == nil; {
+	// What is made when a log is full is waited for somewhat longer, on a machine that is slow.
+	last, bytes := time.Now(), w.bytes.Load()
+	for time.Since(last) < wait || w.bytes.Load() < bytes+12<<20 && time.Since(last) < 4*wait {
+		if !w.up.Load() || ctx.Err() != nil {
+			break
+		}
 		active, waiting := f.begun()
 		if active == nil {
 			if waiting == 0 {
@@ -226,7 +231,7 @@ func (w *world) fail(ctx context.Context, all []*failure, wait, hold time.Durati
 		if len(w.broken()) > 0 {
 			break
 		}
-		last = time.Now()
+		last, bytes = time.Now(), w.bytes.Load()
 		f.goOn()
 	}
 	f.forget()
