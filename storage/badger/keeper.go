@@ -298,10 +298,18 @@ func (k *keeper) settled(generation int, err error, undo []disk.Entry) error {
 
 // refuse takes a change back whose write failed: at once or, when there is no database, when there is one again.
 func (k *keeper) refuse(undo []disk.Entry) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.db == nil || k.db.Write(undo) != nil {
-		k.undo = append(k.undo, undo...)
+	for k.life.Err() == nil {
+		k.mu.Lock()
+		if k.db == nil || k.full != nil {
+			k.undo = append(k.undo, undo...)
+			k.mu.Unlock()
+			return
+		}
+		k.mu.Unlock()
+		// It is a write like others: it may take long, may fail, and is written again when the database fails.
+		if _, err := k.writeOnce(undo); err == nil {
+			return
+		}
 	}
 }
 
@@ -349,6 +357,10 @@ func (k *keeper) reopen() error {
 	o := k.options
 	o.Rewrite = true
 	db, err := k.open(k.life, o)
+	if errors.Is(err, disk.ErrLocked) {
+		// Nobody else has it: a process cannot end while it waits for the disk.
+		err = fmt.Errorf("the disk does not answer: the database's process, which was given up, still waits for it (%w)", err)
+	}
 	if err != nil {
 		return unavailable(err)
 	}
