@@ -168,13 +168,13 @@ func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
 		}
 		full := entries
 		entries, size = nil, 0
-		_, err := s.keeper.write(full)
+		_, err := s.keeper.write(full, nil, nil)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = s.keeper.write(entries)
+	_, err = s.keeper.write(entries, nil, nil)
 	return err
 }
 

@@ -206,24 +206,30 @@ func (s *Store) ready(ctx context.Context) error {
 
 // change is a change that is made and may not survive power loss yet.
 type change struct {
-	keeper     *keeper
-	generation int
-	round      *round
-	undo       []disk.Entry
+	keeper *keeper
+	at     mark
+	round  *round
 }
 
 // wait returns when the change survives power loss, or is refused.
 func (c *change) wait() error {
-	err := c.round.wait()
-	if err == nil {
-		return nil
-	}
-	return c.keeper.settled(c.generation, err, c.undo)
+	return c.keeper.settled(c.at, c.round.wait())
 }
 
-// change makes changes to records that nobody else changes meanwhile. They hold when [change.wait] returns nil. When they are
-// refused, then or now, what was there before is there again as soon as there is a database.
-func (s *Store) change(entries ...disk.Entry) (*change, error) {
+// changing has a change read what it needs and made, and once more when the database fails in between and what was read is taken
+// back.
+func (s *Store) changing(do func(basis *era) (*change, error)) (*change, error) {
+	for {
+		if c, err := do(s.keeper.now()); !errors.Is(err, errStale) {
+			return c, err
+		}
+	}
+}
+
+// change makes changes to records that nobody else changes meanwhile, of what was read since basis was the present era. They hold
+// when [change.wait] returns nil. When they are refused, then or now, what was there before is there again as soon as there is a
+// database.
+func (s *Store) change(basis *era, entries ...disk.Entry) (*change, error) {
 	keys := make([][]byte, len(entries))
 	for i, e := range entries {
 		keys[i] = e.Key
@@ -232,15 +238,13 @@ func (s *Store) change(entries ...disk.Entry) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &change{keeper: &s.keeper}
+	undo := make([]disk.Entry, 0, len(before))
 	for i, r := range before {
 		// What was damaged before is not brought back.
-		c.undo = append(c.undo, disk.Entry{Key: keys[i], Value: r.Value, Delete: r.Value == nil})
+		undo = append(undo, disk.Entry{Key: keys[i], Value: r.Value, Delete: r.Value == nil})
 	}
-	if c.generation, err = s.keeper.write(entries); err != nil {
-		if !errors.Is(err, disk.ErrFull) {
-			s.keeper.refuse(c.undo)
-		}
+	c := &change{keeper: &s.keeper}
+	if c.at, err = s.keeper.write(entries, undo, basis); err != nil {
 		return nil, err
 	}
 	c.round = s.syncer.join()

@@ -45,7 +45,7 @@ func set(key []byte, v any) (disk.Entry, error) {
 	return disk.Entry{Key: key, Value: b}, err
 }
 
-// changeDirectory changes accounts and keys: prepare says how while nobody else changes any, and forget empties the caches while nobody
+// changeDirectory changes accounts and keys: prepare says how while nobody else changes any, once more when the database fails meanwhile, and forget empties the caches while nobody
 // fills them. It returns when the change survives power loss.
 func (s *Store) changeDirectory(ctx context.Context, prepare func() ([]disk.Entry, error), forget func()) error {
 	if err := s.ready(ctx); err != nil {
@@ -61,11 +61,13 @@ func (s *Store) changeDirectory(ctx context.Context, prepare func() ([]disk.Entr
 func (s *Store) changeLocked(prepare func() ([]disk.Entry, error), forget func()) (*change, error) {
 	s.directory.Lock()
 	defer s.directory.Unlock()
-	entries, err := prepare()
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.change(entries...)
+	c, err := s.changing(func(basis *era) (*change, error) {
+		entries, err := prepare()
+		if err != nil {
+			return nil, err
+		}
+		return s.change(basis, entries...)
+	})
 	if err == nil && forget != nil {
 		forget()
 	}
@@ -115,6 +117,7 @@ func setAccount(a quota.Account) (disk.Entry, error) {
 func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota.Account) error) (quota.Account, error) {
 	var a quota.Account
 	err := s.changeDirectory(ctx, func() ([]disk.Entry, error) {
+		a = quota.Account{}
 		if err := s.readAccount(id, &a); err != nil {
 			return nil, err
 		}
@@ -160,7 +163,7 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	// The tally stays locked until the database is clear: who asks for it meanwhile must not read old counts.
 	t := s.counters.lock(id)
 	defer t.mu.Unlock()
-	c, err := s.deleteRecords(id)
+	c, err := s.changing(func(basis *era) (*change, error) { return s.deleteRecords(basis, id) })
 	if err != nil {
 		// The account is still there, and so are its counts in memory: they go back to where they were.
 		t.redirty()
@@ -176,7 +179,7 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 const deletePart = 1000
 
 // deleteRecords removes everything of an account but its feedback.
-func (s *Store) deleteRecords(id string) (*change, error) {
+func (s *Store) deleteRecords(basis *era, id string) (*change, error) {
 	var entries []disk.Entry
 	for k, err := range s.storedKeys(id) {
 		if err != nil {
@@ -197,11 +200,11 @@ func (s *Store) deleteRecords(id string) (*change, error) {
 	}
 	entries = append(entries, disk.Entry{Key: accountKey(id), Delete: true})
 	for ; len(entries) > deletePart; entries = entries[deletePart:] {
-		if _, err := s.change(entries[:deletePart]...); err != nil {
+		if _, err := s.change(basis, entries[:deletePart]...); err != nil {
 			return nil, err
 		}
 	}
-	return s.change(entries...)
+	return s.change(basis, entries...)
 }
 
 // Accounts implements [quota.Directory]. Accounts that are made or removed meanwhile may or may not be among them.
@@ -290,6 +293,7 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*quota.Key
 		if err != nil {
 			return nil, err
 		}
+		k = quota.Key{}
 		if err := s.readKey(hash, &k); err != nil {
 			return nil, err
 		}

@@ -31,14 +31,14 @@ func (s *Store) AppendFeedback(ctx context.Context, r feedback.Record, bound fee
 	if len(value)-1 > feedback.MaxRecordBytes {
 		return feedback.ErrTooLarge
 	}
-	c, err := s.appendFeedback(r, value, bound)
+	c, err := s.changing(func(basis *era) (*change, error) { return s.appendFeedback(basis, r, value, bound) })
 	if err != nil {
 		return err
 	}
 	return c.wait()
 }
 
-func (s *Store) appendFeedback(r feedback.Record, value []byte, bound feedback.Bound) (*change, error) {
+func (s *Store) appendFeedback(basis *era, r feedback.Record, value []byte, bound feedback.Bound) (*change, error) {
 	key := feedbackKey(r)
 	used := appendWindow(nil, 'b', r.Account, dayOf(r.Time))
 	s.appending.Lock()
@@ -69,7 +69,7 @@ func (s *Store) appendFeedback(r feedback.Record, value []byte, bound feedback.B
 		}
 		entries = append(entries, old...)
 	}
-	return s.change(entries...)
+	return s.change(basis, entries...)
 }
 
 // crowdedOutBounds removes what is not kept beside a new day's use of the bounds.

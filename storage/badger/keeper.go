@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
@@ -64,11 +66,11 @@ type keeper struct {
 	failure error
 	failed  time.Time
 	back    chan struct{}
-	// generation is how often the database was opened again.
-	generation int
+	// era is that of the database that is open, or was open last.
+	era *era
 	// full says why the last write was refused by a database that is well; nil when it was not.
 	full error
-	// undo brings back what was there before the changes that were refused.
+	// undo brings back what was there before the changes whose writes failed.
 	undo []disk.Entry
 
 	// life ends when the keeper is stopped.
@@ -77,8 +79,24 @@ type keeper struct {
 	background sync.WaitGroup
 }
 
+// era is the time from one opening of the database to its failure.
+type era struct {
+	// made counts the changes that can be refused, and synced those of them that survive power loss.
+	made, synced uint64
+	// refused says that all others are: none of them must be there when the database is back. They are refused together, because
+	// one may have been made on top of the other.
+	refused bool
+}
+
+// mark says when a change was made.
+type mark struct {
+	era    *era
+	number uint64
+}
+
 // start opens the database.
 func (k *keeper) start() (err error) {
+	k.era = new(era)
 	k.life, k.closing = context.WithCancel(context.Background())
 	if k.db, err = k.open(k.life, k.options); err != nil {
 		k.closing()
@@ -210,35 +228,62 @@ func (k *keeper) snapshot() (s snapshot, err error) {
 	return s, err
 }
 
-// write makes changes that survive the death of the process when it returns nil, and says in which generation of the database.
-// After an error they may have been made or not.
-func (k *keeper) write(entries []disk.Entry) (generation int, err error) {
+// errStale says that a change was made on top of one that was refused meanwhile. It must be made anew.
+var errStale = fmt.Errorf("%w: it has failed meanwhile", storage.ErrUnavailable)
+
+// now returns the present era.
+func (k *keeper) now() *era {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.era
+}
+
+// write makes changes that survive the death of the process when it returns nil. Those that can be refused later say how they
+// are taken back, and in which era what they are made from was read: the error is errStale when it does not hold any more. After
+// another error they are taken back, or may have been made when they do not say how.
+func (k *keeper) write(entries, undo []disk.Entry, basis *era) (at mark, err error) {
 	for again := false; ; again = true {
 		if _, err := k.await(); err != nil {
-			return 0, err
+			return at, err
 		}
-		generation, err = k.writeOnce(entries)
-		if err == nil || again || errors.Is(err, disk.ErrFull) {
-			return generation, err
+		at, err = k.writeOnce(entries, undo, basis)
+		if err == nil || again || errors.Is(err, disk.ErrFull) || errors.Is(err, errStale) {
+			return at, err
 		}
 	}
 }
 
-func (k *keeper) writeOnce(entries []disk.Entry) (generation int, err error) {
+func (k *keeper) writeOnce(entries, undo []disk.Entry, basis *era) (at mark, err error) {
 	k.order.Lock()
 	defer k.order.Unlock()
 	k.mu.Lock()
-	db, failure, generation := k.db, k.failure, k.generation
+	db, failure := k.db, k.failure
+	at.era = k.era
+	stale := basis != nil && basis != k.era && basis.refused
 	k.mu.Unlock()
 	if db == nil {
-		return 0, failure
+		return at, failure
+	}
+	if stale {
+		return at, errStale
 	}
 	err = k.use(db, k.pace.call, func(db database) error { return db.Write(entries) })
 	k.noteFull(db, err)
-	if err == nil {
-		k.journal.add(entries, time.Now())
+	if err != nil && !errors.Is(err, disk.ErrFull) {
+		// The database is given up, and is not back before this returns.
+		k.mu.Lock()
+		k.undo = append(k.undo, undo...)
+		k.mu.Unlock()
 	}
-	return generation, err
+	if err != nil {
+		return at, err
+	}
+	k.journal.add(entries, undo, time.Now())
+	k.mu.Lock()
+	at.era.made++
+	at.number = at.era.made
+	k.mu.Unlock()
+	return at, nil
 }
 
 // noteFull notes whether a database that is well takes writes.
@@ -259,20 +304,34 @@ func (k *keeper) noteFull(db database, err error) {
 
 // sync makes what was written before survive power loss.
 func (k *keeper) sync() error {
-	db, err := k.await()
-	if err != nil {
-		return err
+	for {
+		if _, err := k.await(); err != nil {
+			return err
+		}
+		k.order.Lock()
+		k.mu.Lock()
+		db, now := k.db, k.era
+		made := now.made
+		k.mu.Unlock()
+		if db == nil {
+			k.order.Unlock()
+			continue // it has just failed
+		}
+		k.journal.begin()
+		k.order.Unlock()
+		if err := k.use(db, k.pace.sync, func(db database) error { return db.Sync() }); err != nil {
+			return err
+		}
+		k.order.Lock()
+		defer k.order.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.era == now {
+			k.journal.end()
+			now.synced = made
+		}
+		return nil
 	}
-	k.order.Lock()
-	k.journal.begin()
-	k.order.Unlock()
-	if err := k.use(db, k.pace.sync, func(db database) error { return db.Sync() }); err != nil {
-		return err
-	}
-	k.order.Lock()
-	k.journal.end()
-	k.order.Unlock()
-	return nil
 }
 
 // overdue reports whether something was written longer ago than power loss may take.
@@ -282,35 +341,39 @@ func (k *keeper) overdue() bool {
 	return !k.journal.oldest.IsZero() && time.Since(k.journal.oldest) > mostUnsynced
 }
 
-// settled ends a change that was written in a generation of the database and whose sync failed with err. It returns nil when
-// there is another generation meanwhile: what the journal held was written again and synced then. Otherwise the change is
-// refused, and taken back when there is a database again.
-func (k *keeper) settled(generation int, err error, undo []disk.Entry) error {
-	_, _ = k.await()
+// settled says what becomes of a change after a sync that was to keep it and ended with err. It returns nil when the change is
+// kept, also after an error: it was synced before, or the database is back, which has what the journal held. Otherwise it is
+// refused, and taken back before anybody uses the database again.
+func (k *keeper) settled(at mark, err error) error {
+	if err != nil {
+		_, _ = k.await()
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.generation != generation {
+	switch {
+	case at.number <= at.era.synced:
+		return nil
+	case at.era.refused:
+		return errRefused // the sync may have been one of a later era
+	case at.era != k.era || err == nil:
 		return nil
 	}
-	k.undo = append(k.undo, undo...)
+	at.era.refused = true
 	return err
 }
 
-// refuse takes a change back whose write failed: at once or, when there is no database, when there is one again.
-func (k *keeper) refuse(undo []disk.Entry) {
-	for k.life.Err() == nil {
-		k.mu.Lock()
-		if k.db == nil || k.full != nil {
-			k.undo = append(k.undo, undo...)
-			k.mu.Unlock()
-			return
-		}
-		k.mu.Unlock()
-		// It is a write like others: it may take long, may fail, and is written again when the database fails.
-		if _, err := k.writeOnce(undo); err == nil {
-			return
-		}
+// errRefused says that a change was taken back with others.
+var errRefused = fmt.Errorf("%w: the database has failed meanwhile", storage.ErrUnavailable)
+
+// kept is settled for a change that is not taken back: whoever made it makes it good with another one.
+func (k *keeper) kept(at mark, err error) error {
+	_, _ = k.await()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if at.era != k.era {
+		return nil
 	}
+	return err
 }
 
 // fail gives a database up, once.
@@ -374,9 +437,13 @@ func (k *keeper) reopen() error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// What was refused since then is taken back before anybody else may write.
-	if len(k.undo) > 0 {
-		if err := errors.Join(write(db, k.undo), db.Sync()); err != nil {
+	// What was refused since then is taken back before anybody else may write: what failed last was made last.
+	undo := k.undo
+	if k.era.refused {
+		undo = slices.Concat(undo, k.journal.undo())
+	}
+	if len(undo) > 0 {
+		if err := errors.Join(write(db, undo), db.Sync()); err != nil {
 			db.Abandon()
 			return unavailable(err)
 		}
@@ -384,7 +451,7 @@ func (k *keeper) reopen() error {
 	k.journal = journal{}
 	k.reopened()
 	k.db, k.failure, k.full, k.undo = db, nil, nil, nil
-	k.generation++
+	k.era = new(era)
 	k.follow(db)
 	close(k.back)
 	return nil
@@ -427,7 +494,7 @@ func (k *keeper) watch() {
 		switch {
 		case db == nil:
 		case full != nil:
-			_, _ = k.writeOnce(nil) // its outcome is noted
+			_, _ = k.writeOnce(nil, nil, nil) // its outcome is noted
 		default:
 			k.noteFull(db, k.use(db, k.pace.call, func(db database) error { return db.Check() }))
 		}
