@@ -46,9 +46,13 @@ type counters struct {
 	wake       chan struct{}
 	ended      chan error
 
+	// owing says that there are debts.
+	owing atomic.Bool
+
 	mu      sync.Mutex
 	open    *batch
 	stopped bool
+	debts   []debt
 }
 
 type shard struct {
@@ -251,32 +255,71 @@ func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.O
 		return errClosed
 	}
 	b, err := s.settle(charge, outcome)
-	if err != nil || b == nil {
-		return err
+	if err == nil && b == nil {
+		return nil
 	}
-	err = b.wait(ctx)
-	if errors.Is(err, storage.ErrUnavailable) {
-		s.giveBack(charge, outcome)
+	if err == nil {
+		err = b.wait(ctx)
+	} else {
+		outcome = quota.Outcome{} // it is not counted
+	}
+	if errors.Is(err, storage.ErrUnavailable) && s.giveBack(charge, outcome) != nil {
+		s.counters.owe(debt{charge, outcome})
 	}
 	return err
 }
 
 // giveBack takes a charge and its outcome back in memory, because the caller will be told that the call failed. It reaches
-// the database with a later batch.
-func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) {
+// the database with a later batch. After an error nothing is given back.
+func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) error {
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()
 	if lives, err := s.lives(t, charge); err != nil || !lives {
-		return // deleted or closed meanwhile
+		return err // deleted meanwhile
 	}
 	day, period, err := s.longWindows(t, charge.Now, charge.Period)
-	if err != nil || s.counters.changed(t) != nil {
-		return // closed meanwhile
+	if err != nil {
+		return err
+	}
+	if err := s.counters.changed(t); err != nil {
+		return err
 	}
 	if !outcome.Refund {
 		refund(charge, day, period)
 	}
 	period.flag(outcome.Flagged, -1)
+	return nil
+}
+
+// debt is a charge that must be given back, with its outcome.
+type debt struct {
+	charge  quota.Charge
+	outcome quota.Outcome
+}
+
+// owe notes what cannot be given back now, because it takes the database to do so.
+func (c *counters) owe(d debt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.debts = append(c.debts, d)
+	c.owing.Store(true)
+}
+
+// repay gives back what is owed.
+func (c *counters) repay() {
+	if !c.owing.Load() || c.store.keeper.health() != nil {
+		return
+	}
+	c.mu.Lock()
+	debts := c.debts
+	c.debts = nil
+	c.owing.Store(false)
+	c.mu.Unlock()
+	for _, d := range debts {
+		if c.store.giveBack(d.charge, d.outcome) != nil {
+			c.owe(d)
+		}
+	}
 }
 
 // refund gives requests back to windows that are not forgotten.
@@ -444,6 +487,7 @@ type scratch struct {
 
 // commit writes the open batch and opens the next.
 func (c *counters) commit(scratch *scratch) error {
+	c.repay()
 	c.committing.Lock()
 	defer c.committing.Unlock()
 	c.mu.Lock()
