@@ -154,7 +154,11 @@ func (f *faulty) call(kind string, do func(part bool)) (damaged bool, err error)
 	locked := func(part bool) {
 		f.p.mu.Lock()
 		defer f.p.mu.Unlock()
-		do(part)
+		select {
+		case <-f.abandoned: // a process that has ended does nothing to what the next one has opened
+		default:
+			do(part)
+		}
 	}
 	select {
 	case <-f.abandoned:

@@ -86,6 +86,17 @@ type era struct {
 	// refused says that all others are: none of them must be there when the database is back. They are refused together, because
 	// one may have been made on top of the other.
 	refused bool
+	next    *era
+}
+
+// stale reports whether something was taken back since an era began that is over.
+func (e *era) stale(now *era) bool {
+	for ; e != nil && e != now; e = e.next {
+		if e.refused {
+			return true
+		}
+	}
+	return false
 }
 
 // mark says when a change was made.
@@ -259,7 +270,7 @@ func (k *keeper) writeOnce(entries, undo []disk.Entry, basis *era) (at mark, err
 	k.mu.Lock()
 	db, failure := k.db, k.failure
 	at.era = k.era
-	stale := basis != nil && basis != k.era && basis.refused
+	stale := basis.stale(k.era)
 	k.mu.Unlock()
 	if db == nil {
 		return at, failure
@@ -451,7 +462,8 @@ func (k *keeper) reopen() error {
 	k.journal = journal{}
 	k.reopened()
 	k.db, k.failure, k.full, k.undo = db, nil, nil, nil
-	k.era = new(era)
+	k.era.next = new(era)
+	k.era = k.era.next
 	k.follow(db)
 	close(k.back)
 	return nil
