@@ -151,13 +151,15 @@ func (f *faulty) call(kind string, do func(part bool)) (damaged bool, err error)
 	f.p.under.Add(1)
 	defer f.p.under.Done()
 	how := f.p.due(kind)
-	locked := func(part bool) {
+	locked := func(part bool) error {
 		f.p.mu.Lock()
 		defer f.p.mu.Unlock()
 		select {
-		case <-f.abandoned: // a process that has ended does nothing to what the next one has opened
+		case <-f.abandoned:
+			return disk.ErrClosed // a process that has ended does nothing to what the next one has opened
 		default:
 			do(part)
+			return nil
 		}
 	}
 	select {
@@ -169,10 +171,10 @@ func (f *faulty) call(kind string, do func(part bool)) (damaged bool, err error)
 	case "before":
 		return false, errFault
 	case "after":
-		locked(false)
+		_ = locked(false)
 		return false, errFault
 	case "part":
-		locked(true)
+		_ = locked(true)
 		return false, errFault
 	case "full":
 		return false, disk.ErrFull
@@ -183,12 +185,11 @@ func (f *faulty) call(kind string, do func(part bool)) (damaged bool, err error)
 		<-f.abandoned
 		return false, disk.ErrClosed
 	case "hang after":
-		locked(false)
+		_ = locked(false)
 		<-f.abandoned
 		return false, disk.ErrClosed
 	}
-	locked(false)
-	return how == "damaged", nil
+	return how == "damaged", locked(false)
 }
 
 func (f *faulty) Get(keys ...[]byte) (records []disk.Record, err error) {
