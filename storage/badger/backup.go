@@ -96,7 +96,7 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MakeDirectory(dir); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	found, err := os.ReadDir(dir)
