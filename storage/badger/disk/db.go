@@ -132,7 +132,7 @@ func (d *DB) open(o Options) error {
 // take opens and locks the directory.
 func (d *DB) take(o Options) (err error) {
 	if o.Expect == nil {
-		if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		if err := MakeDirectory(d.dir); err != nil {
 			return err
 		}
 	}
