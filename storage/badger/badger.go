@@ -204,26 +204,28 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// change is a change that is made and may not survive power loss yet.
-type change struct {
-	keeper     *keeper
-	generation int
-	round      *round
-	undo       []disk.Entry
-}
-
-// wait returns when the change survives power loss, or is refused.
-func (c *change) wait() error {
-	err := c.round.wait()
-	if err == nil {
-		return nil
+// changed makes changes to records that nobody else changes meanwhile, which prepare reads and says. They hold when
+// [change.wait] returns nil. When they are refused, then or now, what was there before is there again as soon as there is a
+// database. Prepare is asked again when the database was opened again meanwhile: what it has read may have been taken back.
+func (s *Store) changed(prepare func() ([]disk.Entry, error)) (*change, error) {
+	for again := false; ; again = true {
+		e, err := s.keeper.now()
+		if err != nil {
+			return nil, err
+		}
+		entries, err := prepare()
+		if err != nil {
+			return nil, err
+		}
+		c, err := s.change(e, entries)
+		if err == nil || again || errors.Is(err, disk.ErrFull) {
+			return c, err
+		}
 	}
-	return c.keeper.settled(c.generation, err, c.undo)
 }
 
-// change makes changes to records that nobody else changes meanwhile. They hold when [change.wait] returns nil. When they are
-// refused, then or now, what was there before is there again as soon as there is a database.
-func (s *Store) change(entries ...disk.Entry) (*change, error) {
+// change makes changes whose preparation began in an era.
+func (s *Store) change(e *era, entries []disk.Entry) (*change, error) {
 	keys := make([][]byte, len(entries))
 	for i, e := range entries {
 		keys[i] = e.Key
@@ -232,15 +234,12 @@ func (s *Store) change(entries ...disk.Entry) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &change{keeper: &s.keeper}
+	c := &change{keeper: &s.keeper, era: e}
 	for i, r := range before {
 		// What was damaged before is not brought back.
 		c.undo = append(c.undo, disk.Entry{Key: keys[i], Value: r.Value, Delete: r.Value == nil})
 	}
-	if c.generation, err = s.keeper.write(entries); err != nil {
-		if !errors.Is(err, disk.ErrFull) {
-			s.keeper.refuse(c.undo)
-		}
+	if err := s.keeper.writeChange(c, entries); err != nil {
 		return nil, err
 	}
 	c.round = s.syncer.join()

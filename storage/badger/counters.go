@@ -526,7 +526,7 @@ func (c *counters) failed(b *batch) {
 
 // keep writes records. When the last sync is too long ago it waits for the next one.
 func (s *Store) keep(entries []disk.Entry) error {
-	generation, err := s.keeper.write(entries)
+	e, err := s.keeper.write(entries)
 	if err != nil {
 		return err
 	}
@@ -537,7 +537,7 @@ func (s *Store) keep(entries []disk.Entry) error {
 	if err = s.syncer.join().wait(); err == nil {
 		return nil
 	}
-	return s.keeper.settled(generation, err, nil)
+	return s.keeper.settled(e, err)
 }
 
 // sweep drops from memory what is committed and no longer needed.

@@ -61,11 +61,7 @@ func (s *Store) changeDirectory(ctx context.Context, prepare func() ([]disk.Entr
 func (s *Store) changeLocked(prepare func() ([]disk.Entry, error), forget func()) (*change, error) {
 	s.directory.Lock()
 	defer s.directory.Unlock()
-	entries, err := prepare()
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.change(entries...)
+	c, err := s.changed(prepare)
 	if err == nil && forget != nil {
 		forget()
 	}
@@ -115,6 +111,7 @@ func setAccount(a quota.Account) (disk.Entry, error) {
 func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota.Account) error) (quota.Account, error) {
 	var a quota.Account
 	err := s.changeDirectory(ctx, func() ([]disk.Entry, error) {
+		a = quota.Account{} // this may be the second time
 		if err := s.readAccount(id, &a); err != nil {
 			return nil, err
 		}
@@ -177,7 +174,20 @@ const deletePart = 1000
 
 // deleteRecords removes everything of an account but its feedback.
 func (s *Store) deleteRecords(id string) (*change, error) {
-	var entries []disk.Entry
+	return s.changed(func() ([]disk.Entry, error) {
+		entries, err := s.deletions(id)
+		for ; err == nil && len(entries) > deletePart; entries = entries[deletePart:] {
+			var e *era
+			if e, err = s.keeper.now(); err == nil {
+				_, err = s.change(e, entries[:deletePart])
+			}
+		}
+		return entries, err
+	})
+}
+
+// deletions remove everything of an account but its feedback, the account last.
+func (s *Store) deletions(id string) (entries []disk.Entry, err error) {
 	for k, err := range s.storedKeys(id) {
 		if err != nil {
 			return nil, err
@@ -185,7 +195,8 @@ func (s *Store) deleteRecords(id string) (*change, error) {
 		for _, key := range [][]byte{hashKey(k.Hash), keyIDKey(k.ID), lastUsedKey(k.ID), keyOfAccount(k)} {
 			entries = append(entries, disk.Entry{Key: key, Delete: true})
 		}
-		defer s.keys.Invalidate(k.Hash)
+		// It is not read again before it is gone: who fills the cache waits for this.
+		s.keys.Invalidate(k.Hash)
 	}
 	for _, table := range []byte("mdpb") {
 		for r, err := range s.scan(ownedPrefix(table, id), nil) {
@@ -195,13 +206,7 @@ func (s *Store) deleteRecords(id string) (*change, error) {
 			entries = append(entries, disk.Entry{Key: r.Key, Delete: true})
 		}
 	}
-	entries = append(entries, disk.Entry{Key: accountKey(id), Delete: true})
-	for ; len(entries) > deletePart; entries = entries[deletePart:] {
-		if _, err := s.change(entries[:deletePart]...); err != nil {
-			return nil, err
-		}
-	}
-	return s.change(entries...)
+	return append(entries, disk.Entry{Key: accountKey(id), Delete: true}), nil
 }
 
 // Accounts implements [quota.Directory]. Accounts that are made or removed meanwhile may or may not be among them.
@@ -290,6 +295,7 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*quota.Key
 		if err != nil {
 			return nil, err
 		}
+		k = quota.Key{} // this may be the second time
 		if err := s.readKey(hash, &k); err != nil {
 			return nil, err
 		}

@@ -39,10 +39,15 @@ func (s *Store) AppendFeedback(ctx context.Context, r feedback.Record, bound fee
 }
 
 func (s *Store) appendFeedback(r feedback.Record, value []byte, bound feedback.Bound) (*change, error) {
-	key := feedbackKey(r)
-	used := appendWindow(nil, 'b', r.Account, dayOf(r.Time))
 	s.appending.Lock()
 	defer s.appending.Unlock()
+	return s.changed(func() ([]disk.Entry, error) { return s.feedbackEntries(r, value, bound) })
+}
+
+// feedbackEntries are a record and its count, if the bound leaves room for it.
+func (s *Store) feedbackEntries(r feedback.Record, value []byte, bound feedback.Bound) ([]disk.Entry, error) {
+	key := feedbackKey(r)
+	used := appendWindow(nil, 'b', r.Account, dayOf(r.Time))
 	found, err := s.keeper.get(key, used)
 	if err != nil {
 		return nil, err
@@ -69,7 +74,7 @@ func (s *Store) appendFeedback(r feedback.Record, value []byte, bound feedback.B
 		}
 		entries = append(entries, old...)
 	}
-	return s.change(entries...)
+	return entries, nil
 }
 
 // crowdedOutBounds removes what is not kept beside a new day's use of the bounds.

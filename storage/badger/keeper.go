@@ -4,14 +4,17 @@
 package badger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
@@ -64,18 +67,40 @@ type keeper struct {
 	failure error
 	failed  time.Time
 	back    chan struct{}
-	// generation is how often the database was opened again.
-	generation int
+	// era is the present one.
+	era *era
+	// changes are those of the era that are not known to be synced, in the order in which they were written. It is changed with
+	// order held, too.
+	changes []*change
 	// full says why the last write was refused by a database that is well; nil when it was not.
 	full error
-	// undo brings back what was there before the changes that were refused.
-	undo []disk.Entry
 
 	// life ends when the keeper is stopped.
 	life       context.Context
 	closing    context.CancelFunc
 	background sync.WaitGroup
 }
+
+// era is the time from one opening of the database to the next. Changes of an era that wait for a sync are kept or refused
+// together: one may build on what another wrote.
+type era struct {
+	// over says that the database was opened again, refused that somebody was told before that a change is refused.
+	over, refused bool
+}
+
+// change is a change that is made and may not survive power loss yet.
+type change struct {
+	keeper *keeper
+	era    *era
+	round  *round
+	// undo brings back what was there before.
+	undo []disk.Entry
+	// kept says that it is synced, failed that it was refused when it was written.
+	kept, failed bool
+}
+
+// errReopened says that what a change builds on was read from a database that has been opened again since.
+var errReopened = fmt.Errorf("%w: the database was opened again meanwhile", storage.ErrUnavailable)
 
 // start opens the database.
 func (k *keeper) start() (err error) {
@@ -86,6 +111,7 @@ func (k *keeper) start() (err error) {
 	}
 	id := k.db.Identity()
 	k.options.Expect = &id
+	k.era = new(era)
 	k.background.Go(k.watch)
 	k.follow(k.db)
 	return nil
@@ -210,35 +236,67 @@ func (k *keeper) snapshot() (s snapshot, err error) {
 	return s, err
 }
 
-// write makes changes that survive the death of the process when it returns nil, and says in which generation of the database.
-// After an error they may have been made or not.
-func (k *keeper) write(entries []disk.Entry) (generation int, err error) {
+// now returns the present era, waiting a moment for a database that has just failed.
+func (k *keeper) now() (*era, error) {
+	if _, err := k.await(); err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.era, nil
+}
+
+// write makes changes that survive the death of the process when it returns nil, and says in which era. After an error they
+// may have been made or not.
+func (k *keeper) write(entries []disk.Entry) (e *era, err error) {
 	for again := false; ; again = true {
 		if _, err := k.await(); err != nil {
-			return 0, err
+			return nil, err
 		}
-		generation, err = k.writeOnce(entries)
+		k.order.Lock()
+		e, err = k.writeOnce(entries, nil)
+		k.order.Unlock()
 		if err == nil || again || errors.Is(err, disk.ErrFull) {
-			return generation, err
+			return e, err
 		}
 	}
 }
 
-func (k *keeper) writeOnce(entries []disk.Entry) (generation int, err error) {
+// writeChange makes changes that can be taken back, in the given era or not at all.
+func (k *keeper) writeChange(c *change, entries []disk.Entry) error {
 	k.order.Lock()
 	defer k.order.Unlock()
-	k.mu.Lock()
-	db, failure, generation := k.db, k.failure, k.generation
-	k.mu.Unlock()
-	if db == nil {
-		return 0, failure
+	_, err := k.writeOnce(entries, c.era)
+	if errors.Is(err, disk.ErrFull) || errors.Is(err, errReopened) {
+		return err
 	}
-	err = k.use(db, k.pace.call, func(db database) error { return db.Write(entries) })
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// What failed may have been written all the same.
+	c.failed = err != nil
+	if k.era == c.era {
+		k.changes = append(k.changes, c)
+	}
+	return err
+}
+
+// writeOnce writes in the present era or, when one is given, in that one. The caller holds order.
+func (k *keeper) writeOnce(entries []disk.Entry, in *era) (*era, error) {
+	k.mu.Lock()
+	db, failure, e := k.db, k.failure, k.era
+	k.mu.Unlock()
+	switch {
+	case in != nil && in != e:
+		return nil, errReopened
+	case db == nil:
+		return nil, failure
+	}
+	err := k.use(db, k.pace.call, func(db database) error { return db.Write(entries) })
 	k.noteFull(db, err)
 	if err == nil {
 		k.journal.add(entries, time.Now())
 	}
-	return generation, err
+	return e, err
 }
 
 // noteFull notes whether a database that is well takes writes.
@@ -259,19 +317,33 @@ func (k *keeper) noteFull(db database, err error) {
 
 // sync makes what was written before survive power loss.
 func (k *keeper) sync() error {
-	db, err := k.await()
-	if err != nil {
+	if _, err := k.await(); err != nil {
 		return err
 	}
 	k.order.Lock()
+	k.mu.Lock()
+	db, failure, e, changes := k.db, k.failure, k.era, len(k.changes)
+	k.mu.Unlock()
 	k.journal.begin()
 	k.order.Unlock()
+	if db == nil {
+		return failure
+	}
 	if err := k.use(db, k.pace.sync, func(db database) error { return db.Sync() }); err != nil {
 		return err
 	}
 	k.order.Lock()
+	defer k.order.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.era != e {
+		return errReopened // what was written before is kept, or refused, already
+	}
 	k.journal.end()
-	k.order.Unlock()
+	for _, c := range k.changes[:changes] {
+		c.kept = true
+	}
+	k.changes = slices.Delete(k.changes, 0, changes)
 	return nil
 }
 
@@ -282,27 +354,34 @@ func (k *keeper) overdue() bool {
 	return !k.journal.oldest.IsZero() && time.Since(k.journal.oldest) > mostUnsynced
 }
 
-// settled ends a change that was written in a generation of the database and whose sync failed with err. It returns nil when
-// there is another generation meanwhile: what the journal held was written again and synced then. Otherwise the change is
-// refused, and taken back when there is a database again.
-func (k *keeper) settled(generation int, err error, undo []disk.Entry) error {
+// settled ends a write whose sync failed with err. It returns nil when the database has been opened again meanwhile: what the
+// journal held was written again and synced then.
+func (k *keeper) settled(e *era, err error) error {
 	_, _ = k.await()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.generation != generation {
+	if e.over {
 		return nil
 	}
-	k.undo = append(k.undo, undo...)
 	return err
 }
 
-// refuse takes a change back whose write failed: at once or, when there is no database, when there is one again.
-func (k *keeper) refuse(undo []disk.Entry) {
+// wait returns when the change survives power loss, or is refused: then it is taken back when there is a database again, with
+// all others that wait.
+func (c *change) wait() error {
+	k := c.keeper
+	err := c.round.wait()
+	if err != nil {
+		_, _ = k.await()
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.db == nil || k.db.Write(undo) != nil {
-		k.undo = append(k.undo, undo...)
+	if c.kept || c.era.over && !c.era.refused {
+		return nil
 	}
+	// A round that has succeeded may be one of the next era.
+	c.era.refused = true
+	return cmp.Or(err, errReopened)
 }
 
 // fail gives a database up, once.
@@ -356,33 +435,45 @@ func (k *keeper) reopen() error {
 	defer watchdog.Stop()
 	k.order.Lock()
 	defer k.order.Unlock()
-	if err := k.replay(db); err != nil {
-		db.Abandon()
-		return unavailable(err)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	// What was refused since then is taken back before anybody else may write.
-	if len(k.undo) > 0 {
-		if err := errors.Join(write(db, k.undo), db.Sync()); err != nil {
+	for refused := false; ; refused = true {
+		if err := k.replay(db, refused); err != nil {
 			db.Abandon()
 			return unavailable(err)
 		}
+		if k.settle(db, refused) {
+			return nil
+		}
+		// Somebody's patience has ended meanwhile.
 	}
-	k.journal = journal{}
-	k.reopened()
-	k.db, k.failure, k.full, k.undo = db, nil, nil, nil
-	k.generation++
-	k.follow(db)
-	close(k.back)
-	return nil
 }
 
-// replay writes again what a failure may have taken.
-func (k *keeper) replay(db database) error {
+// settle begins a new era with a database that holds what was acknowledged. It reports false when changes were refused that
+// are still there.
+func (k *keeper) settle(db database, undone bool) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.era.refused && !undone {
+		return false
+	}
+	k.era.over = true
+	k.journal, k.changes, k.era = journal{}, nil, new(era)
+	k.reopened()
+	k.db, k.failure, k.full = db, nil, nil
+	k.follow(db)
+	close(k.back)
+	return true
+}
+
+// replay writes again what a failure may have taken, and takes back what was refused, the last change first.
+func (k *keeper) replay(db database, refused bool) error {
 	entries, err := k.journal.entries()
 	if err != nil {
 		return err
+	}
+	for _, c := range slices.Backward(k.changes) {
+		if refused || c.failed {
+			entries = append(entries, c.undo...)
+		}
 	}
 	return errors.Join(write(db, entries), db.Sync())
 }
@@ -415,7 +506,9 @@ func (k *keeper) watch() {
 		switch {
 		case db == nil:
 		case full != nil:
-			_, _ = k.writeOnce(nil) // its outcome is noted
+			k.order.Lock()
+			_, _ = k.writeOnce(nil, nil) // its outcome is noted
+			k.order.Unlock()
 		default:
 			k.noteFull(db, k.use(db, k.pace.call, func(db database) error { return db.Check() }))
 		}
