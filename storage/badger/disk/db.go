@@ -168,8 +168,10 @@ func (d *DB) examine(o Options) (*Report, error) {
 		return nil, err
 	}
 	for _, f := range report.Findings {
-		d.logger.Info("a file of the database is not as after an orderly end", zap.String("file", f.File), zap.String("finding", f.Problem),
-			zap.Bool("damage", f.Damage), zap.String("dir", d.dir))
+		if f.Damage {
+			continue // the error says it, and this is tried again and again
+		}
+		d.logger.Info("a file of the database is not as after an orderly end", zap.String("file", f.File), zap.String("finding", f.Problem), zap.String("dir", d.dir))
 	}
 	return report, report.tidy()
 }
