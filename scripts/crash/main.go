@@ -388,6 +388,9 @@ const (
 	upgradeGoesOn  = "A database of an older version is upgraded at the start, in place; when that is interrupted, the next start goes on with it."
 	restIsSaved    = "`--save` writes what can still be read as a backup and says what is left out; the status is 1 then too."
 	oneServer      = "Two servers, containers or replicas on one directory do not work: the second does not start."
+	noStart        = "It does not start on such a disk."
+	nothingElse    = "It is the same program again and needs nothing else: a root file system that is read-only will do."
+	slowSurvives   = "When the disk is slower than the requests, answers wait for it, and the last second stays one."
 	sharedProcess  = "the database shares the process of the server, and a disk that fails may end both. The log warns of it once."
 	deletedIsGone  = "Requests in flight count for nobody, also when the account is made again"
 )
@@ -406,6 +409,9 @@ var rounds = slices.Concat([]*round{
 	{"two-servers", oneServer, true, nil, twoServers, false},
 	{"no-programs", sharedProcess, true, []need{supervised}, noPrograms, false},
 	{"save", restIsSaved, true, nil, saved, false},
+	{"disk-full-start", noStart, true, []need{mounts}, diskFullAtStart, false},
+	{"read-only-root", nothingElse, true, []need{mounts}, readOnlyRoot, false},
+	{"power-slow", slowSurvives, true, []need{loops, supervised}, powerCutOfASlowDisk, false},
 	{"move-store", moveKeeps, true, nil, moveStore, false},
 	{"reborn", deletedIsGone, true, nil, reborn, false},
 	{"disk-full", fullDisk, true, []need{mounts}, diskFull, false},

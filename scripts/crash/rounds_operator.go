@@ -220,3 +220,67 @@ func noPrograms(ctx context.Context, w *world, _ *rig) error {
 	}
 	return w.conclude(ctx)
 }
+
+// diskFullAtStart starts on a full disk: that is refused, and nothing is lost.
+func diskFullAtStart(ctx context.Context, w *world, _ *rig) error {
+	v, err := w.memoryVolume(room)
+	if err != nil {
+		return err
+	}
+	if err := w.begin(ctx, writers); err != nil {
+		return err
+	}
+	w.rest()
+	w.excuse()
+	w.kill(true)
+	free, err := v.fill(16 << 20)
+	if err != nil {
+		return err
+	}
+	if err := w.start(ctx); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		w.violate("a start on a full disk: %v", err)
+	}
+	w.kill(true)
+	free()
+	return w.compare(ctx)
+}
+
+// readOnlyRoot gives the server nothing that it could write to but its folder.
+func readOnlyRoot(ctx context.Context, w *world, _ *rig) error {
+	w.wrap = []string{"unshare", "-m", "sh", "-c", `mount --bind "$0" "$0" && mount -o remount,bind,ro / && exec "$@"`, w.folder}
+	if err := w.begin(ctx, everybody); err != nil {
+		return err
+	}
+	child := w.child()
+	if child == 0 {
+		return errSkip("the server has no process of its own for the store")
+	}
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+	if want := "caddy-moderation-store\x00" + w.dir + "\x00"; err != nil || string(command) != want {
+		w.violate("the store's process is called %q, %v", command, err)
+	}
+	w.rest()
+	w.excuse()
+	w.kill(true)
+	return w.compare(ctx)
+}
+
+// powerCutOfASlowDisk cuts the power while each sync takes longer than what power loss may take.
+func powerCutOfASlowDisk(ctx context.Context, w *world, _ *rig) error {
+	const late = 4 * time.Second
+	var slow atomic.Bool
+	err := w.supervise([]string{"fsync", "fdatasync", "msync"}, func(faults.Call) syscall.Errno {
+		if slow.Load() {
+			time.Sleep(late)
+		}
+		return 0
+	})
+	if err != nil {
+		return err
+	}
+	defer slow.Store(false)
+	return w.cutPower(ctx, func() {
+		slow.Store(true)
+		pause(ctx, 2*late)
+	})
+}
