@@ -153,9 +153,25 @@ func open(dir string, o Options) (*Store, error) {
 
 // forget empties the caches of accounts and keys, and has counts read again: changes may have been taken back.
 func (s *Store) forget() {
+	// First, so that who has read something before takes it out of the caches again; see [fill].
+	s.counters.epoch.Add(1)
 	s.accounts.InvalidateAll()
 	s.keys.InvalidateAll()
-	s.counters.epoch.Add(1)
+}
+
+// fill reads something and keeps it in a cache. The caller holds directory for reading. What was read from a database that has
+// failed since is not kept: it may have been taken back.
+func fill[K comparable, V any](s *Store, cache *otter.Cache[K, *V], id K, read func(K, *V) error) (V, error) {
+	epoch := s.counters.epoch.Load()
+	v := new(V)
+	if err := read(id, v); err != nil {
+		return *new(V), err
+	}
+	cache.Set(id, v)
+	if s.counters.epoch.Load() != epoch {
+		cache.Invalidate(id)
+	}
+	return *v, nil
 }
 
 // release gives back what needs no database.
@@ -174,7 +190,12 @@ func (s *Store) Close() error {
 func (s *Store) shut() error {
 	close(s.closing)
 	commitErr := s.counters.stop()
+	// Who is changing something has joined a round when this is through, and everybody else is refused.
+	s.directory.Lock()
+	s.appending.Lock()
 	s.closed.Store(true)
+	s.appending.Unlock()
+	s.directory.Unlock()
 	err := errors.Join(commitErr, s.syncer.stop(), s.keeper.stop())
 	s.release()
 	return err
@@ -204,32 +225,31 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// change is a change that is made and may not survive power loss yet.
-type change struct {
-	keeper *keeper
-	at     mark
-	round  *round
-}
-
-// wait returns when the change survives power loss, or is refused.
-func (c *change) wait() error {
-	return c.keeper.settled(c.at, c.round.wait())
-}
-
-// changing has a change read what it needs and made, and once more when the database fails in between and what was read is taken
-// back.
-func (s *Store) changing(do func(basis *era) (*change, error)) (*change, error) {
-	for {
-		if c, err := do(s.keeper.now()); !errors.Is(err, errStale) {
+// changed makes changes to records that nobody else changes meanwhile, because the caller holds directory or appending, which prepare reads and says. They hold when
+// [change.wait] returns nil. When they are refused, then or now, what was there before is there again as soon as there is a
+// database. Prepare is asked again when the database was opened again meanwhile: what it has read may have been taken back.
+func (s *Store) changed(prepare func() ([]disk.Entry, error)) (*change, error) {
+	for again := false; ; again = true {
+		if s.closed.Load() {
+			return nil, errClosed
+		}
+		e, err := s.keeper.now()
+		if err != nil {
+			return nil, err
+		}
+		entries, err := prepare()
+		if err != nil {
+			return nil, err
+		}
+		c, err := s.change(e, entries)
+		if err == nil || again || errors.Is(err, disk.ErrFull) {
 			return c, err
 		}
 	}
 }
 
-// change makes changes to records that nobody else changes meanwhile, of what was read since basis was the present era. They hold
-// when [change.wait] returns nil. When they are refused, then or now, what was there before is there again as soon as there is a
-// database.
-func (s *Store) change(basis *era, entries ...disk.Entry) (*change, error) {
+// change makes changes whose preparation began in an era.
+func (s *Store) change(e *era, entries []disk.Entry) (*change, error) {
 	keys := make([][]byte, len(entries))
 	for i, e := range entries {
 		keys[i] = e.Key
@@ -238,13 +258,12 @@ func (s *Store) change(basis *era, entries ...disk.Entry) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	undo := make([]disk.Entry, 0, len(before))
+	c := &change{keeper: &s.keeper, era: e}
 	for i, r := range before {
 		// What was damaged before is not brought back.
-		undo = append(undo, disk.Entry{Key: keys[i], Value: r.Value, Delete: r.Value == nil})
+		c.undo = append(c.undo, disk.Entry{Key: keys[i], Value: r.Value, Delete: r.Value == nil})
 	}
-	c := &change{keeper: &s.keeper}
-	if c.at, err = s.keeper.write(entries, undo, basis); err != nil {
+	if err := s.keeper.writeChange(c, entries); err != nil {
 		return nil, err
 	}
 	c.round = s.syncer.join()

@@ -46,13 +46,9 @@ type counters struct {
 	wake       chan struct{}
 	ended      chan error
 
-	// owing says that there are debts.
-	owing atomic.Bool
-
 	mu      sync.Mutex
 	open    *batch
 	stopped bool
-	debts   []debt
 }
 
 type shard struct {
@@ -249,77 +245,64 @@ func (s *Store) longWindows(t *tally, now time.Time, p quota.Period) (day, perio
 	return day, period, err
 }
 
+// Record implements [quota.Counters].
+func (s *Store) Record(charge quota.Charge, outcome quota.Outcome) quota.Settlement {
+	settling := s.record(charge, outcome)
+	return &settling
+}
+
 // Settle implements [quota.Counters].
 func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.Outcome) error {
+	settling := s.record(charge, outcome)
+	return settling.Wait(ctx)
+}
+
+// settlement is an outcome that goes to the database with a batch; with none, it is there or there is an error.
+type settlement struct {
+	store   *Store
+	charge  quota.Charge
+	outcome quota.Outcome
+	batch   *batch
+	err     error
+}
+
+// record changes the tally. The writer has been told when it returns.
+func (s *Store) record(charge quota.Charge, outcome quota.Outcome) settlement {
 	if s.closed.Load() {
-		return errClosed
+		return settlement{err: errClosed}
 	}
 	b, err := s.settle(charge, outcome)
-	if err == nil && b == nil {
-		return nil
+	return settlement{store: s, charge: charge, outcome: outcome, batch: b, err: err}
+}
+
+// Wait implements [quota.Settlement].
+func (s *settlement) Wait(ctx context.Context) error {
+	if s.err != nil || s.batch == nil {
+		return s.err
 	}
-	if err == nil {
-		err = b.wait(ctx)
-	} else {
-		outcome = quota.Outcome{} // it is not counted
-	}
-	if errors.Is(err, storage.ErrUnavailable) && s.giveBack(charge, outcome) != nil {
-		s.counters.owe(debt{charge, outcome})
+	err := s.batch.wait(ctx)
+	if errors.Is(err, storage.ErrUnavailable) {
+		s.store.giveBack(s.charge, s.outcome)
 	}
 	return err
 }
 
 // giveBack takes a charge and its outcome back in memory, because the caller will be told that the call failed. It reaches
-// the database with a later batch. After an error nothing is given back.
-func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) error {
+// the database with a later batch.
+func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) {
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()
 	if lives, err := s.lives(t, charge); err != nil || !lives {
-		return err // deleted meanwhile
+		return // deleted or closed meanwhile
 	}
 	day, period, err := s.longWindows(t, charge.Now, charge.Period)
-	if err != nil {
-		return err
-	}
-	if err := s.counters.changed(t); err != nil {
-		return err
+	if err != nil || s.counters.changed(t) != nil {
+		return // closed meanwhile
 	}
 	if !outcome.Refund {
 		refund(charge, day, period)
 	}
 	period.flag(outcome.Flagged, -1)
-	return nil
-}
-
-// debt is a charge that must be given back, with its outcome.
-type debt struct {
-	charge  quota.Charge
-	outcome quota.Outcome
-}
-
-// owe notes what cannot be given back now, because it takes the database to do so.
-func (c *counters) owe(d debt) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.debts = append(c.debts, d)
-	c.owing.Store(true)
-}
-
-// repay gives back what is owed.
-func (c *counters) repay() {
-	if !c.owing.Load() || c.store.keeper.health() != nil {
-		return
-	}
-	c.mu.Lock()
-	debts := c.debts
-	c.debts = nil
-	c.owing.Store(false)
-	c.mu.Unlock()
-	for _, d := range debts {
-		if c.store.giveBack(d.charge, d.outcome) != nil {
-			c.owe(d)
-		}
-	}
 }
 
 // refund gives requests back to windows that are not forgotten.
@@ -487,7 +470,6 @@ type scratch struct {
 
 // commit writes the open batch and opens the next.
 func (c *counters) commit(scratch *scratch) error {
-	c.repay()
 	c.committing.Lock()
 	defer c.committing.Unlock()
 	c.mu.Lock()
@@ -544,18 +526,18 @@ func (c *counters) failed(b *batch) {
 
 // keep writes records. When the last sync is too long ago it waits for the next one.
 func (s *Store) keep(entries []disk.Entry) error {
-	at, err := s.keeper.write(entries, nil, nil)
+	e, overdue, err := s.keeper.write(entries)
 	if err != nil {
 		return err
 	}
 	s.syncer.dirty.Store(true)
-	if !s.keeper.overdue() {
+	if !overdue {
 		return nil
 	}
 	if err = s.syncer.join().wait(); err == nil {
 		return nil
 	}
-	return s.keeper.kept(at, err)
+	return s.keeper.settled(e, err)
 }
 
 // sweep drops from memory what is committed and no longer needed.

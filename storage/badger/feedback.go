@@ -31,18 +31,23 @@ func (s *Store) AppendFeedback(ctx context.Context, r feedback.Record, bound fee
 	if len(value)-1 > feedback.MaxRecordBytes {
 		return feedback.ErrTooLarge
 	}
-	c, err := s.changing(func(basis *era) (*change, error) { return s.appendFeedback(basis, r, value, bound) })
+	c, err := s.appendFeedback(r, value, bound)
 	if err != nil {
 		return err
 	}
 	return c.wait()
 }
 
-func (s *Store) appendFeedback(basis *era, r feedback.Record, value []byte, bound feedback.Bound) (*change, error) {
-	key := feedbackKey(r)
-	used := appendWindow(nil, 'b', r.Account, dayOf(r.Time))
+func (s *Store) appendFeedback(r feedback.Record, value []byte, bound feedback.Bound) (*change, error) {
 	s.appending.Lock()
 	defer s.appending.Unlock()
+	return s.changed(func() ([]disk.Entry, error) { return s.feedbackEntries(r, value, bound) })
+}
+
+// feedbackEntries are a record and its count, if the bound leaves room for it.
+func (s *Store) feedbackEntries(r feedback.Record, value []byte, bound feedback.Bound) ([]disk.Entry, error) {
+	key := feedbackKey(r)
+	used := appendWindow(nil, 'b', r.Account, dayOf(r.Time))
 	found, err := s.keeper.get(key, used)
 	if err != nil {
 		return nil, err
@@ -69,7 +74,7 @@ func (s *Store) appendFeedback(basis *era, r feedback.Record, value []byte, boun
 		}
 		entries = append(entries, old...)
 	}
-	return s.change(basis, entries...)
+	return entries, nil
 }
 
 // crowdedOutBounds removes what is not kept beside a new day's use of the bounds.

@@ -166,7 +166,7 @@ func TestOwnRecordsStopBeforeTheDiskIsFull(t *testing.T) {
 	t.Parallel()
 	for what, size := range map[string]int{
 		"before anything is compacted": 64,
-		"while tables are compacted":   320,
+		"while tables are compacted":   224,
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -5,7 +5,6 @@ package badger
 
 import (
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
@@ -17,13 +16,10 @@ type journal struct {
 	since   []byte // what was written after it began
 	// oldest is when the oldest of these changes was made, zero when there is none; oldestSince of those in since.
 	oldest, oldestSince time.Time
-	// undoSyncing and undoSince take back what can be refused of syncing and since, in the order in which it was made.
-	undoSyncing, undoSince []disk.Entry
 }
 
-// add appends changes, which are copied, and what takes them back, which is not.
-func (j *journal) add(entries, undo []disk.Entry, now time.Time) {
-	j.undoSince = append(j.undoSince, undo...)
+// add appends changes. They are copied.
+func (j *journal) add(entries []disk.Entry, now time.Time) {
 	for _, e := range entries {
 		j.since = appendEntry(j.since, e)
 	}
@@ -35,6 +31,11 @@ func (j *journal) add(entries, undo []disk.Entry, now time.Time) {
 	}
 }
 
+// overdue reports whether there is a change that was made longer ago than power loss may take.
+func (j *journal) overdue(now time.Time) bool {
+	return !j.oldest.IsZero() && now.Sub(j.oldest) > mostUnsynced
+}
+
 // begin begins a sync of everything in the journal.
 func (j *journal) begin() {
 	if len(j.syncing) == 0 {
@@ -42,20 +43,12 @@ func (j *journal) begin() {
 	} else {
 		j.syncing, j.since = append(j.syncing, j.since...), j.since[:0]
 	}
-	j.undoSyncing, j.undoSince = append(j.undoSyncing, j.undoSince...), nil
 	j.oldestSince = time.Time{}
-}
-
-// undo takes back everything that can be refused: the last change first.
-func (j *journal) undo() []disk.Entry {
-	all := slices.Concat(j.undoSyncing, j.undoSince)
-	slices.Reverse(all)
-	return all
 }
 
 // end notes that the sync has succeeded.
 func (j *journal) end() {
-	j.syncing, j.undoSyncing = j.syncing[:0], nil
+	j.syncing = j.syncing[:0]
 	if cap(j.syncing) > 4<<20 {
 		j.syncing = nil
 	}

@@ -4,6 +4,7 @@
 package badger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,8 @@ import (
 const (
 	// mostUnsynced is the most that power loss can take of the counts: an older commit is synced before it is acknowledged.
 	mostUnsynced = time.Second
-	// replayPart is how many changes are written again at a time.
-	replayPart = 1000
+	// replayEntries and replayBytes are how many changes are written again at a time.
+	replayEntries, replayBytes = 1000, 1 << 20
 )
 
 // pace says how long a keeper waits.
@@ -34,6 +35,8 @@ type pace struct {
 	firstPause, longestPause time.Duration
 	// check is how often it is looked, when nothing is written, whether the database could be written.
 	check time.Duration
+	// gone is how long a database that was given up is waited for to let go of its directory before it is opened again.
+	gone time.Duration
 }
 
 // usualPace is that of everything but tests.
@@ -41,6 +44,7 @@ func usualPace() pace {
 	return pace{
 		call: 15 * time.Second, sync: time.Minute, patience: 2 * time.Second,
 		firstPause: 20 * time.Millisecond, longestPause: 5 * time.Second, check: 5 * time.Second,
+		gone: time.Second,
 	}
 }
 
@@ -56,7 +60,7 @@ type keeper struct {
 	// reopened is called when the database was opened again, before anybody uses it.
 	reopened func()
 
-	// order is held while something is written, so that the journal has the order of the database.
+	// order is held while something is written, so that the journal has the order of the database. It is taken before mu.
 	order   sync.Mutex
 	journal journal
 
@@ -66,12 +70,13 @@ type keeper struct {
 	failure error
 	failed  time.Time
 	back    chan struct{}
-	// era is that of the database that is open, or was open last.
+	// era is the present one.
 	era *era
+	// changes are those of the era that are not known to be synced, in the order in which they were written. It is changed with
+	// order held, too.
+	changes []*change
 	// full says why the last write was refused by a database that is well; nil when it was not.
 	full error
-	// undo brings back what was there before the changes whose writes failed.
-	undo []disk.Entry
 
 	// life ends when the keeper is stopped.
 	life       context.Context
@@ -79,35 +84,29 @@ type keeper struct {
 	background sync.WaitGroup
 }
 
-// era is the time from one opening of the database to its failure.
+// era is the time from one opening of the database to the next. Changes of an era that wait for a sync are kept or refused
+// together: one may build on what another wrote.
 type era struct {
-	// made counts the changes that can be refused, and synced those of them that survive power loss.
-	made, synced uint64
-	// refused says that all others are: none of them must be there when the database is back. They are refused together, because
-	// one may have been made on top of the other.
-	refused bool
-	next    *era
+	// over says that the database was opened again, refused that somebody was told before that a change is refused.
+	over, refused bool
 }
 
-// stale reports whether something was taken back since an era began that is over.
-func (e *era) stale(now *era) bool {
-	for ; e != nil && e != now; e = e.next {
-		if e.refused {
-			return true
-		}
-	}
-	return false
-}
-
-// mark says when a change was made.
-type mark struct {
+// change is a change that is made and may not survive power loss yet.
+type change struct {
+	keeper *keeper
 	era    *era
-	number uint64
+	round  *round
+	// undo brings back what was there before.
+	undo []disk.Entry
+	// kept says that it is synced, failed that it was refused when it was written.
+	kept, failed bool
 }
+
+// errReopened says that what a change builds on was read from a database that has been opened again since.
+var errReopened = fmt.Errorf("%w: the database was opened again meanwhile", storage.ErrUnavailable)
 
 // start opens the database.
 func (k *keeper) start() (err error) {
-	k.era = new(era)
 	k.life, k.closing = context.WithCancel(context.Background())
 	if k.db, err = k.open(k.life, k.options); err != nil {
 		k.closing()
@@ -115,6 +114,7 @@ func (k *keeper) start() (err error) {
 	}
 	id := k.db.Identity()
 	k.options.Expect = &id
+	k.era = new(era)
 	k.background.Go(k.watch)
 	k.follow(k.db)
 	return nil
@@ -239,62 +239,68 @@ func (k *keeper) snapshot() (s snapshot, err error) {
 	return s, err
 }
 
-// errStale says that a change was made on top of one that was refused meanwhile. It must be made anew.
-var errStale = fmt.Errorf("%w: it has failed meanwhile", storage.ErrUnavailable)
-
-// now returns the present era.
-func (k *keeper) now() *era {
+// now returns the present era, waiting a moment for a database that has just failed.
+func (k *keeper) now() (*era, error) {
+	if _, err := k.await(); err != nil {
+		return nil, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.era
+	return k.era, nil
 }
 
-// write makes changes that survive the death of the process when it returns nil. Those that can be refused later say how they
-// are taken back, and in which era what they are made from was read: the error is errStale when it does not hold any more. After
-// another error they are taken back, or may have been made when they do not say how.
-func (k *keeper) write(entries, undo []disk.Entry, basis *era) (at mark, err error) {
+// write makes changes that survive the death of the process when it returns nil, and says in which era, and whether something
+// was written longer ago than power loss may take. After an error they may have been made or not.
+func (k *keeper) write(entries []disk.Entry) (e *era, overdue bool, err error) {
 	for again := false; ; again = true {
 		if _, err := k.await(); err != nil {
-			return at, err
+			return nil, false, err
 		}
-		at, err = k.writeOnce(entries, undo, basis)
-		if err == nil || again || errors.Is(err, disk.ErrFull) || errors.Is(err, errStale) {
-			return at, err
+		k.order.Lock()
+		e, err = k.writeOnce(entries, nil)
+		overdue = k.journal.overdue(time.Now())
+		k.order.Unlock()
+		if err == nil || again || errors.Is(err, disk.ErrFull) {
+			return e, overdue, err
 		}
 	}
 }
 
-func (k *keeper) writeOnce(entries, undo []disk.Entry, basis *era) (at mark, err error) {
+// writeChange makes changes that can be taken back, in the given era or not at all.
+func (k *keeper) writeChange(c *change, entries []disk.Entry) error {
 	k.order.Lock()
 	defer k.order.Unlock()
+	_, err := k.writeOnce(entries, c.era)
+	if errors.Is(err, disk.ErrFull) || errors.Is(err, errReopened) {
+		return err
+	}
 	k.mu.Lock()
-	db, failure := k.db, k.failure
-	at.era = k.era
-	stale := basis.stale(k.era)
+	defer k.mu.Unlock()
+	// What failed may have been written all the same.
+	c.failed = err != nil
+	if k.era == c.era {
+		k.changes = append(k.changes, c)
+	}
+	return err
+}
+
+// writeOnce writes in the present era or, when one is given, in that one. The caller holds order.
+func (k *keeper) writeOnce(entries []disk.Entry, in *era) (*era, error) {
+	k.mu.Lock()
+	db, failure, e := k.db, k.failure, k.era
 	k.mu.Unlock()
-	if db == nil {
-		return at, failure
+	switch {
+	case in != nil && in != e:
+		return nil, errReopened
+	case db == nil:
+		return nil, failure
 	}
-	if stale {
-		return at, errStale
-	}
-	err = k.use(db, k.pace.call, func(db database) error { return db.Write(entries) })
+	err := k.use(db, k.pace.call, func(db database) error { return db.Write(entries) })
 	k.noteFull(db, err)
-	if err != nil && !errors.Is(err, disk.ErrFull) {
-		// The database is given up, and is not back before this returns.
-		k.mu.Lock()
-		k.undo = append(k.undo, undo...)
-		k.mu.Unlock()
+	if err == nil {
+		k.journal.add(entries, time.Now())
 	}
-	if err != nil {
-		return at, err
-	}
-	k.journal.add(entries, undo, time.Now())
-	k.mu.Lock()
-	at.era.made++
-	at.number = at.era.made
-	k.mu.Unlock()
-	return at, nil
+	return e, err
 }
 
 // noteFull notes whether a database that is well takes writes.
@@ -303,88 +309,81 @@ func (k *keeper) noteFull(db database, err error) {
 		return
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.db == db && (k.full == nil) != (err == nil) {
-		if k.full = err; err != nil {
-			k.logger.Error("nothing can be written", zap.Error(err))
-		} else {
-			k.logger.Info("everything is written again")
-		}
+	turned := k.db == db && (k.full == nil) != (err == nil)
+	if turned {
+		k.full = err
+	}
+	k.mu.Unlock()
+	switch {
+	case !turned:
+	case err != nil:
+		k.logger.Error("nothing can be written", zap.Error(err))
+	default:
+		k.logger.Info("everything is written again")
 	}
 }
 
-// sync makes what was written before survive power loss.
+// sync makes what was written before survive power loss. It is called by one goroutine at a time.
 func (k *keeper) sync() error {
-	for {
-		if _, err := k.await(); err != nil {
-			return err
-		}
-		k.order.Lock()
-		k.mu.Lock()
-		db, now := k.db, k.era
-		made := now.made
-		k.mu.Unlock()
-		if db == nil {
-			k.order.Unlock()
-			continue // it has just failed
-		}
-		k.journal.begin()
-		k.order.Unlock()
-		if err := k.use(db, k.pace.sync, func(db database) error { return db.Sync() }); err != nil {
-			return err
-		}
-		k.order.Lock()
-		defer k.order.Unlock()
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.era == now {
-			k.journal.end()
-			now.synced = made
-		}
-		return nil
+	if _, err := k.await(); err != nil {
+		return err
 	}
-}
-
-// overdue reports whether something was written longer ago than power loss may take.
-func (k *keeper) overdue() bool {
+	k.order.Lock()
+	k.mu.Lock()
+	db, failure, e, changes := k.db, k.failure, k.era, len(k.changes)
+	k.mu.Unlock()
+	k.journal.begin()
+	k.order.Unlock()
+	if db == nil {
+		return failure
+	}
+	if err := k.use(db, k.pace.sync, func(db database) error { return db.Sync() }); err != nil {
+		k.fail(db, err) // whatever it is: nobody knows what is on the disk
+		return err
+	}
 	k.order.Lock()
 	defer k.order.Unlock()
-	return !k.journal.oldest.IsZero() && time.Since(k.journal.oldest) > mostUnsynced
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.era != e {
+		return errReopened // what was written before is kept, or refused, already
+	}
+	k.journal.end()
+	for _, c := range k.changes[:changes] {
+		c.kept = true
+	}
+	k.changes = slices.Delete(k.changes, 0, changes)
+	return nil
 }
 
-// settled says what becomes of a change after a sync that was to keep it and ended with err. It returns nil when the change is
-// kept, also after an error: it was synced before, or the database is back, which has what the journal held. Otherwise it is
-// refused, and taken back before anybody uses the database again.
-func (k *keeper) settled(at mark, err error) error {
+// settled ends a write whose sync failed with err. It returns nil when the database has been opened again meanwhile: what the
+// journal held was written again and synced then.
+func (k *keeper) settled(e *era, err error) error {
+	_, _ = k.await()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.over {
+		return nil
+	}
+	return err
+}
+
+// wait returns when the change survives power loss, or is refused: then it is taken back when there is a database again, with
+// all others that wait.
+func (c *change) wait() error {
+	k := c.keeper
+	err := c.round.wait()
 	if err != nil {
 		_, _ = k.await()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case at.number <= at.era.synced:
-		return nil
-	case at.era.refused:
-		return errRefused // the sync may have been one of a later era
-	case at.era != k.era || err == nil:
+	if c.kept || c.era.over && !c.era.refused {
 		return nil
 	}
-	at.era.refused = true
-	return err
-}
-
-// errRefused says that a change was taken back with others.
-var errRefused = fmt.Errorf("%w: the database has failed meanwhile", storage.ErrUnavailable)
-
-// kept is settled for a change that is not taken back: whoever made it makes it good with another one.
-func (k *keeper) kept(at mark, err error) error {
-	_, _ = k.await()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if at.era != k.era {
-		return nil
-	}
-	return err
+	// A round that has succeeded may be one of the next era.
+	c.era.refused = true
+	return cmp.Or(err, errReopened)
 }
 
 // fail gives a database up, once.
@@ -395,17 +394,30 @@ func (k *keeper) fail(db database, err error) {
 		return // somebody else was first, or the error is for whoever closes
 	}
 	k.db, k.full, k.failure, k.failed, k.back = nil, nil, unavailable(err), time.Now(), make(chan struct{})
-	k.logger.Error("the database failed; what needs it is refused until it is back", zap.Error(err), zap.String("dir", k.options.Dir))
-	if !db.Abandon() {
+	recoverable := db.Abandon()
+	if !recoverable {
 		k.failure, k.back = fmt.Errorf("%w; the server must be restarted", k.failure), nil
-		return
 	}
-	k.background.Go(k.recover)
+	// A log that takes its time does not hold up who only asks for the state.
+	k.background.Go(func() {
+		k.logger.Error("the database failed; what needs it is refused until it is back", zap.Error(err), zap.String("dir", k.options.Dir))
+		if recoverable {
+			k.recover(db)
+		}
+	})
 }
 
-// recover opens the database again, as often as it takes.
-func (k *keeper) recover() {
+// recover opens the database again, as often as it takes, when it was given up.
+func (k *keeper) recover(old database) {
 	began := time.Now()
+	// While the old process is about to end, the directory is locked.
+	late := time.NewTimer(k.pace.gone)
+	defer late.Stop()
+	select {
+	case <-old.Gone():
+	case <-late.C:
+	case <-k.life.Done():
+	}
 	for pause := k.pace.firstPause; ; pause = min(2*pause, k.pace.longestPause) {
 		select {
 		case <-k.life.Done():
@@ -417,12 +429,26 @@ func (k *keeper) recover() {
 			k.logger.Info("the database is back", zap.Duration("after", time.Since(began)), zap.String("dir", k.options.Dir))
 			return
 		}
-		k.mu.Lock()
-		if k.failure.Error() != err.Error() {
-			k.logger.Error("the database cannot be opened again; it is tried until it can", zap.Error(err), zap.String("dir", k.options.Dir))
+		if errors.Is(err, disk.ErrLocked) && !gone(old) {
+			err = unavailable(fmt.Errorf("the process that had the database in %s open was killed and does not end", k.options.Dir))
 		}
+		k.mu.Lock()
+		news := k.failure.Error() != err.Error()
 		k.failure = err
 		k.mu.Unlock()
+		if news {
+			k.logger.Error("the database cannot be opened again; it is tried until it can", zap.Error(err), zap.String("dir", k.options.Dir))
+		}
+	}
+}
+
+// gone reports whether a database that was given up has let go of its directory.
+func gone(db database) bool {
+	select {
+	case <-db.Gone():
+		return true
+	default:
+		return false
 	}
 }
 
@@ -442,52 +468,72 @@ func (k *keeper) reopen() error {
 	defer watchdog.Stop()
 	k.order.Lock()
 	defer k.order.Unlock()
-	if err := k.replay(db); err != nil {
-		db.Abandon()
-		return unavailable(err)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	// What was refused since then is taken back before anybody else may write: what failed last was made last.
-	undo := k.undo
-	if k.era.refused {
-		undo = slices.Concat(undo, k.journal.undo())
-	}
-	if len(undo) > 0 {
-		if err := errors.Join(write(db, undo), db.Sync()); err != nil {
+	for refused := false; ; refused = true {
+		if err := k.replay(db, refused); err != nil {
 			db.Abandon()
 			return unavailable(err)
 		}
+		if k.settle(db, refused) {
+			return nil
+		}
+		// Somebody's patience has ended meanwhile.
 	}
-	k.journal = journal{}
-	k.reopened()
-	k.db, k.failure, k.full, k.undo = db, nil, nil, nil
-	k.era.next = new(era)
-	k.era = k.era.next
-	k.follow(db)
-	close(k.back)
-	return nil
 }
 
-// replay writes again what a failure may have taken.
-func (k *keeper) replay(db database) error {
+// settle begins a new era with a database that holds what was acknowledged. It reports false when changes were refused that
+// are still there.
+func (k *keeper) settle(db database, undone bool) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.era.refused && !undone {
+		return false
+	}
+	k.era.over = true
+	k.journal, k.changes, k.era = journal{}, nil, new(era)
+	k.reopened()
+	k.db, k.failure, k.full = db, nil, nil
+	k.follow(db)
+	close(k.back)
+	return true
+}
+
+// replay writes again what a failure may have taken, and takes back what was refused, the last change first.
+func (k *keeper) replay(db database, refused bool) error {
 	entries, err := k.journal.entries()
 	if err != nil {
 		return err
 	}
-	return errors.Join(write(db, entries), db.Sync())
-}
-
-// write writes many changes.
-func write(db database, entries []disk.Entry) error {
-	for len(entries) > 0 {
-		part := entries[:min(len(entries), replayPart)]
-		if err := db.Write(part); err != nil {
+	for _, c := range slices.Backward(k.changes) {
+		if refused || c.failed {
+			entries = append(entries, c.undo...)
+		}
+	}
+	for entries := last(entries); len(entries) > 0; {
+		n, size := 0, 0
+		for n < min(len(entries), replayEntries) && size < replayBytes {
+			size += len(entries[n].Key) + len(entries[n].Value)
+			n++
+		}
+		if err := db.Write(entries[:n]); err != nil {
 			return err
 		}
-		entries = entries[len(part):]
+		entries = entries[n:]
 	}
-	return nil
+	return db.Sync()
+}
+
+// last returns the last change of each record. Those before it are not to be there again, not even for a moment: whoever kills
+// the process then would find them.
+func last(changes []disk.Entry) (left []disk.Entry) {
+	seen := make(map[string]bool)
+	for _, e := range slices.Backward(changes) {
+		if !seen[string(e.Key)] {
+			seen[string(e.Key)] = true
+			left = append(left, e)
+		}
+	}
+	slices.Reverse(left)
+	return left
 }
 
 // watch looks whether the database could be written when nobody writes.
@@ -506,9 +552,12 @@ func (k *keeper) watch() {
 		switch {
 		case db == nil:
 		case full != nil:
-			_, _ = k.writeOnce(nil, nil, nil) // its outcome is noted
+			k.order.Lock()
+			_, _ = k.writeOnce(nil, nil) // its outcome is noted
+			k.order.Unlock()
 		default:
-			k.noteFull(db, k.use(db, k.pace.call, func(db database) error { return db.Check() }))
+			// A check waits for a sync that is under way.
+			k.noteFull(db, k.use(db, k.pace.sync, func(db database) error { return db.Check() }))
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (d *DB) awaitCompaction() error {
 		case holdNone:
 			return nil
 		case holdRefuse:
-			return fmt.Errorf("%w: the database in %s must be compacted first; the log says what hinders it", ErrFull, d.dir)
+			return uncompacted{d.dir}
 		}
 		select {
 		case <-ticker.C:

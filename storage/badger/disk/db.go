@@ -130,7 +130,7 @@ func (d *DB) open(o Options) error {
 // take opens and locks the directory.
 func (d *DB) take(o Options) (err error) {
 	if o.Expect == nil {
-		if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		if err := MakeDirectory(d.dir); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (d *DB) take(o Options) (err error) {
 		return err
 	}
 	if d.handle, err = os.Open(d.dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: the directory %s is gone", ErrReplaced, d.dir)
+		return fmt.Errorf("%w: the directory %s is gone; %s", ErrReplaced, d.dir, replacedAdvice)
 	}
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (d *DB) take(o Options) (err error) {
 	if o.Expect != nil {
 		p, err := readProgress(d.dir)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && p.identity != *o.Expect {
-			return fmt.Errorf("%w: the directory %s does not hold the database that was open", ErrReplaced, d.dir)
+			return fmt.Errorf("%w: the directory %s does not hold the database that was open; %s", ErrReplaced, d.dir, replacedAdvice)
 		}
 	}
 	return nil
@@ -166,8 +166,10 @@ func (d *DB) examine(o Options) (*Report, error) {
 		return nil, err
 	}
 	for _, f := range report.Findings {
-		d.logger.Info("a file of the database is not as after an orderly end", zap.String("file", f.File), zap.String("finding", f.Problem),
-			zap.Bool("damage", f.Damage), zap.String("dir", d.dir))
+		if f.Damage {
+			continue // the error says it, and this is tried again and again
+		}
+		d.logger.Info("a file of the database is not as after an orderly end", zap.String("file", f.File), zap.String("finding", f.Problem), zap.String("dir", d.dir))
 	}
 	return report, report.tidy()
 }
@@ -213,9 +215,12 @@ func locked(err error) bool {
 	return strings.Contains(err.Error(), "directory lock") || strings.Contains(err.Error(), "lock file")
 }
 
+// replacedAdvice is what an operator can do about a directory that is another one.
+const replacedAdvice = "bring it back, or restart the server to use what is there now"
+
 // advice is what an operator can do about a database that cannot be read.
 func advice(dir string) string {
-	return fmt.Sprintf("run: caddy moderation check %s; if it is damaged, move the directory away and run: caddy moderation restore FILE", dir)
+	return fmt.Sprintf("run: caddy moderation check %s; if it is damaged, move the directory away and run: caddy moderation restore FILE --dir %s", dir, dir)
 }
 
 // Identity returns what tells this database from others.

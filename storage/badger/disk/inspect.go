@@ -82,7 +82,6 @@ func (r *Report) Err() error {
 	if more > 0 {
 		what += fmt.Sprintf(" (and %d more)", more)
 	}
-	what += "; nothing was changed; run: caddy moderation check " + r.Dir
 	if unreadable {
 		return fmt.Errorf("the database in %s cannot be read: %s", r.Dir, what)
 	}
@@ -205,7 +204,7 @@ func (r *Report) readNote(dir string) (p progress, noted bool, err error) {
 		r.empty = append(r.empty, progressName)
 		return p, false, nil
 	}
-	r.damage(progressName, "it is damaged")
+	r.damage(progressName, "it is damaged: whether the last writes are there cannot be told")
 	return p, false, nil
 }
 
@@ -404,6 +403,9 @@ func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 	case !noted:
 		// Nothing says what was acknowledged. What was ever written must be there.
 		required = highest
+		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.File == progressName }) {
+			break // it has been said
+		}
 		r.remark(progressName, "it is missing or empty: whether the last writes are there cannot be told")
 	case o.rewrite || note.boot != o.boot || note.boot == [16]byte{}:
 		required = note.synced
@@ -509,12 +511,17 @@ func (r *Report) checkVersions() error {
 	return nil
 }
 
+// Empty reports whether there is nothing of a database in the directory.
+func (r *Report) Empty() bool {
+	return len(r.tables)+len(r.logs) == 0 && r.Schema == 0 && !r.manifest.usable && len(r.Findings) == 0
+}
+
 // tidy removes what a crash has left and what Badger would stumble over: files without content, and what follows the end
 // of a log, which Badger cuts off too, if it does not refuse it. It is for a directory that was found to be whole and that nobody
 // has open. MANIFEST is replaced by what counts of it, see [rewriteManifest].
 func (r *Report) tidy() error {
 	if err := r.Err(); err != nil {
-		return err
+		return fmt.Errorf("%w; nothing was changed; run: caddy moderation check %s", err, r.Dir)
 	}
 	for _, name := range r.empty {
 		if err := os.Remove(filepath.Join(r.Dir, name)); err != nil {

@@ -136,6 +136,28 @@ func same(f *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, found)
 }
 
+// MakeDirectory makes a directory, readable by its owner only, and those above it that are missing. They survive power loss when it
+// returns nil.
+func MakeDirectory(dir string) error {
+	var made []string
+	for at := dir; filepath.Dir(at) != at; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = append(made, at)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, at := range made {
+		// A directory that may be written but not read cannot be synced by whoever may not read it.
+		if err := SyncFile(filepath.Dir(at)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
 // rewriteManifest replaces the file that names the tables. A sync of it may have failed before, and the kernel says that it has
 // it although the disk does not.
 func rewriteManifest(dir string, handle *os.File, content []byte) error {
