@@ -6,6 +6,7 @@ package badger_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -50,7 +51,7 @@ func crashCharge(account string) quota.Charge {
 // are written at once: what it said before it died is in the pipe.
 func victim(dir, round string) error {
 	ctx := context.Background()
-	s, err := badger.Open(badger.Options{Dir: dir})
+	s, err := openAfterKill(dir)
 	if err != nil {
 		return err
 	}
@@ -100,6 +101,18 @@ func victim(dir, round string) error {
 		return nil
 	})
 	return <-failed
+}
+
+// openAfterKill opens a database whose server was killed a moment ago: the database's process, which ends with it, may need another
+// one.
+func openAfterKill(dir string) (*badger.Store, error) {
+	for attempt := 0; ; attempt++ {
+		s, err := badger.Open(badger.Options{Dir: dir})
+		if !errors.Is(err, badger.ErrLocked) || attempt == 1000 {
+			return s, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func say(what, id string) { os.Stdout.WriteString(what + " " + id + "\n") }
@@ -177,7 +190,7 @@ func (h *heard) listen(t *testing.T, dir string, round int) {
 func (h *heard) compare(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
-	s, err := badger.Open(badger.Options{Dir: dir})
+	s, err := openAfterKill(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

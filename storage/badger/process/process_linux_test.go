@@ -5,6 +5,7 @@ package process
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,8 @@ func TestStopped(t *testing.T) {
 	if err := syscall.Kill(pid(t, c), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	// Its threads stop one after the other, on a busy machine some later than others.
+	eventually(t, "all threads stop", func() bool { return stopped(t, pid(t, c)) })
 	var waiting sync.WaitGroup
 	for i := range 100 {
 		waiting.Go(func() {
@@ -107,6 +110,21 @@ func TestStopped(t *testing.T) {
 	if err := startFake(t, dir).Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// stopped reports whether all threads of a process are.
+func stopped(t *testing.T, pid int) bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(stats) == 0 {
+		t.Fatal("the process is gone: ", err)
+	}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(stat, []byte(") T ")) {
+			return false
+		}
+	}
+	return true
 }
 
 // When the server dies, whatever its process does, the process ends and the directory is free for the next server.
