@@ -457,6 +457,10 @@ func (k *keeper) reopen() error {
 	o := k.options
 	o.Rewrite = true
 	db, err := k.open(k.life, o)
+	if errors.Is(err, disk.ErrLocked) {
+		// Nobody else has it: a process cannot end while it waits for the disk.
+		err = fmt.Errorf("the disk does not answer: the database's process, which was given up, still waits for it (%w)", err)
+	}
 	if err != nil {
 		return unavailable(err)
 	}

@@ -385,8 +385,14 @@ func settleDoneContext(t *testing.T, open Open) {
 	if err := s.Settle(done, c, quota.Outcome{Refund: true}); err != nil {
 		wantErr(t, err, context.Canceled)
 	}
+	// Others do not wait at all.
+	for range 2 {
+		take(t, s, c)
+	}
+	s.Record(c, quota.Outcome{Refund: true})
+	s.Record(c, quota.Outcome{})
 	s = reopened(s, reopen)
-	if got, want := counts(t, s, "a"), (quota.Counts{Minute: 1}); got != want {
+	if got, want := counts(t, s, "a"), (quota.Counts{Minute: 3, Day: 1, Period: 1}); got != want {
 		t.Fatalf("counts are %+v, want %+v", got, want)
 	}
 }
@@ -415,6 +421,7 @@ func closing(t *testing.T, open Open) {
 		"Take": takeErr, "Account": accountErr, "Key": keyErr, "KeyByHash": hashErr, "UpdateAccount": updateErr, "UpdateKey": updateKeyErr,
 		"Counts": countsErr, "Days": daysErr, "Flagged": flaggedErr, "Seeded": seededErr,
 		"Settle":         s.Settle(ctx, c, quota.Outcome{}),
+		"Record":         s.Record(c, quota.Outcome{}).Wait(ctx),
 		"CreateAccount":  s.CreateAccount(ctx, quota.Account{ID: "b"}),
 		"CreateKey":      s.CreateKey(ctx, key("key_b", "a", 0)),
 		"DeleteAccount":  s.DeleteAccount(ctx, "a"),
@@ -430,7 +437,7 @@ func closing(t *testing.T, open Open) {
 	for _, err := range s.Feedback(ctx, "") {
 		errs["Feedback"] = err
 	}
-	if len(errs) != 19 {
+	if len(errs) != 20 {
 		t.Errorf("a listing of a closed store ends without an error")
 	}
 	errs["Health"] = s.Health()

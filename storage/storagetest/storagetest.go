@@ -131,7 +131,7 @@ func take(t *testing.T, s storage.Store, c quota.Charge) (quota.Counts, quota.Wi
 
 func settle(t *testing.T, s storage.Store, c quota.Charge, o quota.Outcome) {
 	t.Helper()
-	must(t, s.Settle(context.Background(), c, o))
+	must(t, s.Record(c, o).Wait(context.Background()))
 }
 
 func counts(t *testing.T, s storage.Store, account string) quota.Counts {

@@ -4,6 +4,7 @@
 package disk
 
 import (
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -99,6 +100,9 @@ func (d *DB) compact() {
 		case err := <-c.running:
 			c.running = nil
 			if err != nil {
+				if d.checkTables() != nil {
+					_ = d.fail(fmt.Errorf("compacting the database: %w", err))
+				}
 				d.compactionStuck("the database cannot be compacted; it is tried again", zap.Error(err))
 				c.retry = time.Now().Add(compactRetry)
 			} else {

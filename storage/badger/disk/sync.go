@@ -55,6 +55,12 @@ func (d *DB) fail(err error) error {
 	return err
 }
 
+// failedToWrite is told that Badger could not write a table.
+func (d *DB) failedToWrite(err error) {
+	// A commit may hold the lock and wait for the table.
+	go func() { _ = d.fail(err) }()
+}
+
 // syncFiles syncs the logs of the tables in memory: of the one that Badger writes to, and of those that were full and are not
 // tables on the disk yet. A log that has gone is one that became a table, which Badger syncs.
 func (d *DB) syncFiles() error {
@@ -85,10 +91,19 @@ func (d *DB) Check() error {
 		return err
 	}
 	defer d.leave()
-	if err := d.check(); err != nil {
+	if err := errors.Join(d.check(), d.checkTables()); err != nil {
 		return d.fail(err)
 	}
 	return d.space.check()
+}
+
+// checkTables looks whether the tables are there that the next start needs.
+func (d *DB) checkTables() error {
+	name, err := missingFile(d.dir)
+	if err != nil || name == "" {
+		return nil // what cannot be looked at now is looked at again
+	}
+	return fmt.Errorf("%w: the file %s in %s is gone", ErrReplaced, name, d.dir)
 }
 
 // check looks whether the directory is still the one that is open. A directory that was removed takes writes as before, and
@@ -143,15 +158,11 @@ func MakeDirectory(dir string) error {
 	return nil
 }
 
-// rewriteManifest replaces the file that names the tables with a copy of it.
-func rewriteManifest(dir string, handle *os.File) error {
-	path := filepath.Join(dir, "MANIFEST")
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+// rewriteManifest replaces the file that names the tables. A sync of it may have failed before, and the kernel says that it has
+// it although the disk does not.
+func rewriteManifest(dir string, handle *os.File, content []byte) error {
+	if content == nil {
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	// The name that Badger itself gives to a copy: what an interrupted one leaves is overwritten.
 	copied := filepath.Join(dir, "MANIFEST-REWRITE")
@@ -163,5 +174,5 @@ func rewriteManifest(dir string, handle *os.File) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(copied, path), syncDirectory(handle))
+	return errors.Join(os.Rename(copied, filepath.Join(dir, manifestName)), syncDirectory(handle))
 }
