@@ -6,6 +6,7 @@ package badger_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -178,6 +179,11 @@ func (h *heard) compare(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
 	s, err := badger.Open(badger.Options{Dir: dir})
+	// On a busy machine the process of the database outlives the one that was killed for a moment.
+	for i := 0; i < 1000 && errors.Is(err, badger.ErrLocked); i++ {
+		time.Sleep(10 * time.Millisecond)
+		s, err = badger.Open(badger.Options{Dir: dir})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
