@@ -53,16 +53,22 @@ func init() { caddy.RegisterModule(new(Waiting)) }
 
 type waiting struct{ *storagetest.Memory }
 
-func (s *waiting) Settle(ctx context.Context, charge quota.Charge, outcome quota.Outcome) error {
+func (s *waiting) Record(charge quota.Charge, outcome quota.Outcome) quota.Settlement {
 	commit := disk.commit.Load()
 	if commit == nil {
-		return s.Memory.Settle(ctx, charge, outcome)
+		return s.Memory.Record(charge, outcome)
 	}
-	err := (*commit)(ctx)
-	if errors.Is(err, storage.ErrUnavailable) {
-		outcome = quota.Outcome{Refund: true}
-	}
-	return errors.Join(err, s.Memory.Settle(ctx, charge, outcome))
+	return settlement(func(ctx context.Context) error {
+		err := (*commit)(ctx)
+		if errors.Is(err, storage.ErrUnavailable) {
+			outcome = quota.Outcome{Refund: true}
+		}
+		return errors.Join(err, s.Memory.Settle(ctx, charge, outcome))
+	})
+}
+
+func (s *waiting) Settle(ctx context.Context, charge quota.Charge, outcome quota.Outcome) error {
+	return s.Record(charge, outcome).Wait(ctx)
 }
 
 func (s *waiting) Health() error {
@@ -100,14 +106,14 @@ func guardErrors(t *testing.T, direction, reason string) int {
 	return 0
 }
 
-// largeForm is an upload whose file is larger than what a guard holds, with a text before and one behind it.
-func largeForm() (contentType, body string) {
+// largeForm is an upload whose file is larger than what a guard holds, with a text before and another behind it.
+func largeForm(last string) (contentType, body string) {
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
 	_ = form.WriteField("title", fine)
 	file, _ := form.CreateFormFile("photo", "photo.jpg")
 	_, _ = file.Write(bytes.Repeat([]byte{0xff, 0xd8, 0}, 1<<20))
-	_ = form.WriteField("comment", fine+" And more.")
+	_ = form.WriteField("comment", last)
 	_ = form.Close()
 	return form.FormDataContentType(), b.String()
 }
@@ -129,7 +135,7 @@ func TestAnswersWaitForTheirCount(t *testing.T) {
 		}
 	})
 	const inbound, outbound = "request", "response"
-	uploadType, upload := largeForm()
+	uploadType, upload := largeForm(fine + " And more.")
 	post, plain := `{"comment":"`+fine+`"}`, "app"
 	handlers := func(directive, more, policy string) string {
 		return directive + " {\naccount acme\non_error " + policy + "\n" + more + "\n}\n"
@@ -283,6 +289,69 @@ func TestStreamsCountWhatIsFlaggedLate(t *testing.T) {
 	}
 }
 
+// TestUploadsCountWhatIsFlaggedLate behind a file that is larger than what the guard holds, in an upload that was settled before.
+func TestUploadsCountWhatIsFlaggedLate(t *testing.T) {
+	backend := newBackend(t)
+	for mode, status := range map[string]int{"": http.StatusUnprocessableEntity, "shadow": http.StatusOK} {
+		load(t, onWaiting(t, "moderate {\naccount acme\n"+mode+"\n}\n"+backend.proxy()))
+		contentType, body := largeForm(vile)
+		if got := send(t, contentType, body); got.status != status {
+			t.Errorf("%q: %d %s", mode, got.status, got.body)
+		}
+		usage, err := services(t).Gate.Usage(t.Context(), "acme")
+		if err != nil || usage.Counts.Period != 1 || usage.Flagged["violence"] != 1 {
+			t.Errorf("%q: %+v %v", mode, usage, err)
+		}
+	}
+}
+
+// TestGuardsWhoseAccountIsDeleted guards against threats that pass, and posts that are lost, because the account that a guard
+// counts for is gone: before a request comes, and while it is counted.
+func TestGuardsWhoseAccountIsDeleted(t *testing.T) {
+	backend := newBackend(t)
+	for _, test := range []struct {
+		name, more string
+		status     int
+	}{
+		{"counts", "", http.StatusOK},
+		{"fails closed", "on_error reject", http.StatusOK},
+		{"enforces", "enforce_quota", http.StatusOK},
+		{"enforces and fails closed", "enforce_quota\non_error reject", http.StatusServiceUnavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			load(t, onWaiting(t, "moderate {\naccount fleeting\n"+test.more+"\n}\n"+backend.proxy()))
+			gate := services(t).Gate
+			create := func() {
+				if _, err := gate.CreateAccount(t.Context(), quota.Account{ID: "fleeting", Tier: "unlimited"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			post := func(text string, want, uncounted int) {
+				t.Helper()
+				before := guardErrors(t, "request", "account")
+				if got := send(t, "application/json", `{"comment":"`+text+`"}`); got.status != want {
+					t.Errorf("%d %s, want %d", got.status, got.body, want)
+				}
+				if got := guardErrors(t, "request", "account") - before; got != uncounted {
+					t.Errorf("told of %d that were not counted, want %d", got, uncounted)
+				}
+			}
+			create()
+			meanwhile := func(context.Context) error { return gate.DeleteAccount(t.Context(), "fleeting") }
+			disk.commit.Store(&meanwhile)
+			post(fine, http.StatusOK, 0) // it was counted, and the count is deleted with the account
+			disk.commit.Store(nil)
+			post(fine, test.status, 1)
+			create()
+			post(fine, http.StatusOK, 0)
+			post(vile, http.StatusUnprocessableEntity, 0)
+			if usage, err := gate.Usage(t.Context(), "fleeting"); err != nil || usage.Counts.Period != 2 {
+				t.Errorf("%+v %v", usage, err)
+			}
+		})
+	}
+}
+
 // TestLogOfAFailingStoreIsShort guards against a disk that is full of lines about a full disk.
 func TestLogOfAFailingStoreIsShort(t *testing.T) {
 	backend := newBackend(t)
@@ -293,7 +362,7 @@ func TestLogOfAFailingStoreIsShort(t *testing.T) {
 	fail := func(context.Context) error { return full }
 	disk.commit.Store(&fail)
 	disk.health.Store(&full)
-	const requests = 500
+	const requests = 1000 // of each kind
 	var group sync.WaitGroup
 	for range 10 {
 		group.Go(func() {

@@ -253,12 +253,21 @@ type flaky struct {
 
 var broken atomic.Bool
 
-func (f flaky) Settle(ctx context.Context, charge quota.Charge, outcome quota.Outcome) error {
+func (f flaky) Record(charge quota.Charge, outcome quota.Outcome) quota.Settlement {
 	if broken.Load() {
-		return fmt.Errorf("%w: the disk is full", storage.ErrUnavailable)
+		return settlement(func(context.Context) error { return fmt.Errorf("%w: the disk is full", storage.ErrUnavailable) })
 	}
-	return f.Store.Settle(ctx, charge, outcome)
+	return f.Store.Record(charge, outcome)
 }
+
+func (f flaky) Settle(ctx context.Context, charge quota.Charge, outcome quota.Outcome) error {
+	return f.Record(charge, outcome).Wait(ctx)
+}
+
+// settlement is what a test makes of a [quota.Settlement].
+type settlement func(context.Context) error
+
+func (wait settlement) Wait(ctx context.Context) error { return wait(ctx) }
 
 // Flaky is a storage module for tests.
 type Flaky struct{ Dir string }

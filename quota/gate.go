@@ -221,7 +221,22 @@ func (g *Gate) Admit(ctx context.Context, who Identity, n int64) (Decision, erro
 	return d, nil
 }
 
-// Settle records the outcome of an admitted call; when it returns nil, charge and outcome survive the death of the process.
+// Record records the outcome of an admitted call, and does not wait. Who answers the caller waits for what it returns before. A
+// refused call has nothing to wait for.
+func (g *Gate) Record(admitted Decision, outcome Outcome) Settlement {
+	if admitted.charge.Requests == 0 {
+		return nothing{}
+	}
+	return g.store.Record(admitted.charge, outcome)
+}
+
+// nothing is a settlement that there is nothing to wait for.
+type nothing struct{}
+
+// Wait implements [Settlement].
+func (nothing) Wait(context.Context) error { return nil }
+
+// Settle records the outcome of an admitted call and waits; when it returns nil, charge and outcome survive the death of the process.
 // A refused call has nothing to settle. The outcome is recorded even when ctx is already done, because the caller may have
 // gone away; then Settle returns the context's error without waiting.
 func (g *Gate) Settle(ctx context.Context, admitted Decision, outcome Outcome) error {

@@ -92,6 +92,14 @@ type Outcome struct {
 	Flagged []string
 }
 
+// Settlement is the outcome of an admitted call on its way to the disk.
+type Settlement interface {
+	// Wait returns nil when the charge and the outcome survive the death of the process. It is called once, or not at all by
+	// who does not care: ctx only ends the wait, and the outcome is recorded whether anybody waits or not. When the store
+	// fails, Wait gives the call back like one that is refunded, as far as the store can: its caller is told that it failed.
+	Wait(ctx context.Context) error
+}
+
 // How many windows of an account are kept. They are forgotten by what is counted and never by what a clock says: when the
 // first request of a window is counted, those windows of the same kind are kept that are the newest before it, this many at
 // most, and the newest after it, as many again. A clock that is ahead for a while leaves windows behind that seem to be in
@@ -112,11 +120,11 @@ type Counters interface {
 	// month if both would. Take does not wait for the charge to be durable. When ctx is done nothing is charged. It returns
 	// [ErrNotFound] when the account was deleted, even if it was made again.
 	Take(ctx context.Context, charge Charge) (Counts, Window, error)
-	// Settle records how an admitted call ended. When it returns nil, the charge and the outcome survive the death of
-	// the process. Every admitted call is settled once, before its caller is answered. The outcome is recorded even when ctx is
-	// already done; ctx only ends the wait. When the store fails, the call is given back like one that is refunded, as far as
-	// the store can: its caller is told that it failed. What an account that was deleted did is not recorded, nor what is to be
-	// recorded in a window that is forgotten; neither is an error.
+	// Record notes how an admitted call ended, and does not wait: what it returns tells when charge and outcome survive the death
+	// of the process. Every admitted call is recorded once, and waited for before its caller is answered. What an account
+	// that was deleted did is not recorded, nor what is to be recorded in a window that is forgotten; neither is an error.
+	Record(charge Charge, outcome Outcome) Settlement
+	// Settle records how an admitted call ended, and waits: [Counters.Record] and [Settlement.Wait] in one.
 	Settle(ctx context.Context, charge Charge, outcome Outcome) error
 	// Counts returns the counts in the windows that hold now.
 	Counts(ctx context.Context, account string, now time.Time, period Period) (Counts, error)

@@ -4,9 +4,11 @@
 package access
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -76,6 +78,22 @@ func (a *answer) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
+// Hijack settles the charge and gives the connection away: what is written there goes out without this writer.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if a.status == 0 {
+		if err := a.settle(false); err != nil {
+			a.fail(err)
+		}
+	}
+	if a.failed {
+		return nil, nil, errFailed
+	}
+	return http.NewResponseController(a.ResponseWriter).Hijack()
+}
+
+// errFailed says that a connection is not given away because a 503 is answered.
+var errFailed = errors.New("the request could not be counted durably")
+
 // settle records how an admitted call ended, once.
 func (a *answer) settle(refund bool) error {
 	call := a.call
@@ -119,5 +137,6 @@ func (a *answer) fail(err error) {
 // Interface guards
 var (
 	_ http.ResponseWriter = (*answer)(nil)
+	_ http.Hijacker       = (*answer)(nil)
 	_ io.ReaderFrom       = (*answer)(nil)
 )

@@ -6,6 +6,7 @@ package access_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -253,5 +254,42 @@ func TestADeletedAccountIsNotCharged(t *testing.T) {
 				t.Errorf("the new account begins with %+v", usage.Counts)
 			}
 		})
+	}
+}
+
+// TestNoConnectionIsGivenAwayUncounted guards against what is written to a connection that a handler has taken over: nobody sees
+// it go out, so the charge is settled before.
+func TestNoConnectionIsGivenAwayUncounted(t *testing.T) {
+	t.Parallel()
+	owner, key := started(t)
+	services, err := owner.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := access.Door{App: owner}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{})
+		_ = door.Serve(w, r.WithContext(ctx), func(w http.ResponseWriter, _ *http.Request, _ *access.Call) error {
+			if err := services.Store.Close(); err != nil {
+				t.Error(err)
+			}
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				_, _ = io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+				_ = conn.Close()
+			}
+			return err
+		})
+	}))
+	defer server.Close()
+	request := httptest.NewRequest(http.MethodGet, server.URL, nil)
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("%d, want 503: the store could not settle", response.StatusCode)
 	}
 }

@@ -24,6 +24,10 @@ func init() {
 
 // Badger keeps everything in an embedded database in a local directory. Nothing has to be installed. The directory
 // belongs to one Caddy process at a time and must not be on a network file system.
+//
+// The database runs in a process of its own, so that a disk that fails takes no site down: the server starts its own program
+// again, under the name caddy-moderation-store, and again when that process dies. It ends with the server, and a reload
+// does not touch it. Where the server may not start programs, the database shares the server's process, and the log warns of it.
 type Badger struct {
 	// Dir is the directory, made when it is missing. A relative one is relative to the directory that Caddy was started
 	// in. Global placeholders such as {env.DATA} are replaced. Default: "moderation" in Caddy's data directory.

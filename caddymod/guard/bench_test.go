@@ -107,6 +107,7 @@ func BenchmarkModerateCounted(b *testing.B) {
 	encoded := []byte(`{"author":"Margaret Lane","comment":"The committee met on Tuesday to talk about the new playground."}`)
 	b.ReportAllocs()
 	b.SetParallelism(32)
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		request := httptest.NewRequest(http.MethodPost, "/comments", nil)
 		request.Header.Set("Content-Type", "application/json")

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -25,11 +26,11 @@ import (
 // charge is a message that counts in the usage of an account. It is made durable while the message goes on its way, and must be
 // before a byte of the answer goes out: nothing is answered that could be forgotten.
 type charge struct {
-	gate     *quota.Gate
-	decision quota.Decision
-	services *app.Services
-	settled  chan struct{}
-	err      error // once settled is closed
+	services   *app.Services
+	decision   quota.Decision
+	settlement quota.Settlement
+	once       sync.Once // the wait: the writer of the answer and the reader of the body may both
+	err        error
 }
 
 // Errors of counting.
@@ -65,7 +66,7 @@ func (j *judge) count(ctx context.Context) (c *charge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &charge{gate: services.Gate, decision: decision, services: services}, nil
+	return &charge{services: services, decision: decision}, nil
 }
 
 // countOnce counts the message for the account, which it may be counted for by another handler already; then, and where there is
@@ -81,10 +82,10 @@ func (j *judge) countOnce(ctx context.Context, x *exchange) (*charge, error) {
 	case err == nil:
 		x.counted = append(x.counted, once)
 		return c, nil
-	case unavailable && j.closed:
-		return nil, fmt.Errorf("%w: %w", errUncounted, err)
-	case j.enforce && !unavailable:
+	case errors.Is(err, errQuota):
 		return nil, err
+	case unavailable && j.closed, j.enforce && !unavailable:
+		return nil, fmt.Errorf("%w: %w", errUncounted, err)
 	}
 	// Usage that cannot be counted is no reason to let a threat through.
 	j.uncounted(err)
@@ -101,17 +102,11 @@ func (j *judge) uncounted(err error) {
 const reasonAccount = "account"
 
 // settle begins to make the charge durable, with the names of what was flagged. There may be no charge.
-func (c *charge) settle(ctx context.Context, flagged []string) {
+func (c *charge) settle(flagged []string) {
 	if c == nil {
 		return
 	}
-	c.settled = make(chan struct{})
-	ctx = context.WithoutCancel(ctx) // a client that leaves does not undo what was done for it
-	go func() {
-		defer close(c.settled)
-		defer c.services.Release()
-		c.err = c.gate.Settle(ctx, c.decision, quota.Outcome{Flagged: flagged})
-	}()
+	c.settlement = c.services.Gate.Record(c.decision, quota.Outcome{Flagged: flagged})
 }
 
 // wait returns when the charge is settled, or the store has failed and taken it back. There may be no charge.
@@ -119,19 +114,29 @@ func (c *charge) wait() error {
 	if c == nil {
 		return nil
 	}
-	<-c.settled
+	c.once.Do(func() {
+		defer c.services.Release()
+		c.err = c.settlement.Wait(context.Background()) // a client that leaves does not undo what was done for it
+	})
 	return c.err
 }
 
+// flag counts what is flagged after the charge was settled. There may be no charge.
+func (c *charge) flag(flagged []string) error {
+	if c == nil || len(flagged) == 0 || c.wait() != nil {
+		return nil
+	}
+	// The services are released, but the handler holds them for as long as the message goes on.
+	return c.services.Gate.Flag(context.Background(), c.decision, flagged)
+}
+
 // giveBack takes the charge back, because the message was not judged. Nobody waits for that.
-func (c *charge) giveBack(ctx context.Context) {
+func (c *charge) giveBack() {
 	if c == nil {
 		return
 	}
 	defer c.services.Release()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	cancel()
-	_ = c.gate.Settle(ctx, c.decision, quota.Outcome{Refund: true})
+	c.services.Gate.Record(c.decision, quota.Outcome{Refund: true})
 }
 
 // counted is the writer of the answer to a message that counts. Just before the status goes out it waits until the charge is

@@ -427,11 +427,11 @@ func (j *judge) judge(ctx context.Context, x *exchange, pieces []content.Piece, 
 	}
 	if known == nil {
 		if known, err = j.classify(ctx, pieces, short); err != nil {
-			c.giveBack(ctx)
+			c.giveBack()
 			return nil, nil, nil, err
 		}
 	}
 	v := j.decide(known)
-	c.settle(ctx, v.flagged())
+	c.settle(v.flagged())
 	return v, known, c, nil
 }

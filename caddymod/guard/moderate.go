@@ -203,10 +203,10 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	v, f, c := evaluate(r, w, x, m.reader, m.judge, m.key)
 	var err error
 	if c == nil {
-		err = m.act(w, r, next, x, v, &f)
+		err = m.act(w, r, next, x, v, &f, nil)
 	} else {
 		answer := &counted{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, m: m, r: r, x: x, v: v, charge: c}
-		err = answer.serve(func(w http.ResponseWriter) error { return m.act(w, r, next, x, v, &f) })
+		err = answer.serve(func(w http.ResponseWriter) error { return m.act(w, r, next, x, v, &f, c) })
 	}
 	if err == nil && x.body != nil {
 		// The error routes of the server may still want the body of a request that failed.
@@ -216,12 +216,12 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	return err
 }
 
-// act does what the verdict asks for.
-func (m *Moderate) act(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, x *exchange, v *Verdict, f *found) error {
+// act does what the verdict asks for. The charge, if any, is settled before the answer begins.
+func (m *Moderate) act(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, x *exchange, v *Verdict, f *found, c *charge) error {
 	switch {
 	case m.Shadow:
 		v.Action = Shadowed
-		return m.pass(w, r, next, x, v, f)
+		return m.pass(w, r, next, x, v, f, c)
 	case f.err != nil:
 		v.Action = Refused
 		m.note(r, x, v)
@@ -243,7 +243,7 @@ func (m *Moderate) act(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 			return app.ServeHTTP(w, r)
 		}))
 	}
-	return m.pass(w, r, next, x, v, f)
+	return m.pass(w, r, next, x, v, f, c)
 }
 
 // reject runs the routes of on reject, and refuses the request when they do not answer.
@@ -264,7 +264,7 @@ func (m *Moderate) reject(w http.ResponseWriter, r *http.Request, x *exchange, v
 }
 
 // pass lets the request go on. The texts that come later in a large upload are judged on their way.
-func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, x *exchange, v *Verdict, f *found) error {
+func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, x *exchange, v *Verdict, f *found, c *charge) error {
 	if f.watch == nil || f.err != nil {
 		m.note(r, x, v)
 		return next.ServeHTTP(w, r)
@@ -279,7 +279,7 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		if further.Add(pieces); further.Excessive(int(x.body.upload.received)) && !m.Shadow {
 			return errAmbiguous
 		}
-		return m.judgeLater(ctx, v, pieces, &short)
+		return m.judgeLater(ctx, v, c, pieces, &short)
 	}, func(err error) {
 		failure.Store(&err)
 		// The request to the app ends as if the client had gone, so that the app is not taken for broken.
@@ -301,8 +301,8 @@ func (m *Moderate) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	return m.refuseUnread(w, r, x, &found{err: *ended})
 }
 
-// judgeLater judges texts of an upload that is on its way.
-func (m *Moderate) judgeLater(ctx context.Context, v *Verdict, pieces []content.Piece, short *joiner) error {
+// judgeLater judges texts of an upload that is on its way. What is flagged in them is counted before the app reads them.
+func (m *Moderate) judgeLater(ctx context.Context, v *Verdict, c *charge, pieces []content.Piece, short *joiner) error {
 	results, err := m.judge.classify(ctx, pieces, short)
 	*short = short.clone() // what they were read from is used again
 	reason := ""
@@ -312,8 +312,13 @@ func (m *Moderate) judgeLater(ctx context.Context, v *Verdict, pieces []content.
 	case unknownCharset(pieces):
 		reason = "unknown_charset"
 	}
+	counted := v.flagged()
 	for i := range results {
 		m.judge.add(v, &results[i])
+	}
+	late := slices.DeleteFunc(v.flagged(), func(name string) bool { return slices.Contains(counted, name) })
+	if err := c.flag(late); err != nil {
+		m.judge.uncounted(err)
 	}
 	if v.Recommendation == engine.Reject && !m.Shadow {
 		return errRejected

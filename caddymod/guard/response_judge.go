@@ -4,7 +4,6 @@
 package guard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -293,7 +292,7 @@ func (a *answer) judgePart(text string, strict bool) (bool, error) {
 			return false, a.fail(err)
 		}
 		a.charged = true
-		a.charge.settle(ctx, nil) // what is flagged is known at the end
+		a.charge.settle(nil) // what is flagged is known at the end
 	}
 	results, err := a.m.judge.classify(ctx, []content.Piece{{Text: text}}, new(joiner))
 	if first {
@@ -388,14 +387,11 @@ func (a *answer) settleFlow() {
 	if a.v.Reason != "" && a.v.Recommendation != engine.Reject {
 		a.v.Status, a.v.Recommendation = Failed, ""
 	}
-	c := a.charge
-	if a.charge = nil; c == nil || c.err != nil {
-		return
-	}
 	// The reader does not see the end before what was flagged is counted.
-	if err := c.gate.Flag(context.WithoutCancel(a.r.Context()), c.decision, a.v.flagged()); err != nil {
+	if err := a.charge.flag(a.v.flagged()); err != nil {
 		a.m.judge.uncounted(err)
 	}
+	a.charge = nil
 }
 
 // inflater undoes the Content-Encoding of a stream as it comes. Decoders read, and a stream is written: they take turns, so

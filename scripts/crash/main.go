@@ -425,6 +425,19 @@ var rounds = slices.Concat([]*round{
 	{"descriptors", siteGoesOn, true, nil, descriptors, false},
 	{"call", siteGoesOn, false, []need{supervised}, callFails, false},
 	{"start-calls", whatSurvives, true, []need{supervised}, startFails, false},
+	{"slow-sync", siteGoesOn, false, []need{supervised}, slowSync, false},
+	{"frozen-5", siteGoesOn, false, []need{loops}, frozenDisk(5*time.Second), false},
+	{"frozen-25", siteGoesOn, false, []need{loops}, frozenDisk(25*time.Second), false},
+	{"frozen-80", siteGoesOn, false, []need{loops}, frozenDisk(80*time.Second), false},
+	{"still-store", siteGoesOn, false, nil, stillStore, false},
+	{"file-size", siteGoesOn, false, nil, fileSize, false},
+	{"inodes", siteGoesOn, false, []need{mounts}, noInodes, false},
+	{"removed-all", siteGoesOn, false, nil, removed("*"), false},
+	{"removed-sst", siteGoesOn, false, nil, removed("*.sst"), false},
+	{"removed-MANIFEST", siteGoesOn, false, nil, removed("MANIFEST"), false},
+	{"removed-mem", siteGoesOn, false, nil, removed("*.mem"), false},
+	{"removed-PROGRESS", siteGoesOn, false, nil, removed("PROGRESS"), false},
+	{"manifest-sync", siteGoesOn, false, []need{supervised}, manifestSync, false},
 }, damageRounds(), callRounds())
 
 func damageRounds() (all []*round) {

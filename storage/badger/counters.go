@@ -245,18 +245,44 @@ func (s *Store) longWindows(t *tally, now time.Time, p quota.Period) (day, perio
 	return day, period, err
 }
 
+// Record implements [quota.Counters].
+func (s *Store) Record(charge quota.Charge, outcome quota.Outcome) quota.Settlement {
+	settling := s.record(charge, outcome)
+	return &settling
+}
+
 // Settle implements [quota.Counters].
 func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.Outcome) error {
+	settling := s.record(charge, outcome)
+	return settling.Wait(ctx)
+}
+
+// settlement is an outcome that goes to the database with a batch; with none, it is there or there is an error.
+type settlement struct {
+	store   *Store
+	charge  quota.Charge
+	outcome quota.Outcome
+	batch   *batch
+	err     error
+}
+
+// record changes the tally. The writer has been told when it returns.
+func (s *Store) record(charge quota.Charge, outcome quota.Outcome) settlement {
 	if s.closed.Load() {
-		return errClosed
+		return settlement{err: errClosed}
 	}
 	b, err := s.settle(charge, outcome)
-	if err != nil || b == nil {
-		return err
+	return settlement{store: s, charge: charge, outcome: outcome, batch: b, err: err}
+}
+
+// Wait implements [quota.Settlement].
+func (s *settlement) Wait(ctx context.Context) error {
+	if s.err != nil || s.batch == nil {
+		return s.err
 	}
-	err = b.wait(ctx)
+	err := s.batch.wait(ctx)
 	if errors.Is(err, storage.ErrUnavailable) {
-		s.giveBack(charge, outcome)
+		s.store.giveBack(s.charge, s.outcome)
 	}
 	return err
 }
@@ -500,12 +526,12 @@ func (c *counters) failed(b *batch) {
 
 // keep writes records. When the last sync is too long ago it waits for the next one.
 func (s *Store) keep(entries []disk.Entry) error {
-	e, err := s.keeper.write(entries)
+	e, overdue, err := s.keeper.write(entries)
 	if err != nil {
 		return err
 	}
 	s.syncer.dirty.Store(true)
-	if !s.keeper.overdue() {
+	if !overdue {
 		return nil
 	}
 	if err = s.syncer.join().wait(); err == nil {

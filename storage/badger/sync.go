@@ -21,8 +21,9 @@ type syncer struct {
 	// dirty says that something was committed since the last sync.
 	dirty atomic.Bool
 
-	mu   sync.Mutex
-	next *round
+	mu      sync.Mutex
+	next    *round
+	stopped bool
 }
 
 // round is one sync. It covers every commit that returned before the round was joined.
@@ -45,10 +46,16 @@ func (s *syncer) start(run func() error) {
 	go s.loop()
 }
 
-// join returns the next round and makes it begin.
+// join returns the next round and makes it begin. After the last round it returns one that has failed: a change that was on its way
+// when the store was closed is not acknowledged.
 func (s *syncer) join() *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stopped {
+		r := &round{done: make(chan struct{}), err: errClosed}
+		close(r.done)
+		return r
+	}
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -56,8 +63,12 @@ func (s *syncer) join() *round {
 	return s.next
 }
 
-// stop ends the syncer with a last round. Nobody may join any more.
+// stop ends the syncer with a last round.
 func (s *syncer) stop() error {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	// Nobody wakes it any more: that is done with mu held.
 	close(s.wake)
 	return <-s.ended
 }

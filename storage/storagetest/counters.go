@@ -199,6 +199,39 @@ func flaggedCounts(t *testing.T, open Open) {
 	}
 }
 
+// lateFlags adds what was flagged after a call was settled, as for an answer that is judged while it is sent: the charge stays as it
+// is, and what is added is kept when Settle returns.
+func lateFlags(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	c := charge("a", 2, quota.Limits{})
+	take(t, s, c)
+	settle(t, s, c, quota.Outcome{Flagged: []string{"hate"}})
+	before := counts(t, s, "a")
+	c.Requests = 0
+	settle(t, s, c, quota.Outcome{Flagged: []string{"hate", "sexual"}})
+	settle(t, s, c, quota.Outcome{Refund: true})
+	// Nothing was counted in the windows of this account: there is nothing to add to.
+	c.Account = "b"
+	settle(t, s, c, quota.Outcome{Flagged: []string{"hate"}})
+	for range 2 {
+		for account, want := range map[string]map[string]int64{"a": {"hate": 2, "sexual": 1}, "b": {}} {
+			got, err := s.Flagged(ctx, account, march)
+			must(t, err)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("of %s flagged is %v, want %v", account, got, want)
+			}
+		}
+		if got := counts(t, s, "a"); got != before {
+			t.Errorf("counts are %+v, want %+v as before", got, before)
+		}
+		if got := counts(t, s, "b"); got != (quota.Counts{}) {
+			t.Errorf("counts of an account without calls are %+v", got)
+		}
+		s = reopened(s, reopen)
+	}
+}
+
 func daysListed(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
@@ -352,8 +385,14 @@ func settleDoneContext(t *testing.T, open Open) {
 	if err := s.Settle(done, c, quota.Outcome{Refund: true}); err != nil {
 		wantErr(t, err, context.Canceled)
 	}
+	// Others do not wait at all.
+	for range 2 {
+		take(t, s, c)
+	}
+	s.Record(c, quota.Outcome{Refund: true})
+	s.Record(c, quota.Outcome{})
 	s = reopened(s, reopen)
-	if got, want := counts(t, s, "a"), (quota.Counts{Minute: 1}); got != want {
+	if got, want := counts(t, s, "a"), (quota.Counts{Minute: 3, Day: 1, Period: 1}); got != want {
 		t.Fatalf("counts are %+v, want %+v", got, want)
 	}
 }
@@ -382,6 +421,7 @@ func closing(t *testing.T, open Open) {
 		"Take": takeErr, "Account": accountErr, "Key": keyErr, "KeyByHash": hashErr, "UpdateAccount": updateErr, "UpdateKey": updateKeyErr,
 		"Counts": countsErr, "Days": daysErr, "Flagged": flaggedErr, "Seeded": seededErr,
 		"Settle":         s.Settle(ctx, c, quota.Outcome{}),
+		"Record":         s.Record(c, quota.Outcome{}).Wait(ctx),
 		"CreateAccount":  s.CreateAccount(ctx, quota.Account{ID: "b"}),
 		"CreateKey":      s.CreateKey(ctx, key("key_b", "a", 0)),
 		"DeleteAccount":  s.DeleteAccount(ctx, "a"),
@@ -397,7 +437,7 @@ func closing(t *testing.T, open Open) {
 	for _, err := range s.Feedback(ctx, "") {
 		errs["Feedback"] = err
 	}
-	if len(errs) != 19 {
+	if len(errs) != 20 {
 		t.Errorf("a listing of a closed store ends without an error")
 	}
 	errs["Health"] = s.Health()

@@ -67,7 +67,7 @@ func failingCalls(t *testing.T, open OpenFailing) {
 	take(t, s, c)
 	refusing(t, s, fail)
 	// A call in flight, and one that begins now if the store can still count.
-	wantErr(t, s.Settle(ctx, c, quota.Outcome{Flagged: []string{"hate", "sexual"}}), storage.ErrUnavailable)
+	wantErr(t, s.Record(c, quota.Outcome{Flagged: []string{"hate", "sexual"}}).Wait(ctx), storage.ErrUnavailable)
 	minute := int64(4)
 	if _, _, err := s.Take(ctx, c); err == nil {
 		minute += 2

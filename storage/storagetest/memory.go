@@ -309,9 +309,25 @@ func (m *Memory) read(minute, day, period counter) quota.Counts {
 	return quota.Counts{Minute: m.counts[minute], Day: m.counts[day], Period: m.counts[period]}
 }
 
+// Record implements [quota.Counters].
+func (m *Memory) Record(c quota.Charge, o quota.Outcome) quota.Settlement {
+	return recorded{m.record(c, o)}
+}
+
 // Settle implements [quota.Counters].
-func (m *Memory) Settle(ctx context.Context, c quota.Charge, o quota.Outcome) error {
-	if err := m.lock(context.WithoutCancel(ctx)); err != nil {
+func (m *Memory) Settle(_ context.Context, c quota.Charge, o quota.Outcome) error {
+	return m.record(c, o)
+}
+
+// recorded is a settlement that is over.
+type recorded struct{ err error }
+
+// Wait implements [quota.Settlement].
+func (r recorded) Wait(context.Context) error { return r.err }
+
+// record records how a call ended.
+func (m *Memory) record(c quota.Charge, o quota.Outcome) error {
+	if err := m.lock(context.Background()); err != nil {
 		return err
 	}
 	defer m.mu.Unlock()

@@ -52,6 +52,7 @@ func Run(t *testing.T, open Open) {
 		"limits hold exactly under concurrency":      exactLimits,
 		"a refund spares the minute":                 refunds,
 		"flagged categories are counted":             flaggedCounts,
+		"more is flagged after a call is settled":    lateFlags,
 		"days are listed newest first":               daysListed,
 		"the last day of use is noted":               lastUsed,
 		"a slow call settles in its own windows":     lateSettle,
@@ -130,7 +131,7 @@ func take(t *testing.T, s storage.Store, c quota.Charge) (quota.Counts, quota.Wi
 
 func settle(t *testing.T, s storage.Store, c quota.Charge, o quota.Outcome) {
 	t.Helper()
-	must(t, s.Settle(context.Background(), c, o))
+	must(t, s.Record(c, o).Wait(context.Background()))
 }
 
 func counts(t *testing.T, s storage.Store, account string) quota.Counts {

@@ -37,8 +37,8 @@ type Options struct {
 	MinFree int64
 	// Expect, when it is not nil, is the database that must be in the directory: no other one is opened and none is made.
 	Expect *Identity
-	// Rewrite makes a new copy of what names the tables. It is set after a sync has failed: the kernel has forgotten then what
-	// it could not write, and says that it has it.
+	// Rewrite says that what was not synced will be written again, and need not be there. It is set after a sync has failed: the
+	// kernel has forgotten then what it could not write, and says that it has it.
 	Rewrite bool
 }
 
@@ -118,12 +118,10 @@ func (d *DB) open(o Options) error {
 		return err
 	}
 	o.MemTableSize = report.memTable(o.MemTableSize)
-	if o.Rewrite {
-		if err := rewriteManifest(d.dir, d.handle); err != nil {
-			return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
-		}
+	if err := rewriteManifest(d.dir, d.handle, report.manifest.whole); err != nil {
+		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
 	}
-	if d.db, err = openBadger(o); err != nil {
+	if d.db, err = d.openBadger(o); err != nil {
 		return err
 	}
 	return d.begin(o, report.Gap)
@@ -132,7 +130,7 @@ func (d *DB) open(o Options) error {
 // take opens and locks the directory.
 func (d *DB) take(o Options) (err error) {
 	if o.Expect == nil {
-		if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		if err := MakeDirectory(d.dir); err != nil {
 			return err
 		}
 	}
@@ -179,9 +177,9 @@ func (d *DB) examine(o Options) (*Report, error) {
 // openBadger opens the database with the profile for little memory. Conflicts need not be detected: who changes a record holds
 // a lock. Nothing is compacted but by [DB.compact], which also holds writes, so that Badger never stalls them: a stall would
 // last until there is room for a compaction.
-func openBadger(o Options) (db *badger.DB, err error) {
+func (d *DB) openBadger(o Options) (db *badger.DB, err error) {
 	opt := badger.DefaultOptions(o.Dir).
-		WithLogger(logger{o.Logger.WithOptions(zap.AddCallerSkip(1)).Sugar()}).
+		WithLogger(logger{o.Logger.WithOptions(zap.AddCallerSkip(1)).Sugar(), d.failedToWrite}).
 		WithMetricsEnabled(false).
 		WithSyncWrites(false).
 		WithDetectConflicts(false).

@@ -109,6 +109,8 @@ func (r *Report) problem(file string, err error) error {
 	return nil
 }
 
+func (r *Report) missing(id uint64) { r.damage(tableName(id), "it is listed in MANIFEST and missing") }
+
 func (r *Report) remark(file, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{File: file, Problem: fmt.Sprintf(format, args...)})
 }
@@ -147,9 +149,10 @@ func inspect(dir string, o inspection) (*Report, error) {
 	if err := r.readManifest(dir); err != nil {
 		return nil, err
 	}
+	r.manifest.finish(files.tables)
 	for id := range r.manifest.tables {
 		if !slices.Contains(files.tables, id) {
-			r.damage(tableName(id), "it is listed in MANIFEST and missing")
+			r.missing(id)
 		}
 	}
 	for _, id := range files.tables {
@@ -165,6 +168,13 @@ func inspect(dir string, o inspection) (*Report, error) {
 	}
 	if err := r.checkWrites(o, note, noted); err != nil {
 		return nil, err
+	}
+	for _, id := range r.manifest.unfinished {
+		if r.Err() != nil || !noted || r.Newest == 0 {
+			r.missing(id)
+			continue
+		}
+		r.remark(tableName(id), "it is listed in MANIFEST and missing, and nothing in it is missed: it could not be finished")
 	}
 	r.remarkEnds()
 	for _, check := range []func(string, []uint64) error{r.checkRegistry, r.checkDiscard, r.checkValueLogs} {
@@ -385,6 +395,10 @@ func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 	}
 	since := max(floor.number, gap.number)
 	required := note.committed
+	if len(r.manifest.unfinished) > 0 {
+		// What could be in a table that is not there must be elsewhere.
+		since = floor.number
+	}
 	switch {
 	case !noted:
 		// Nothing says what was acknowledged. What was ever written must be there.
@@ -503,18 +517,14 @@ func (r *Report) Empty() bool {
 }
 
 // tidy removes what a crash has left and what Badger would stumble over: files without content, and what follows the end
-// of a log and of MANIFEST, which Badger cuts off too, if it does not refuse it. It is for a directory that was found to be whole and that nobody has open.
+// of a log, which Badger cuts off too, if it does not refuse it. It is for a directory that was found to be whole and that nobody
+// has open. MANIFEST is replaced by what counts of it, see [rewriteManifest].
 func (r *Report) tidy() error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("%w; nothing was changed; run: caddy moderation check %s", err, r.Dir)
 	}
 	for _, name := range r.empty {
 		if err := os.Remove(filepath.Join(r.Dir, name)); err != nil {
-			return err
-		}
-	}
-	if r.manifest.end > 0 {
-		if err := os.Truncate(filepath.Join(r.Dir, manifestName), r.manifest.end); err != nil {
 			return err
 		}
 	}
