@@ -167,7 +167,7 @@ func (a *API) failed(err error) error {
 		message := strings.TrimPrefix(err.Error(), storage.ErrUnavailable.Error()+": ")
 		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: message}
 	case errors.Is(err, storage.ErrUnavailable):
-		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: "the store cannot answer now; the server's log says why"}
+		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: "the store cannot answer now; the server's log and /moderation/health/ready say why"}
 	default:
 		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: "the server failed; its log says why"}
 	}

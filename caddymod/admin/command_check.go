@@ -43,7 +43,9 @@ one may stand in for it.`,
 			}
 			if err := report.Err(); err != nil {
 				if save == "" {
-					note(command, "Save what is left with --save FILE, and restore that into another directory, or restore your last backup.")
+					note(command, "Restore your last backup into another directory. Or save what can be read with --save FILE, and restore that.")
+				} else {
+					note(command, "What can be read is in %s: caddy moderation restore %s --dir ANOTHER_DIRECTORY", save, save)
 				}
 				return err
 			}
@@ -105,5 +107,7 @@ func showCheck(w io.Writer, r *badger.CheckReport) {
 	}
 	if r.Err() == nil {
 		fmt.Fprintln(w, "The database is whole.")
+		return
 	}
+	fmt.Fprintln(w, "The database is damaged.")
 }

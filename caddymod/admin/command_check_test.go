@@ -141,6 +141,9 @@ func TestCheck(t *testing.T) {
 	if _, stderr, err := run(t, "check", filepath.Join(dir, "missing")); err == nil {
 		t.Error("a directory that is missing was checked", stderr)
 	}
+	if stdout, _, err := run(t, "check", t.TempDir()); err == nil || !strings.Contains(err.Error(), "there is no database in") {
+		t.Errorf("a directory without a database was checked: %s, %v", stdout, err)
+	}
 	s, err := badger.Open(badger.Options{Dir: dir, InProcess: true})
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ type Storage interface {
 	// then share one open store, also across reloads. Options that only tune the store are no part of it.
 	Identity() (string, error)
 	// Open opens the store. It is called when a configuration starts and no running one has the place open, never
-	// while a configuration is only checked. An error that wraps [ErrLocked] is tried again for about a second. The
+	// while a configuration is only checked. An error that wraps [ErrLocked] is tried again for some seconds. The
 	// store lives on when the configuration that opened it is replaced.
 	Open(ctx context.Context, logger *zap.Logger) (storage.Store, error)
 }
@@ -48,10 +48,10 @@ func (a *App) loadStorage(ctx caddy.Context) error {
 	return nil
 }
 
-// Locks outlive their holder for a moment when a configuration is replaced by one that is loaded outside of a reload, as
-// tests and other programs do.
+// Locks outlive their holder for a moment: when a server was killed and its database's process has not ended yet, and when a
+// configuration is replaced by one that is loaded outside of a reload, as tests and other programs do.
 const (
-	lockAttempts = 10
+	lockAttempts = 50
 	lockPause    = 100 * time.Millisecond
 )
 
@@ -73,6 +73,9 @@ func (a *App) openStore() (*shared, error) {
 			}
 			if !errors.Is(err, ErrLocked) || attempt == lockAttempts {
 				return nil, fmt.Errorf("opening the storage: %w", err)
+			}
+			if attempt == 1 {
+				logger.Info("somebody else has the storage open; it is waited for", zap.Duration("at_most", lockAttempts*lockPause), zap.Error(err))
 			}
 			time.Sleep(lockPause)
 		}

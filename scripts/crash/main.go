@@ -385,6 +385,13 @@ const (
 	moveKeeps      = "After a reload with another `storage`, requests in flight go on with the old store, and are counted there."
 	damageIsSaid   = "A database whose files are damaged or missing is refused at the start, by their names, and nothing is touched."
 	upgradeKeeps   = "A database that a newer version wrote is refused by an older one and left as it is"
+	upgradeGoesOn  = "A database of an older version is upgraded at the start, in place; when that is interrupted, the next start goes on with it."
+	restIsSaved    = "`--save` writes what can still be read as a backup and says what is left out; the status is 1 then too."
+	oneServer      = "Two servers, containers or replicas on one directory do not work: the second does not start."
+	noStart        = "It does not start on such a disk."
+	nothingElse    = "It is the same program again and needs nothing else: a root file system that is read-only will do."
+	slowSurvives   = "When the disk is slower than the requests, answers wait for it, and the last second stays one."
+	sharedProcess  = "the database shares the process of the server, and a disk that fails may end both. The log warns of it once."
 	deletedIsGone  = "Requests in flight count for nobody, also when the account is made again"
 )
 
@@ -398,6 +405,13 @@ var rounds = slices.Concat([]*round{
 	{"kill-backup", wholeBackup, true, nil, killBackup, false},
 	{"kill-reload", reloadKeeps, true, nil, killReload, false},
 	{"kill-upgrade", upgradeKeeps, true, nil, killUpgrade, false},
+	{"upgrade", upgradeGoesOn, true, nil, upgrade, false},
+	{"two-servers", oneServer, true, nil, twoServers, false},
+	{"no-programs", sharedProcess, true, []need{supervised}, noPrograms, false},
+	{"save", restIsSaved, true, nil, saved, false},
+	{"disk-full-start", noStart, true, []need{mounts}, diskFullAtStart, false},
+	{"read-only-root", nothingElse, true, []need{mounts}, readOnlyRoot, false},
+	{"power-slow", slowSurvives, true, []need{loops, supervised}, powerCutOfASlowDisk, false},
 	{"move-store", moveKeeps, true, nil, moveStore, false},
 	{"reborn", deletedIsGone, true, nil, reborn, false},
 	{"disk-full", fullDisk, true, []need{mounts}, diskFull, false},
@@ -411,6 +425,19 @@ var rounds = slices.Concat([]*round{
 	{"descriptors", siteGoesOn, true, nil, descriptors, false},
 	{"call", siteGoesOn, false, []need{supervised}, callFails, false},
 	{"start-calls", whatSurvives, true, []need{supervised}, startFails, false},
+	{"slow-sync", siteGoesOn, false, []need{supervised}, slowSync, false},
+	{"frozen-5", siteGoesOn, false, []need{loops}, frozenDisk(5*time.Second), false},
+	{"frozen-25", siteGoesOn, false, []need{loops}, frozenDisk(25*time.Second), false},
+	{"frozen-80", siteGoesOn, false, []need{loops}, frozenDisk(80*time.Second), false},
+	{"still-store", siteGoesOn, false, nil, stillStore, false},
+	{"file-size", siteGoesOn, false, nil, fileSize, false},
+	{"inodes", siteGoesOn, false, []need{mounts}, noInodes, false},
+	{"removed-all", siteGoesOn, false, nil, removed("*"), false},
+	{"removed-sst", siteGoesOn, false, nil, removed("*.sst"), false},
+	{"removed-MANIFEST", siteGoesOn, false, nil, removed("MANIFEST"), false},
+	{"removed-mem", siteGoesOn, false, nil, removed("*.mem"), false},
+	{"removed-PROGRESS", siteGoesOn, false, nil, removed("PROGRESS"), false},
+	{"manifest-sync", siteGoesOn, false, []need{supervised}, manifestSync, false},
 }, damageRounds(), callRounds())
 
 func damageRounds() (all []*round) {

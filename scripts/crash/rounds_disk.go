@@ -240,6 +240,11 @@ func openFiles(pid int) int {
 
 // powerCut cuts the power: what was not on the disk at that instant is gone. A backup that was said to be done is there.
 func powerCut(ctx context.Context, w *world, _ *rig) error {
+	return w.cutPower(ctx, func() {})
+}
+
+// cutPower calls worse when the clients have begun.
+func (w *world) cutPower(ctx context.Context, worse func()) error {
 	v, err := w.imageVolume(2 * room)
 	if err != nil {
 		return err
@@ -247,6 +252,7 @@ func powerCut(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, writers); err != nil {
 		return err
 	}
+	worse()
 	pause(ctx, w.between(3*time.Second, 5*time.Second))
 	file := filepath.Join(v.at, "power.backup")
 	backupBefore := w.ledger.clone()

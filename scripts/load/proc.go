@@ -5,14 +5,42 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 )
 
-// cpuTime is the CPU time that a process has used, from /proc; 0 on systems without it.
-func cpuTime(pid int) time.Duration {
+// family is a server's process and those that it has started: the store has one of its own. It is the process alone on systems
+// without /proc.
+func family(pid int) []int {
+	all := []int{pid}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // proc(5)
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		for child := range bytes.FieldsSeq(children) {
+			if id, err := strconv.Atoi(string(child)); err == nil {
+				all = append(all, family(id)...)
+			}
+		}
+	}
+	return all
+}
+
+// sum adds up what the processes of a server have.
+func sum[N ~int64](pid int, of func(pid int) N) (total N) {
+	for _, id := range family(pid) {
+		total += of(id)
+	}
+	return total
+}
+
+// cpuTime is the CPU time that a server's processes have used, from /proc; 0 on systems without it.
+func cpuTime(pid int) time.Duration { return sum(pid, cpuTimeOf) }
+
+func cpuTimeOf(pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
@@ -31,15 +59,26 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// residentMemory is the resident memory of a process in bytes, from /proc; 0 on systems without it.
-func residentMemory(pid int) int64 { return statusOf(pid, "VmRSS:") }
+// residentMemory is the resident memory of a server's processes in bytes, from /proc; 0 on systems without it. Pages that they
+// share, as those of the program, count in each.
+func residentMemory(pid int) int64 {
+	return sum(pid, func(pid int) int64 { return amount(pid, "status", "VmRSS:") })
+}
+
+// memoryShare is the memory of one process in bytes, with its share of pages that others use as well.
+func memoryShare(pid int) int64 { return amount(pid, "smaps_rollup", "Pss:") }
 
 // peakMemory is the most resident memory since forgetPeak.
-func peakMemory(pid int) int64 { return statusOf(pid, "VmHWM:") }
+func peakMemory(pid int) int64 {
+	return sum(pid, func(pid int) int64 { return amount(pid, "status", "VmHWM:") })
+}
 
 // forgetPeak begins a new measurement of peakMemory.
-func forgetPeak(pid int) error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0) // proc(5)
+func forgetPeak(pid int) (err error) {
+	for _, id := range family(pid) {
+		err = errors.Join(err, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", id), []byte("5"), 0)) // proc(5)
+	}
+	return err
 }
 
 // openFiles is the number of open file descriptors of a process; 0 on systems without /proc.
@@ -51,13 +90,13 @@ func openFiles(pid int) int {
 	return len(entries)
 }
 
-// statusOf is an amount of memory in /proc/PID/status.
-func statusOf(pid int, name string) int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+// amount is an amount of memory in a file of /proc/PID.
+func amount(pid int, file, name string) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	if err != nil {
 		return 0
 	}
-	for line := range bytes.Lines(status) {
+	for line := range bytes.Lines(text) {
 		fields := bytes.Fields(line)
 		if len(fields) == 3 && string(fields[0]) == name {
 			kilobytes, _ := strconv.ParseInt(string(fields[1]), 10, 64)

@@ -20,7 +20,8 @@ const (
 // idle is what one start came to.
 type idle struct {
 	Listening time.Duration
-	Memory    int64 // after two idle seconds
+	Memory    int64 // of server and store after two idle seconds
+	Store     int64 // of the store's process, out of Memory
 	Judged    int64 // after one judged text and two more seconds
 }
 
@@ -51,13 +52,14 @@ func start(ctx context.Context, args []string) error {
 		var i idle
 		i.Listening = s.process.StartTime
 		time.Sleep(2 * time.Second)
-		i.Memory = residentMemory(s.process.PID())
+		i.Memory = sum(s.process.PID(), memoryShare)
+		i.Store = i.Memory - memoryShare(s.process.PID())
 		one := job{Address: s.Address, Connections: 1, Duration: time.Nanosecond, Requests: [][]byte{post(s.Address, "/v1/moderate/text", s.Key, body[0])}}
 		if t, err := one.run(ctx); err != nil || t.Answered != 1 {
 			return errors.Join(err, fmt.Errorf("the first request was answered with %d, want 200", t.Sample))
 		}
 		time.Sleep(2 * time.Second)
-		i.Judged = residentMemory(s.process.PID())
+		i.Judged = sum(s.process.PID(), memoryShare)
 		if err := s.process.Stop(); err != nil {
 			return err
 		}
@@ -65,9 +67,11 @@ func start(ctx context.Context, args []string) error {
 	}
 	listening := middle(all, func(i idle) time.Duration { return i.Listening })
 	memory := middle(all, func(i idle) int64 { return i.Memory })
+	store := middle(all, func(i idle) int64 { return i.Store })
 	judged := middle(all, func(i idle) int64 { return i.Judged })
 	fmt.Printf("start to listening, median of %d: %.0f ms, aim %.0f ms (the first, on an empty directory: %.0f ms)\n", rounds, millis(listening), millis(startAim), millis(all[0].Listening))
-	fmt.Printf("resident memory, median of %d: %d MiB idle, aim %d MiB; %d MiB after a judged text\n", rounds, memory>>20, memoryAim>>20, judged>>20)
+	fmt.Printf("memory, median of %d: %d MiB idle, %d MiB of them in the store's process, aim %d MiB; %d MiB after a judged text\n",
+		rounds, memory>>20, store>>20, memoryAim>>20, judged>>20)
 	if listening > startAim || memory > memoryAim {
 		return fmt.Errorf("an aim is missed")
 	}

@@ -96,7 +96,7 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MakeDirectory(dir); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	found, err := os.ReadDir(dir)
@@ -145,7 +145,7 @@ func load(ctx context.Context, dir string, r io.Reader) error {
 	if err := s.loadRecords(ctx, r); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return errors.Join(s.keeper.sync(), s.Close())
+	return errors.Join(s.syncer.join().wait(), s.Close())
 }
 
 // loadRecords writes what a backup holds. What it wrote before an error stays.
@@ -168,13 +168,13 @@ func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
 		}
 		full := entries
 		entries, size = nil, 0
-		_, err := s.keeper.write(full)
+		_, _, err := s.keeper.write(full)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = s.keeper.write(entries)
+	_, _, err = s.keeper.write(entries)
 	return err
 }
 

@@ -153,9 +153,25 @@ func open(dir string, o Options) (*Store, error) {
 
 // forget empties the caches of accounts and keys, and has counts read again: changes may have been taken back.
 func (s *Store) forget() {
+	// First, so that who has read something before takes it out of the caches again; see [fill].
+	s.counters.epoch.Add(1)
 	s.accounts.InvalidateAll()
 	s.keys.InvalidateAll()
-	s.counters.epoch.Add(1)
+}
+
+// fill reads something and keeps it in a cache. The caller holds directory for reading. What was read from a database that has
+// failed since is not kept: it may have been taken back.
+func fill[K comparable, V any](s *Store, cache *otter.Cache[K, *V], id K, read func(K, *V) error) (V, error) {
+	epoch := s.counters.epoch.Load()
+	v := new(V)
+	if err := read(id, v); err != nil {
+		return *new(V), err
+	}
+	cache.Set(id, v)
+	if s.counters.epoch.Load() != epoch {
+		cache.Invalidate(id)
+	}
+	return *v, nil
 }
 
 // release gives back what needs no database.
@@ -174,7 +190,12 @@ func (s *Store) Close() error {
 func (s *Store) shut() error {
 	close(s.closing)
 	commitErr := s.counters.stop()
+	// Who is changing something has joined a round when this is through, and everybody else is refused.
+	s.directory.Lock()
+	s.appending.Lock()
 	s.closed.Store(true)
+	s.appending.Unlock()
+	s.directory.Unlock()
 	err := errors.Join(commitErr, s.syncer.stop(), s.keeper.stop())
 	s.release()
 	return err
@@ -204,11 +225,14 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// changed makes changes to records that nobody else changes meanwhile, which prepare reads and says. They hold when
+// changed makes changes to records that nobody else changes meanwhile, because the caller holds directory or appending, which prepare reads and says. They hold when
 // [change.wait] returns nil. When they are refused, then or now, what was there before is there again as soon as there is a
 // database. Prepare is asked again when the database was opened again meanwhile: what it has read may have been taken back.
 func (s *Store) changed(prepare func() ([]disk.Entry, error)) (*change, error) {
 	for again := false; ; again = true {
+		if s.closed.Load() {
+			return nil, errClosed
+		}
 		e, err := s.keeper.now()
 		if err != nil {
 			return nil, err

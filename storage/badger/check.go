@@ -62,6 +62,9 @@ func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error
 	if err != nil {
 		return nil, err
 	}
+	if report.Empty() {
+		return nil, fmt.Errorf("there is no database in %s", dir)
+	}
 	c := &CheckReport{Report: report, Records: make(map[string]int), LeftOut: make(map[string]int)}
 	var to *backup.Writer
 	if save != nil {

@@ -526,12 +526,12 @@ func (c *counters) failed(b *batch) {
 
 // keep writes records. When the last sync is too long ago it waits for the next one.
 func (s *Store) keep(entries []disk.Entry) error {
-	e, err := s.keeper.write(entries)
+	e, overdue, err := s.keeper.write(entries)
 	if err != nil {
 		return err
 	}
 	s.syncer.dirty.Store(true)
-	if !s.keeper.overdue() {
+	if !overdue {
 		return nil
 	}
 	if err = s.syncer.join().wait(); err == nil {

@@ -31,6 +31,8 @@ type database interface {
 	// Done is closed when the database has ended by itself, and Err says why then.
 	Done() <-chan struct{}
 	Err() error
+	// Gone is closed when a database that was given up has let go of its directory. That may never be.
+	Gone() <-chan struct{}
 }
 
 // snapshot is a database as it was at one moment.
@@ -72,6 +74,9 @@ func (inProcess) Done() <-chan struct{} { return nil }
 
 // Err is nil.
 func (inProcess) Err() error { return nil }
+
+// Gone is never closed: the database cannot be given up.
+func (inProcess) Gone() <-chan struct{} { return nil }
 
 // ownProcess is a database in a process of its own.
 type ownProcess struct{ *process.Client }

@@ -90,12 +90,7 @@ func (s *Store) Account(ctx context.Context, id string) (quota.Account, error) {
 	}
 	s.directory.RLock()
 	defer s.directory.RUnlock()
-	a := new(quota.Account)
-	if err := s.readAccount(id, a); err != nil {
-		return quota.Account{}, err
-	}
-	s.accounts.Set(id, a)
-	return *a, nil
+	return fill(s, s.accounts, id, s.readAccount)
 }
 
 func (s *Store) readAccount(id string, into *quota.Account) error {
@@ -157,7 +152,7 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	// The tally stays locked until the database is clear: who asks for it meanwhile must not read old counts.
 	t := s.counters.lock(id)
 	defer t.mu.Unlock()
-	c, err := s.deleteRecords(id)
+	c, err := s.changed(func() ([]disk.Entry, error) { return s.deletions(id) })
 	if err != nil {
 		// The account is still there, and so are its counts in memory: they go back to where they were.
 		t.redirty()
@@ -167,23 +162,6 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	s.counters.remove(t)
 	s.accounts.Invalidate(id)
 	return c, nil
-}
-
-// deletePart is the most records that are deleted at a time.
-const deletePart = 1000
-
-// deleteRecords removes everything of an account but its feedback.
-func (s *Store) deleteRecords(id string) (*change, error) {
-	return s.changed(func() ([]disk.Entry, error) {
-		entries, err := s.deletions(id)
-		for ; err == nil && len(entries) > deletePart; entries = entries[deletePart:] {
-			var e *era
-			if e, err = s.keeper.now(); err == nil {
-				_, err = s.change(e, entries[:deletePart])
-			}
-		}
-		return entries, err
-	})
 }
 
 // deletions remove everything of an account but its feedback, the account last.
@@ -249,12 +227,7 @@ func (s *Store) KeyByHash(ctx context.Context, hash quota.Hash) (quota.Key, erro
 	}
 	s.directory.RLock()
 	defer s.directory.RUnlock()
-	k := new(quota.Key)
-	if err := s.readKey(hash, k); err != nil {
-		return quota.Key{}, err
-	}
-	s.keys.Set(hash, k)
-	return *k, nil
+	return fill(s, s.keys, hash, s.readKey)
 }
 
 // readKey reads a key record. Its error does not tell the hash.

@@ -42,6 +42,12 @@ func (b brokenDisk) Abandon() bool {
 	return true
 }
 
+func (b brokenDisk) Gone() <-chan struct{} {
+	gone := make(chan struct{})
+	close(gone)
+	return gone
+}
+
 // TestBadgerGivesBack runs what is asked of every store that cannot write for a while, with a full disk and with one that
 // answers errors.
 func TestBadgerGivesBack(t *testing.T) {

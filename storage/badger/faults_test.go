@@ -258,6 +258,8 @@ func (f *faulty) Done() <-chan struct{} { return f.abandoned }
 
 func (f *faulty) Err() error { return errFault }
 
+func (f *faulty) Gone() <-chan struct{} { return f.abandoned }
+
 func (f *faulty) Identity() disk.Identity { return disk.Identity{1} }
 
 func (f *faulty) Snapshot() (s snapshot, err error) {

@@ -31,6 +31,11 @@ func (j *journal) add(entries []disk.Entry, now time.Time) {
 	}
 }
 
+// overdue reports whether there is a change that was made longer ago than power loss may take.
+func (j *journal) overdue(now time.Time) bool {
+	return !j.oldest.IsZero() && now.Sub(j.oldest) > mostUnsynced
+}
+
 // begin begins a sync of everything in the journal.
 func (j *journal) begin() {
 	if len(j.syncing) == 0 {

@@ -21,8 +21,8 @@ import (
 const (
 	// mostUnsynced is the most that power loss can take of the counts: an older commit is synced before it is acknowledged.
 	mostUnsynced = time.Second
-	// replayPart is how many changes are written again at a time.
-	replayPart = 1000
+	// replayEntries and replayBytes are how many changes are written again at a time.
+	replayEntries, replayBytes = 1000, 1 << 20
 )
 
 // pace says how long a keeper waits.
@@ -35,6 +35,8 @@ type pace struct {
 	firstPause, longestPause time.Duration
 	// check is how often it is looked, when nothing is written, whether the database could be written.
 	check time.Duration
+	// gone is how long a database that was given up is waited for to let go of its directory before it is opened again.
+	gone time.Duration
 }
 
 // usualPace is that of everything but tests.
@@ -42,6 +44,7 @@ func usualPace() pace {
 	return pace{
 		call: 15 * time.Second, sync: time.Minute, patience: 2 * time.Second,
 		firstPause: 20 * time.Millisecond, longestPause: 5 * time.Second, check: 5 * time.Second,
+		gone: time.Second,
 	}
 }
 
@@ -57,7 +60,7 @@ type keeper struct {
 	// reopened is called when the database was opened again, before anybody uses it.
 	reopened func()
 
-	// order is held while something is written, so that the journal has the order of the database.
+	// order is held while something is written, so that the journal has the order of the database. It is taken before mu.
 	order   sync.Mutex
 	journal journal
 
@@ -246,18 +249,19 @@ func (k *keeper) now() (*era, error) {
 	return k.era, nil
 }
 
-// write makes changes that survive the death of the process when it returns nil, and says in which era. After an error they
-// may have been made or not.
-func (k *keeper) write(entries []disk.Entry) (e *era, err error) {
+// write makes changes that survive the death of the process when it returns nil, and says in which era, and whether something
+// was written longer ago than power loss may take. After an error they may have been made or not.
+func (k *keeper) write(entries []disk.Entry) (e *era, overdue bool, err error) {
 	for again := false; ; again = true {
 		if _, err := k.await(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		k.order.Lock()
 		e, err = k.writeOnce(entries, nil)
+		overdue = k.journal.overdue(time.Now())
 		k.order.Unlock()
 		if err == nil || again || errors.Is(err, disk.ErrFull) {
-			return e, err
+			return e, overdue, err
 		}
 	}
 }
@@ -305,17 +309,21 @@ func (k *keeper) noteFull(db database, err error) {
 		return
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.db == db && (k.full == nil) != (err == nil) {
-		if k.full = err; err != nil {
-			k.logger.Error("nothing can be written", zap.Error(err))
-		} else {
-			k.logger.Info("everything is written again")
-		}
+	turned := k.db == db && (k.full == nil) != (err == nil)
+	if turned {
+		k.full = err
+	}
+	k.mu.Unlock()
+	switch {
+	case !turned:
+	case err != nil:
+		k.logger.Error("nothing can be written", zap.Error(err))
+	default:
+		k.logger.Info("everything is written again")
 	}
 }
 
-// sync makes what was written before survive power loss.
+// sync makes what was written before survive power loss. It is called by one goroutine at a time.
 func (k *keeper) sync() error {
 	if _, err := k.await(); err != nil {
 		return err
@@ -330,6 +338,7 @@ func (k *keeper) sync() error {
 		return failure
 	}
 	if err := k.use(db, k.pace.sync, func(db database) error { return db.Sync() }); err != nil {
+		k.fail(db, err) // whatever it is: nobody knows what is on the disk
 		return err
 	}
 	k.order.Lock()
@@ -345,13 +354,6 @@ func (k *keeper) sync() error {
 	}
 	k.changes = slices.Delete(k.changes, 0, changes)
 	return nil
-}
-
-// overdue reports whether something was written longer ago than power loss may take.
-func (k *keeper) overdue() bool {
-	k.order.Lock()
-	defer k.order.Unlock()
-	return !k.journal.oldest.IsZero() && time.Since(k.journal.oldest) > mostUnsynced
 }
 
 // settled ends a write whose sync failed with err. It returns nil when the database has been opened again meanwhile: what the
@@ -392,17 +394,30 @@ func (k *keeper) fail(db database, err error) {
 		return // somebody else was first, or the error is for whoever closes
 	}
 	k.db, k.full, k.failure, k.failed, k.back = nil, nil, unavailable(err), time.Now(), make(chan struct{})
-	k.logger.Error("the database failed; what needs it is refused until it is back", zap.Error(err), zap.String("dir", k.options.Dir))
-	if !db.Abandon() {
+	recoverable := db.Abandon()
+	if !recoverable {
 		k.failure, k.back = fmt.Errorf("%w; the server must be restarted", k.failure), nil
-		return
 	}
-	k.background.Go(k.recover)
+	// A log that takes its time does not hold up who only asks for the state.
+	k.background.Go(func() {
+		k.logger.Error("the database failed; what needs it is refused until it is back", zap.Error(err), zap.String("dir", k.options.Dir))
+		if recoverable {
+			k.recover(db)
+		}
+	})
 }
 
-// recover opens the database again, as often as it takes.
-func (k *keeper) recover() {
+// recover opens the database again, as often as it takes, when it was given up.
+func (k *keeper) recover(old database) {
 	began := time.Now()
+	// While the old process is about to end, the directory is locked.
+	late := time.NewTimer(k.pace.gone)
+	defer late.Stop()
+	select {
+	case <-old.Gone():
+	case <-late.C:
+	case <-k.life.Done():
+	}
 	for pause := k.pace.firstPause; ; pause = min(2*pause, k.pace.longestPause) {
 		select {
 		case <-k.life.Done():
@@ -414,12 +429,26 @@ func (k *keeper) recover() {
 			k.logger.Info("the database is back", zap.Duration("after", time.Since(began)), zap.String("dir", k.options.Dir))
 			return
 		}
-		k.mu.Lock()
-		if k.failure.Error() != err.Error() {
-			k.logger.Error("the database cannot be opened again; it is tried until it can", zap.Error(err), zap.String("dir", k.options.Dir))
+		if errors.Is(err, disk.ErrLocked) && !gone(old) {
+			err = unavailable(fmt.Errorf("the process that had the database in %s open was killed and does not end", k.options.Dir))
 		}
+		k.mu.Lock()
+		news := k.failure.Error() != err.Error()
 		k.failure = err
 		k.mu.Unlock()
+		if news {
+			k.logger.Error("the database cannot be opened again; it is tried until it can", zap.Error(err), zap.String("dir", k.options.Dir))
+		}
+	}
+}
+
+// gone reports whether a database that was given up has let go of its directory.
+func gone(db database) bool {
+	select {
+	case <-db.Gone():
+		return true
+	default:
+		return false
 	}
 }
 
@@ -428,6 +457,10 @@ func (k *keeper) reopen() error {
 	o := k.options
 	o.Rewrite = true
 	db, err := k.open(k.life, o)
+	if errors.Is(err, disk.ErrLocked) {
+		// Nobody else has it: a process cannot end while it waits for the disk.
+		err = fmt.Errorf("the disk does not answer: the database's process, which was given up, still waits for it (%w)", err)
+	}
 	if err != nil {
 		return unavailable(err)
 	}
@@ -475,19 +508,32 @@ func (k *keeper) replay(db database, refused bool) error {
 			entries = append(entries, c.undo...)
 		}
 	}
-	return errors.Join(write(db, entries), db.Sync())
-}
-
-// write writes many changes.
-func write(db database, entries []disk.Entry) error {
-	for len(entries) > 0 {
-		part := entries[:min(len(entries), replayPart)]
-		if err := db.Write(part); err != nil {
+	for entries := last(entries); len(entries) > 0; {
+		n, size := 0, 0
+		for n < min(len(entries), replayEntries) && size < replayBytes {
+			size += len(entries[n].Key) + len(entries[n].Value)
+			n++
+		}
+		if err := db.Write(entries[:n]); err != nil {
 			return err
 		}
-		entries = entries[len(part):]
+		entries = entries[n:]
 	}
-	return nil
+	return db.Sync()
+}
+
+// last returns the last change of each record. Those before it are not to be there again, not even for a moment: whoever kills
+// the process then would find them.
+func last(changes []disk.Entry) (left []disk.Entry) {
+	seen := make(map[string]bool)
+	for _, e := range slices.Backward(changes) {
+		if !seen[string(e.Key)] {
+			seen[string(e.Key)] = true
+			left = append(left, e)
+		}
+	}
+	slices.Reverse(left)
+	return left
 }
 
 // watch looks whether the database could be written when nobody writes.
@@ -510,7 +556,8 @@ func (k *keeper) watch() {
 			_, _ = k.writeOnce(nil, nil) // its outcome is noted
 			k.order.Unlock()
 		default:
-			k.noteFull(db, k.use(db, k.pace.call, func(db database) error { return db.Check() }))
+			// A check waits for a sync that is under way.
+			k.noteFull(db, k.use(db, k.pace.sync, func(db database) error { return db.Check() }))
 		}
 	}
 }

@@ -199,6 +199,39 @@ func flaggedCounts(t *testing.T, open Open) {
 	}
 }
 
+// lateFlags adds what was flagged after a call was settled, as for an answer that is judged while it is sent: the charge stays as it
+// is, and what is added is kept when Settle returns.
+func lateFlags(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	c := charge("a", 2, quota.Limits{})
+	take(t, s, c)
+	settle(t, s, c, quota.Outcome{Flagged: []string{"hate"}})
+	before := counts(t, s, "a")
+	c.Requests = 0
+	settle(t, s, c, quota.Outcome{Flagged: []string{"hate", "sexual"}})
+	settle(t, s, c, quota.Outcome{Refund: true})
+	// Nothing was counted in the windows of this account: there is nothing to add to.
+	c.Account = "b"
+	settle(t, s, c, quota.Outcome{Flagged: []string{"hate"}})
+	for range 2 {
+		for account, want := range map[string]map[string]int64{"a": {"hate": 2, "sexual": 1}, "b": {}} {
+			got, err := s.Flagged(ctx, account, march)
+			must(t, err)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("of %s flagged is %v, want %v", account, got, want)
+			}
+		}
+		if got := counts(t, s, "a"); got != before {
+			t.Errorf("counts are %+v, want %+v as before", got, before)
+		}
+		if got := counts(t, s, "b"); got != (quota.Counts{}) {
+			t.Errorf("counts of an account without calls are %+v", got)
+		}
+		s = reopened(s, reopen)
+	}
+}
+
 func daysListed(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)

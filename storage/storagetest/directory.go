@@ -229,6 +229,8 @@ func changesAreSeen(t *testing.T, open Open) {
 					t.Error(err)
 					return
 				}
+				// Often enough to meet every change, and seldom enough to let it happen.
+				time.Sleep(20 * time.Microsecond)
 			}
 		})
 	}

@@ -356,6 +356,10 @@ func (m *machine) end(r *rapid.T, d quota.Decision, c quota.Charge) {
 	outcome := outcomes.Draw(r, "outcome")
 	want(r, "settling", m.gate.Settle(context.Background(), d, outcome), nil)
 	m.settled(c, outcome)
+	if late := outcomes.Draw(r, "late").Flagged; rapid.Bool().Draw(r, "flag late") {
+		want(r, "flagging late", m.gate.Flag(context.Background(), d, late), nil)
+		m.settled(c, quota.Outcome{Flagged: late})
+	}
 }
 
 // settle ends a call in flight: now the clock, the account and the store may be others.

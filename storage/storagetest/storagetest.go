@@ -52,6 +52,7 @@ func Run(t *testing.T, open Open) {
 		"limits hold exactly under concurrency":      exactLimits,
 		"a refund spares the minute":                 refunds,
 		"flagged categories are counted":             flaggedCounts,
+		"more is flagged after a call is settled":    lateFlags,
 		"days are listed newest first":               daysListed,
 		"the last day of use is noted":               lastUsed,
 		"a slow call settles in its own windows":     lateSettle,

@@ -283,7 +283,7 @@ func Names() []string {
 
 var numbers = map[string]int{
 	"fsync": unix.SYS_FSYNC, "fdatasync": unix.SYS_FDATASYNC, "msync": unix.SYS_MSYNC,
-	"openat": unix.SYS_OPENAT, "write": unix.SYS_WRITE, "pwrite64": unix.SYS_PWRITE64,
+	"execve": unix.SYS_EXECVE, "openat": unix.SYS_OPENAT, "write": unix.SYS_WRITE, "pwrite64": unix.SYS_PWRITE64,
 	"read": unix.SYS_READ, "pread64": unix.SYS_PREAD64,
 	"ftruncate": unix.SYS_FTRUNCATE, "fallocate": unix.SYS_FALLOCATE, "mmap": unix.SYS_MMAP, "mremap": unix.SYS_MREMAP,
 	"renameat": unix.SYS_RENAMEAT, "renameat2": unix.SYS_RENAMEAT2, "unlinkat": unix.SYS_UNLINKAT, "mkdirat": unix.SYS_MKDIRAT,

@@ -69,7 +69,7 @@ func (d *DB) begin(o Options, gap uint64) error {
 	}
 	d.identity = d.notes.last.identity
 	if o.Expect != nil && d.identity != *o.Expect {
-		return fmt.Errorf("%w: the directory %s does not hold the database that was open", ErrReplaced, d.dir)
+		return fmt.Errorf("%w: the directory %s does not hold the database that was open; %s", ErrReplaced, d.dir, replacedAdvice)
 	}
 	return d.upgrade(version)
 }

@@ -76,7 +76,7 @@ func (d *DB) awaitCompaction() error {
 		case holdNone:
 			return nil
 		case holdRefuse:
-			return fmt.Errorf("%w: the database in %s must be compacted first; the log says what hinders it", ErrFull, d.dir)
+			return uncompacted{d.dir}
 		}
 		select {
 		case <-ticker.C:
@@ -100,6 +100,9 @@ func (d *DB) compact() {
 		case err := <-c.running:
 			c.running = nil
 			if err != nil {
+				if d.checkTables() != nil {
+					_ = d.fail(fmt.Errorf("compacting the database: %w", err))
+				}
 				d.compactionStuck("the database cannot be compacted; it is tried again", zap.Error(err))
 				c.retry = time.Now().Add(compactRetry)
 			} else {

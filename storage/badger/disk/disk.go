@@ -16,7 +16,10 @@
 // lives in. Package process gives it one of its own.
 package disk
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Errors of this package. Those that wrap them name the directory, and what an operator can do.
 var (
@@ -40,6 +43,15 @@ var (
 func Sentinels() []error {
 	return []error{ErrLocked, ErrSchema, ErrDamaged, ErrReplaced, ErrFull, ErrClosed}
 }
+
+// uncompacted is an [ErrFull] of a disk that may have room, for whose text the words of ErrFull would be wrong.
+type uncompacted struct{ dir string }
+
+func (u uncompacted) Error() string {
+	return fmt.Sprintf("the database in %s must be compacted before more is written; the log says what hinders it", u.dir)
+}
+
+func (uncompacted) Unwrap() error { return ErrFull }
 
 // Record is a record as it was found.
 type Record struct {

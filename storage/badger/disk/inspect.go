@@ -82,7 +82,6 @@ func (r *Report) Err() error {
 	if more > 0 {
 		what += fmt.Sprintf(" (and %d more)", more)
 	}
-	what += "; nothing was changed; run: caddy moderation check " + r.Dir
 	if unreadable {
 		return fmt.Errorf("the database in %s cannot be read: %s", r.Dir, what)
 	}
@@ -109,6 +108,8 @@ func (r *Report) problem(file string, err error) error {
 	}
 	return nil
 }
+
+func (r *Report) missing(id uint64) { r.damage(tableName(id), "it is listed in MANIFEST and missing") }
 
 func (r *Report) remark(file, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{File: file, Problem: fmt.Sprintf(format, args...)})
@@ -148,9 +149,10 @@ func inspect(dir string, o inspection) (*Report, error) {
 	if err := r.readManifest(dir); err != nil {
 		return nil, err
 	}
+	r.manifest.finish(files.tables)
 	for id := range r.manifest.tables {
 		if !slices.Contains(files.tables, id) {
-			r.damage(tableName(id), "it is listed in MANIFEST and missing")
+			r.missing(id)
 		}
 	}
 	for _, id := range files.tables {
@@ -166,6 +168,13 @@ func inspect(dir string, o inspection) (*Report, error) {
 	}
 	if err := r.checkWrites(o, note, noted); err != nil {
 		return nil, err
+	}
+	for _, id := range r.manifest.unfinished {
+		if r.Err() != nil || !noted || r.Newest == 0 {
+			r.missing(id)
+			continue
+		}
+		r.remark(tableName(id), "it is listed in MANIFEST and missing, and nothing in it is missed: it could not be finished")
 	}
 	r.remarkEnds()
 	for _, check := range []func(string, []uint64) error{r.checkRegistry, r.checkDiscard, r.checkValueLogs} {
@@ -195,7 +204,7 @@ func (r *Report) readNote(dir string) (p progress, noted bool, err error) {
 		r.empty = append(r.empty, progressName)
 		return p, false, nil
 	}
-	r.damage(progressName, "it is damaged")
+	r.damage(progressName, "it is damaged: whether the last writes are there cannot be told")
 	return p, false, nil
 }
 
@@ -386,10 +395,17 @@ func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 	}
 	since := max(floor.number, gap.number)
 	required := note.committed
+	if len(r.manifest.unfinished) > 0 {
+		// What could be in a table that is not there must be elsewhere.
+		since = floor.number
+	}
 	switch {
 	case !noted:
 		// Nothing says what was acknowledged. What was ever written must be there.
 		required = highest
+		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.File == progressName }) {
+			break // it has been said
+		}
 		r.remark(progressName, "it is missing or empty: whether the last writes are there cannot be told")
 	case o.rewrite || note.boot != o.boot || note.boot == [16]byte{}:
 		required = note.synced
@@ -495,19 +511,20 @@ func (r *Report) checkVersions() error {
 	return nil
 }
 
+// Empty reports whether there is nothing of a database in the directory.
+func (r *Report) Empty() bool {
+	return len(r.tables)+len(r.logs) == 0 && r.Schema == 0 && !r.manifest.usable && len(r.Findings) == 0
+}
+
 // tidy removes what a crash has left and what Badger would stumble over: files without content, and what follows the end
-// of a log and of MANIFEST, which Badger cuts off too, if it does not refuse it. It is for a directory that was found to be whole and that nobody has open.
+// of a log, which Badger cuts off too, if it does not refuse it. It is for a directory that was found to be whole and that nobody
+// has open. MANIFEST is replaced by what counts of it, see [rewriteManifest].
 func (r *Report) tidy() error {
 	if err := r.Err(); err != nil {
-		return err
+		return fmt.Errorf("%w; nothing was changed; run: caddy moderation check %s", err, r.Dir)
 	}
 	for _, name := range r.empty {
 		if err := os.Remove(filepath.Join(r.Dir, name)); err != nil {
-			return err
-		}
-	}
-	if r.manifest.end > 0 {
-		if err := os.Truncate(filepath.Join(r.Dir, manifestName), r.manifest.end); err != nil {
 			return err
 		}
 	}

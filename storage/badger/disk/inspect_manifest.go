@@ -4,13 +4,14 @@
 package disk
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 const manifestName = "MANIFEST"
@@ -24,6 +25,46 @@ type manifest struct {
 	usable bool
 	// end is where an incomplete change at its end begins, 0 when there is none.
 	end int64
+	// sets are the changes as they stand in it, and whole is its content with those that count.
+	sets  [][]byte
+	whole []byte
+	// unfinished are tables of changes that do not count, because Badger has removed the table after it could not write or sync
+	// the change.
+	unfinished []uint64
+}
+
+// manifestHeader begins every MANIFEST.
+const manifestHeader = "Bdgr\x00\x00\x00\x08"
+
+// finish leaves out the changes whose tables are not there, when all other tables are: those that these changes removed count
+// again. Whether the tables were removed by somebody else is told by the numbers of writes.
+func (m *manifest) finish(there []uint64) {
+	kept := manifest{tables: make(map[uint64]manifestTable), removed: make(map[uint64]bool), usable: m.usable, end: m.end}
+	kept.whole = []byte(manifestHeader)
+	for _, set := range m.sets {
+		adds, left := manifest{tables: make(map[uint64]manifestTable), removed: make(map[uint64]bool)}, false
+		if adds.apply(set[8:]) != nil {
+			return
+		}
+		for id := range adds.tables {
+			if _, listed := m.tables[id]; listed && !slices.Contains(there, id) {
+				kept.unfinished, left = append(kept.unfinished, id), true
+			}
+		}
+		if left {
+			continue
+		}
+		if kept.apply(set[8:]) != nil {
+			return
+		}
+		kept.sets, kept.whole = append(kept.sets, set), append(kept.whole, set...)
+	}
+	for id := range kept.tables {
+		if !slices.Contains(there, id) {
+			return
+		}
+	}
+	*m = kept
 }
 
 type manifestTable struct {
@@ -34,6 +75,32 @@ type manifestTable struct {
 // maxLevels is how many levels a database has.
 const maxLevels = 7
 
+// missingFile returns the name of a file that the tables of an open database need and that is not there, empty when all are.
+func missingFile(dir string) (name string, err error) {
+	for {
+		b, err := os.ReadFile(filepath.Join(dir, manifestName))
+		if errors.Is(err, fs.ErrNotExist) {
+			return manifestName, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		r := &Report{Dir: dir}
+		r.parseManifest(b)
+		missing := ""
+		for id := range r.manifest.tables {
+			if _, err := os.Lstat(filepath.Join(dir, tableName(id))); errors.Is(err, fs.ErrNotExist) {
+				missing = max(missing, tableName(id))
+			}
+		}
+		if missing == name {
+			return name, nil
+		}
+		// A compaction may have replaced it meanwhile. Then MANIFEST does not list it any more.
+		name = missing
+	}
+}
+
 // readManifest reads MANIFEST like Badger, which allocates what a damaged one asks for, and cuts off everything behind a
 // length that leads behind its end.
 //
@@ -41,40 +108,48 @@ const maxLevels = 7
 //	changes  length and CRC-32C in four bytes each, big-endian; a protobuf message
 func (r *Report) readManifest(dir string) error {
 	b, err := readFile(filepath.Join(dir, manifestName), 1<<30)
-	r.manifest = manifest{tables: make(map[uint64]manifestTable), removed: make(map[uint64]bool)}
 	if err != nil {
+		r.manifest = manifest{}
 		return r.problem(manifestName, err)
 	}
 	r.Bytes += int64(len(b))
-	if len(b) < 8 || !bytes.Equal(b[:8], []byte("Bdgr\x00\x00\x00\x08")) {
+	r.parseManifest(b)
+	return nil
+}
+
+func (r *Report) parseManifest(b []byte) {
+	r.manifest = manifest{tables: make(map[uint64]manifestTable), removed: make(map[uint64]bool)}
+	if len(b) < 8 || string(b[:8]) != manifestHeader {
 		r.damage(manifestName, "it does not begin like one")
-		return nil
+		return
 	}
+	r.manifest.whole = b[:8]
 	for at := 8; at < len(b); {
 		rest := b[at:]
 		if len(rest) < 8 || int64(binary.BigEndian.Uint32(rest)) > int64(len(rest)-8) {
 			r.manifest.usable = true
 			if holdsChange(rest) {
 				r.damage(manifestName, "a length in it at offset %d is wrong", at)
-				return nil
+				return
 			}
 			r.manifest.end = int64(at)
-			return nil
+			return
 		}
 		length, sum := int(binary.BigEndian.Uint32(rest)), binary.BigEndian.Uint32(rest[4:])
 		change := rest[8 : 8+length]
 		if crc32.Checksum(change, castagnoli) != sum {
 			r.damage(manifestName, "a checksum in it at offset %d is wrong", at)
-			return nil
+			return
 		}
 		if err := r.manifest.apply(change); err != nil {
 			r.damage(manifestName, "the change at offset %d is wrong: %v", at, err)
-			return nil
+			return
 		}
+		r.manifest.sets = append(r.manifest.sets, b[at:at+8+length])
 		at += 8 + length
+		r.manifest.whole = b[:at]
 	}
 	r.manifest.usable = true
-	return nil
 }
 
 // holdsChange reports whether what follows a checksum begins with what it is the checksum of, which an incomplete change

@@ -508,8 +508,8 @@ func TestDamageIsNamed(t *testing.T) {
 				holds(t, dir, test.of.ledger)
 			case !errors.Is(err, ErrDamaged):
 				t.Fatalf("error %v", err)
-			case !strings.Contains(err.Error(), test.file) || !strings.Contains(err.Error(), "caddy moderation check "+dir):
-				t.Fatalf("the error does not name %s and what to do: %v", test.file, err)
+			case !strings.Contains(err.Error(), test.file):
+				t.Fatalf("the error does not name %s: %v", test.file, err)
 			}
 		})
 	}

@@ -55,6 +55,12 @@ func (d *DB) fail(err error) error {
 	return err
 }
 
+// failedToWrite is told that Badger could not write a table.
+func (d *DB) failedToWrite(err error) {
+	// A commit may hold the lock and wait for the table.
+	go func() { _ = d.fail(err) }()
+}
+
 // syncFiles syncs the logs of the tables in memory: of the one that Badger writes to, and of those that were full and are not
 // tables on the disk yet. A log that has gone is one that became a table, which Badger syncs.
 func (d *DB) syncFiles() error {
@@ -85,10 +91,19 @@ func (d *DB) Check() error {
 		return err
 	}
 	defer d.leave()
-	if err := d.check(); err != nil {
+	if err := errors.Join(d.check(), d.checkTables()); err != nil {
 		return d.fail(err)
 	}
 	return d.space.check()
+}
+
+// checkTables looks whether the tables are there that the next start needs.
+func (d *DB) checkTables() error {
+	name, err := missingFile(d.dir)
+	if err != nil || name == "" {
+		return nil // what cannot be looked at now is looked at again
+	}
+	return fmt.Errorf("%w: the file %s in %s is gone", ErrReplaced, name, d.dir)
 }
 
 // check looks whether the directory is still the one that is open. A directory that was removed takes writes as before, and
@@ -121,15 +136,33 @@ func same(f *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, found)
 }
 
-// rewriteManifest replaces the file that names the tables with a copy of it.
-func rewriteManifest(dir string, handle *os.File) error {
-	path := filepath.Join(dir, "MANIFEST")
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// MakeDirectory makes a directory, readable by its owner only, and those above it that are missing. They survive power loss when it
+// returns nil.
+func MakeDirectory(dir string) error {
+	var made []string
+	for at := dir; filepath.Dir(at) != at; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = append(made, at)
 	}
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
+	}
+	for _, at := range made {
+		// A directory that may be written but not read cannot be synced by whoever may not read it.
+		if err := SyncFile(filepath.Dir(at)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewriteManifest replaces the file that names the tables. A sync of it may have failed before, and the kernel says that it has
+// it although the disk does not.
+func rewriteManifest(dir string, handle *os.File, content []byte) error {
+	if content == nil {
+		return nil
 	}
 	// The name that Badger itself gives to a copy: what an interrupted one leaves is overwritten.
 	copied := filepath.Join(dir, "MANIFEST-REWRITE")
@@ -141,5 +174,5 @@ func rewriteManifest(dir string, handle *os.File) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(copied, path), syncDirectory(handle))
+	return errors.Join(os.Rename(copied, filepath.Join(dir, manifestName)), syncDirectory(handle))
 }

@@ -136,7 +136,7 @@ func interrupted(t *testing.T, dir string, rewritten int) string {
 		t.Fatal(err)
 	}
 	var err error
-	if d.db, err = openBadger(o); err != nil {
+	if d.db, err = d.openBadger(o); err != nil {
 		t.Fatal(err)
 	}
 	first := progress{boot: bootID(), identity: Identity{1, 2, 3}}

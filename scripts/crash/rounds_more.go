@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caddy-moderation/caddy-moderation/scripts/internal/faults"
+)
+
+// manifestSync has the sync of the file that names the tables fail once, which the database tries again by itself.
+func manifestSync(ctx context.Context, w *world, _ *rig) error {
+	var armed, hit atomic.Bool
+	if err := w.supervise([]string{"fsync"}, func(c faults.Call) syscall.Errno {
+		if armed.Load() && strings.HasSuffix(c.Path(), "/MANIFEST") && strings.HasPrefix(c.Path(), w.dir) && armed.CompareAndSwap(true, false) {
+			hit.Store(true)
+			return syscall.EIO
+		}
+		return 0
+	}); err != nil {
+		return err
+	}
+	if err := w.begin(ctx, writers); err != nil {
+		return err
+	}
+	armed.Store(true)
+	for deadline := time.Now().Add(patience); !hit.Load() && w.up.Load() && time.Now().Before(deadline); {
+		pause(ctx, 5*time.Millisecond)
+	}
+	if !hit.Load() {
+		return errSkip("the file was not synced in time")
+	}
+	pause(ctx, w.between(0, 3*time.Second))
+	w.recovered(ctx, "a sync failed once")
+	return w.conclude(ctx)
+}
+
+// slowSync has every sync of the store's files take long.
+func slowSync(ctx context.Context, w *world, _ *rig) error {
+	return w.slow(ctx, 20*time.Second)
+}
+
+// slow has syncs take so long for a while. Counts are not acknowledged then after the second that power loss may take, what is read
+// is read, and nothing is given up.
+func (w *world) slow(ctx context.Context, long time.Duration) error {
+	var until atomic.Int64
+	if err := w.supervise([]string{"fsync", "fdatasync"}, func(c faults.Call) syscall.Errno {
+		if strings.HasPrefix(c.Path(), w.dir) {
+			time.Sleep(time.Until(time.Unix(0, until.Load())))
+		}
+		return 0
+	}); err != nil {
+		return err
+	}
+	if err := w.begin(ctx, everybody); err != nil {
+		return err
+	}
+	until.Store(time.Now().Add(long).UnixNano())
+	pause(ctx, 3*time.Second)
+	before := w.ledger.of(apiAccount).Requests.Low + w.ledger.of(enforcedAccount).Requests.Low
+	for time.Now().UnixNano() < until.Load()-int64(time.Second) && ctx.Err() == nil {
+		status, answer, err := w.do("GET", "http://"+w.admin+"/moderation/usage/api", "", "", nil)
+		if err != nil || status != 200 {
+			w.violate("a sync takes long: usage: %s", brief(status, answer, err))
+		}
+		_, up, err := w.ready()
+		w.note("up %t %v", up, err)
+		pause(ctx, time.Second)
+	}
+	if n := w.ledger.of(apiAccount).Requests.Low + w.ledger.of(enforcedAccount).Requests.Low - before; n > 0 {
+		w.violate("%d requests were acknowledged although nothing was synced for seconds", n)
+	}
+	pause(ctx, 2*time.Second)
+	w.recovered(ctx, "syncs took long")
+	return w.conclude(ctx)
+}
+
+// frozenDisk has the file system stand still, as a disk does that does not answer, and go on.
+func frozenDisk(d time.Duration) func(ctx context.Context, w *world, _ *rig) error {
+	return func(ctx context.Context, w *world, _ *rig) error {
+		v, err := w.imageVolume(room)
+		if err != nil {
+			return err
+		}
+		if err := w.begin(ctx, writers); err != nil {
+			return err
+		}
+		if err := program("fsfreeze", "-f", v.at); err != nil {
+			return err
+		}
+		thaw := sync.OnceFunc(func() { _ = program("fsfreeze", "-u", v.at) })
+		w.atEnd(thaw)
+		pause(ctx, 3*time.Second)
+		before := w.ledger.of(apiAccount).Requests.Low + w.ledger.of(enforcedAccount).Requests.Low
+		for deadline := time.Now().Add(d - 3*time.Second); time.Now().Before(deadline) && ctx.Err() == nil; {
+			ready, up, err := w.ready()
+			w.note("%t %t %v", ready, up, err)
+			pause(ctx, time.Second)
+		}
+		if n := w.ledger.of(apiAccount).Requests.Low + w.ledger.of(enforcedAccount).Requests.Low - before; n > 0 {
+			w.violate("%d requests were acknowledged although nothing could be written", n)
+		}
+		thaw()
+		w.recovered(ctx, "the disk stood still")
+		return w.conclude(ctx)
+	}
+}
+
+// stillStore has the store's process stand still for longer than it is waited for.
+func stillStore(ctx context.Context, w *world, _ *rig) error {
+	if err := w.begin(ctx, everybody); err != nil {
+		return err
+	}
+	child := w.child()
+	_ = unix.Kill(child, unix.SIGSTOP)
+	pause(ctx, w.between(5*time.Second, 25*time.Second))
+	_ = unix.Kill(child, unix.SIGCONT)
+	w.recovered(ctx, "the store's process stood still")
+	return w.conclude(ctx)
+}
+
+// fileSize has files of the store's process not grow any more, as RLIMIT_FSIZE and quotas have it.
+func fileSize(ctx context.Context, w *world, _ *rig) error {
+	if err := w.begin(ctx, writers); err != nil {
+		return err
+	}
+	if err := unix.Prlimit(w.child(), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: unix.RLIM_INFINITY}, nil); err != nil {
+		return err
+	}
+	w.rotate(ctx)
+	pause(ctx, 2*time.Second)
+	w.recovered(ctx, "files could not grow")
+	return w.conclude(ctx)
+}
+
+// noInodes uses up the inodes of the file system.
+func noInodes(ctx context.Context, w *world, _ *rig) error {
+	v, err := w.memoryVolume(room)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount("", v.at, "", unix.MS_REMOUNT, "nr_inodes=64"); err != nil {
+		return err
+	}
+	if err := w.begin(ctx, writers); err != nil {
+		return err
+	}
+	var names []string
+	for i := range 64 {
+		name := filepath.Join(v.at, fmt.Sprint("inode-", i))
+		if os.WriteFile(name, nil, 0o600) != nil {
+			break
+		}
+		names = append(names, name)
+	}
+	w.alarmed(ctx, "no inodes are left")
+	pause(ctx, time.Second)
+	for _, name := range names {
+		_ = os.Remove(name)
+	}
+	w.recovered(ctx, "no inodes were left")
+	return w.conclude(ctx)
+}
+
+// removed removes files of the store while it runs.
+func removed(pattern string) func(ctx context.Context, w *world, _ *rig) error {
+	return func(ctx context.Context, w *world, _ *rig) error {
+		if err := w.begin(ctx, writers); err != nil {
+			return err
+		}
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); pause(ctx, 10*time.Millisecond) {
+			if tables, _ := filepath.Glob(filepath.Join(w.dir, "*.sst")); len(tables) > 1 {
+				break
+			}
+		}
+		files, _ := filepath.Glob(filepath.Join(w.dir, pattern))
+		for _, f := range files {
+			_ = os.Remove(f)
+		}
+		removed := time.Now()
+		pause(ctx, 8*time.Second)
+		ready, up, err := w.ready()
+		late, last := 0, time.Duration(0)
+		w.rest()
+		for _, f := range w.ledger.feedback {
+			if f.Acked && f.At.After(removed.Add(time.Second)) {
+				late++
+				last = max(last, f.At.Sub(removed))
+			}
+		}
+		w.note("removed %d; ready %t up %t %v; late %d last %s", len(files), ready, up, err, late, last)
+		w.excuse()
+		w.kill(true)
+		if err := w.start(ctx); err != nil {
+			w.note("then: %s", lastWords(err.Error()))
+			return nil
+		}
+		return w.compare(ctx)
+	}
+}

@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/scripts/internal/faults"
+)
+
+// What the last version with schema 1 wrote, and what it answered.
+const (
+	oldDatabases = "storage/badger/internal/schema1/databases.tar.gz"
+	oldAnswers   = "storage/badger/internal/schema1/golden.json.gz"
+)
+
+// upgrade starts on what an older version has written, and kills the server while it upgrades that.
+func upgrade(ctx context.Context, w *world, _ *rig) error {
+	which := []string{"closed", "killed"}[w.random.IntN(2)]
+	w.note("a database that was %s", which)
+	if err := program("tar", "-xzf", oldDatabases, "-C", w.folder, which); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(w.folder, which), w.dir); err != nil {
+		return err
+	}
+	var was struct {
+		Listed, Keys []string
+		Feedback     []struct{ ID string }
+	}
+	if err := readOld(oldAnswers, &was); err != nil {
+		return err
+	}
+	for range 4 {
+		if err := w.launch(ctx); err != nil {
+			return err
+		}
+		pause(ctx, w.between(0, 600*time.Millisecond))
+		w.kill(true)
+	}
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	s, err := w.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	for what, said := range s.said {
+		w.violate("%s cannot be told after the upgrade: %s", what, said)
+	}
+	for _, id := range was.Listed {
+		if _, ok := s.accounts[id]; !ok {
+			w.violate("an account is missing after the upgrade")
+		}
+	}
+	for _, id := range was.Keys {
+		if _, ok := s.keys[id]; !ok {
+			w.violate("a key is missing after the upgrade")
+		}
+	}
+	if len(s.feedback) != len(was.Feedback) {
+		w.violate("%d records of feedback are there after the upgrade, and %d were", len(s.feedback), len(was.Feedback))
+	}
+	if err := w.stop(); err != nil {
+		w.violate("%v", err)
+	}
+	return w.whole(ctx, w.dir)
+}
+
+// readOld reads a file of JSON that is zipped.
+func readOld(name string, into any) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// whole wants a directory in which the command that looks closer finds nothing.
+func (w *world) whole(ctx context.Context, dir string) error {
+	if out, err := w.command(ctx, "check", dir); err != nil || !strings.Contains(out, "The database is whole.") {
+		w.violate("the directory is not found to be whole: %v", err)
+	}
+	return nil
+}
+
+// saved damages a table, saves what is left, and starts on that: nothing is there that was never sent.
+func saved(ctx context.Context, w *world, r *rig) error {
+	b, err := r.damageable(ctx)
+	if err != nil {
+		return err
+	}
+	w.secret, w.ledger = b.world.secret, b.world.ledger.clone()
+	if err := copyFolder(b.clean, w.dir); err != nil {
+		return err
+	}
+	tables, err := filepath.Glob(filepath.Join(w.dir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		return errSkip("the store has no table")
+	}
+	file := tables[w.random.IntN(len(tables))]
+	d := damages[w.random.IntN(4)]
+	if done, err := d.do(w, file, ""); err != nil || !done {
+		return errSkip("nothing could be damaged")
+	}
+	w.note("%s in %s", d.name, filepath.Base(file))
+	backup, dir := filepath.Join(w.folder, "rest.backup"), filepath.Join(w.folder, "rest")
+	if _, err := w.command(ctx, "check", w.dir, "--save", backup); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) {
+		w.violate("damage is saved from without a word about the file: %v", err)
+	}
+	if _, err := w.command(ctx, "restore", backup, "--dir", dir); err != nil {
+		w.violate("what was saved cannot be restored: %v", err)
+		return nil
+	}
+	if err := w.whole(ctx, dir); err != nil {
+		return err
+	}
+	w.dir = dir
+	if err := w.start(ctx); err != nil {
+		w.violate("the server does not start on what was saved: %s", lastWords(err.Error()))
+		return nil
+	}
+	s, err := w.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	for what, said := range s.said {
+		w.violate("%s cannot be told of what was saved: %s", what, said)
+	}
+	all := w.ledger.clone()
+	lost := 0
+	for _, d := range differences(newLedger(), all, s) {
+		if !strings.Contains(d, "no usage") {
+			w.violate("%s", d)
+		}
+	}
+	for _, f := range all.feedback {
+		if f.Acked {
+			lost++
+		}
+	}
+	w.note("%d of %d records of feedback are left", len(s.feedback), lost)
+	return nil
+}
+
+// twoServers starts a second server on the directory: it must be refused, and the first must not notice.
+func twoServers(ctx context.Context, w *world, _ *rig) error {
+	if err := w.begin(ctx, everybody); err != nil {
+		return err
+	}
+	second, err := newWorld("second", w.caddy, w.random.Uint64())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		second.close()
+		_ = os.RemoveAll(second.folder)
+	}()
+	second.dir = w.dir
+	if err := second.start(ctx); err == nil {
+		w.violate("a second server starts on the directory")
+	} else if !strings.Contains(err.Error(), "the database is in use") {
+		w.violate("a second server is refused without the reason: %s", lastWords(err.Error()))
+	}
+	if _, err := w.command(ctx, "check", w.dir); err == nil || !strings.Contains(err.Error(), "the database is in use") {
+		w.violate("a directory that a server has open is checked: %v", err)
+	}
+	// The process of the store must not keep the directory when its server has been killed.
+	w.rest()
+	w.kill(false)
+	if err := second.start(ctx); err != nil {
+		w.violate("the directory cannot be taken after its server was killed: %s", lastWords(err.Error()))
+	}
+	second.end()
+	return w.compare(ctx)
+}
+
+// noPrograms forbids the server to start programs: the store shares its process.
+func noPrograms(ctx context.Context, w *world, _ *rig) error {
+	var first atomic.Bool
+	err := w.supervise([]string{"execve"}, func(faults.Call) syscall.Errno {
+		if first.Swap(true) {
+			return syscall.EPERM
+		}
+		return 0
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.begin(ctx, everybody); err != nil {
+		return err
+	}
+	if n := len(descendants(w.process.PID())); n > 0 {
+		return fmt.Errorf("it has %d other processes although it may not start any", n)
+	}
+	if n := strings.Count(w.process.Output(), "cannot have a process of its own"); n != 1 {
+		w.violate("it is said %d times that the database has no process of its own", n)
+	}
+	return w.conclude(ctx)
+}
+
+// diskFullAtStart starts on a full disk: that is refused, and nothing is lost.
+func diskFullAtStart(ctx context.Context, w *world, _ *rig) error {
+	v, err := w.memoryVolume(room)
+	if err != nil {
+		return err
+	}
+	if err := w.begin(ctx, writers); err != nil {
+		return err
+	}
+	w.rest()
+	w.excuse()
+	w.kill(true)
+	free, err := v.fill(16 << 20)
+	if err != nil {
+		return err
+	}
+	if err := w.start(ctx); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		w.violate("a start on a full disk: %v", err)
+	}
+	w.kill(true)
+	free()
+	return w.compare(ctx)
+}
+
+// readOnlyRoot gives the server nothing that it could write to but its folder.
+func readOnlyRoot(ctx context.Context, w *world, _ *rig) error {
+	w.wrap = []string{"unshare", "-m", "sh", "-c", `mount --bind "$0" "$0" && mount -o remount,bind,ro / && exec "$@"`, w.folder}
+	if err := w.begin(ctx, everybody); err != nil {
+		return err
+	}
+	child := w.child()
+	if child == 0 {
+		return errSkip("the server has no process of its own for the store")
+	}
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+	if want := "caddy-moderation-store\x00" + w.dir + "\x00"; err != nil || string(command) != want {
+		w.violate("the store's process is called %q, %v", command, err)
+	}
+	w.rest()
+	w.excuse()
+	w.kill(true)
+	return w.compare(ctx)
+}
+
+// powerCutOfASlowDisk cuts the power while each sync takes longer than what power loss may take.
+func powerCutOfASlowDisk(ctx context.Context, w *world, _ *rig) error {
+	const late = 4 * time.Second
+	var slow atomic.Bool
+	err := w.supervise([]string{"fsync", "fdatasync", "msync"}, func(faults.Call) syscall.Errno {
+		if slow.Load() {
+			time.Sleep(late)
+		}
+		return 0
+	})
+	if err != nil {
+		return err
+	}
+	defer slow.Store(false)
+	return w.cutPower(ctx, func() {
+		slow.Store(true)
+		pause(ctx, 2*late)
+	})
+}
