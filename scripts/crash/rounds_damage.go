@@ -96,6 +96,55 @@ var damages = []damage{
 		return alter(file, func(content []byte, used int) []byte { return content[:w.random.IntN(used)] })
 	}},
 	{"a loss", func(_ *world, file, _ string) (bool, error) { return true, os.Remove(file) }},
+	{"an empty file", func(_ *world, file, _ string) (bool, error) { return true, os.Truncate(file, 0) }},
+	{"zeros behind the end", func(_ *world, file, _ string) (bool, error) {
+		info, err := os.Stat(file)
+		if err != nil {
+			return false, err
+		}
+		return true, os.Truncate(file, info.Size()+64<<10)
+	}},
+	{"garbage behind the end", func(w *world, file, _ string) (bool, error) {
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return false, err
+		}
+		_, err = f.WriteString(w.letters(1 + w.random.IntN(5000)))
+		return true, errors.Join(err, f.Close())
+	}},
+	{"two swapped pages", func(w *world, file, _ string) (bool, error) {
+		return alter(file, func(content []byte, used int) []byte {
+			const page = 4096
+			if used < 2*page {
+				return content
+			}
+			a, b := content[w.random.IntN(used/page)*page:][:page], content[w.random.IntN(used/page)*page:][:page]
+			kept := bytes.Clone(a)
+			copy(a, b)
+			copy(b, kept)
+			return content
+		})
+	}},
+	{"another file of its kind", func(_ *world, file, _ string) (bool, error) {
+		others, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"+filepath.Ext(file)))
+		if err != nil || len(others) < 2 || filepath.Ext(file) == "" {
+			return false, err
+		}
+		for _, other := range others {
+			if other != file {
+				content, err := os.ReadFile(other)
+				return true, errors.Join(err, os.WriteFile(file, content, 0o600))
+			}
+		}
+		return false, nil
+	}},
+	{"a directory in its place", func(_ *world, file, _ string) (bool, error) {
+		return true, errors.Join(os.Remove(file), os.Mkdir(file, 0o700))
+	}},
+	{"a link in its place", func(_ *world, file, _ string) (bool, error) {
+		away := filepath.Join(filepath.Dir(filepath.Dir(file)), "away")
+		return true, errors.Join(os.Rename(file, away), os.Symlink(away, file))
+	}},
 	{"an older copy", func(_ *world, file, older string) (bool, error) {
 		was, err := os.ReadFile(older)
 		if err != nil {
