@@ -411,7 +411,7 @@ func TestLogOfAFailingStoreIsShort(t *testing.T) {
 				t.Fatalf("%d lines in %d s: %s", n, seconds, message)
 			}
 		}
-		if counted["settling a request"] == requests && counted["counting a message"] == requests &&
+		if counted["a request could not be counted and was answered 503"] == requests && counted["a message that was judged could not be counted"] == requests &&
 			counted["the store is unavailable: what must be counted or kept is refused"] == 1 {
 			return
 		}

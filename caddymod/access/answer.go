@@ -122,7 +122,7 @@ func (a *answer) settle(refund bool) error {
 // fail answers 503 in place of what the handler has prepared.
 func (a *answer) fail(err error) {
 	call := a.call
-	call.app.Logger().Error("settling a request", zap.String("moderation_id", call.ID), zap.Error(err))
+	call.app.Logger().Error("a request could not be counted and was answered 503", zap.String("moderation_id", call.ID), zap.Error(err))
 	a.failed = true
 	a.status = problem.StorageUnavailable.Status()
 	call.verdict, call.texts = nil, nil

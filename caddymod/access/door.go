@@ -247,7 +247,7 @@ func (c *Call) end(returned bool, err error) {
 			}
 		}
 		if err := c.answer.settle(true); err != nil {
-			c.app.Logger().Error("settling a request that failed", zap.String("moderation_id", c.ID), zap.Error(err))
+			c.app.Logger().Error("the count of a request that failed could not be given back", zap.String("moderation_id", c.ID), zap.Error(err))
 		}
 	case status == 0:
 		// The handler wrote nothing: net/http answers 200 when it returns, or the connection was taken over.

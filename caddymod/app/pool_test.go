@@ -276,6 +276,7 @@ func TestUnavailabilityIsLoggedTwice(t *testing.T) {
 		}
 		of := &place{t: t}
 		s := taken(t, p, "a", of)
+		time.Sleep(time.Second / 2) // between two looks of the pool
 		for _, sick := range []bool{false, true, false} {
 			of.sick.Store(sick)
 			time.Sleep(time.Minute)

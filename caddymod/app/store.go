@@ -51,8 +51,8 @@ func (a *App) loadStorage(ctx caddy.Context) error {
 // Locks outlive their holder for a moment: when a server was killed and its database's process has not ended yet, and when a
 // configuration is replaced by one that is loaded outside of a reload, as tests and other programs do.
 const (
-	lockAttempts = 50
-	lockPause    = 100 * time.Millisecond
+	lockAttempts = 20
+	lockPause    = 250 * time.Millisecond
 )
 
 // openStore takes the configuration's store.

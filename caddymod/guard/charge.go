@@ -95,7 +95,7 @@ func (j *judge) countOnce(ctx context.Context, x *exchange) (*charge, error) {
 // uncounted tells of a message that goes on although it could not be counted.
 func (j *judge) uncounted(err error) {
 	j.app.Metrics().GuardError(j.direction, reasonAccount)
-	j.logger.Error("counting a message", zap.String("account", j.account), zap.Error(err))
+	j.logger.Error("a message that was judged could not be counted", zap.String("account", j.account), zap.Error(err))
 }
 
 // reasonAccount is why a message is not counted.

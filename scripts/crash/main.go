@@ -7,7 +7,7 @@
 // what was acknowledged with what the server says afterwards. It is run in the root of the repository:
 //
 //	go run ./scripts/crash -list                  what there is, and which promise of the documentation each round tries to break
-//	go run ./scripts/crash -for 1m                each kind of round that is quick, in an order that is always the same; as CI does
+//	go run ./scripts/crash -for 2m                each kind of round that is quick, in an order that is always the same; as CI does
 //	go run ./scripts/crash -for 1h -seed 7        rounds at random
 //	go run ./scripts/crash -round kill,power      these only; a name stands for all that begin with it
 //
@@ -69,7 +69,7 @@ const inside = "CADDY_MODERATION_CRASH_INSIDE"
 func main() {
 	faults.Main()
 	r := &rig{lacking: map[string]string{}}
-	limit := flag.Duration("for", time.Minute, "how long rounds are begun")
+	limit := flag.Duration("for", 2*time.Minute, "how long rounds are begun")
 	only := flag.String("round", "", "the rounds to run, or the beginnings of their names, separated by commas; each once, unless -for is given")
 	list := flag.Bool("list", false, "list the rounds and the promises that they try to break")
 	parallel := flag.Int("parallel", 3, "rounds at a time")

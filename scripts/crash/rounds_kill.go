@@ -154,11 +154,15 @@ func killReload(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, everybody); err != nil {
 		return err
 	}
+	child := w.child()
 	w.gentle.Store(true)
 	for range 3 {
 		if err := w.configure(w.dir); err != nil {
 			return err
 		}
+	}
+	if now := w.child(); now != child {
+		w.violate("a reload that keeps the directory has the store's process started anew")
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -13,15 +13,30 @@ import (
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// BenchmarkRequest takes and settles with 64 callers, as requests do. p50 and p99 are of one call's take and settle.
+// BenchmarkRequest takes and settles with 64 callers, as requests do, on a database in a process of its own and in this one. p50 and
+// p99 are of one call's take and settle.
 func BenchmarkRequest(b *testing.B) {
 	now := time.Date(2026, 3, 15, 12, 0, 30, 0, time.UTC)
-	for name, accounts := range map[string]int{"one account": 1, "1000 accounts": 1000} {
-		b.Run(name, func(b *testing.B) {
-			s := openDir(b, b.TempDir())
-			charges := make([]quota.Charge, accounts)
+	for _, test := range []struct {
+		name     string
+		accounts int
+		here     bool
+	}{
+		{"one account", 1, false},
+		{"one account in process", 1, true},
+		{"1000 accounts", 1000, false},
+		{"1000 accounts in process", 1000, true},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			s, err := badger.Open(badger.Options{Dir: b.TempDir(), InProcess: test.here})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			charges := make([]quota.Charge, test.accounts)
 			for i := range charges {
 				id := fmt.Sprintf("account-%04d", i)
 				charges[i] = quota.Charge{Account: id, Key: "key_" + id, Requests: 1, Now: now, Period: quota.PeriodOf(0, now)}
@@ -29,7 +44,7 @@ func BenchmarkRequest(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			took := callers(b, 64, func(ctx context.Context, i int) error {
-				c := charges[i%accounts]
+				c := charges[i%test.accounts]
 				if _, _, err := s.Take(ctx, c); err != nil {
 					return err
 				}

@@ -152,7 +152,13 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	// The tally stays locked until the database is clear: who asks for it meanwhile must not read old counts.
 	t := s.counters.lock(id)
 	defer t.mu.Unlock()
-	c, err := s.changed(func() ([]disk.Entry, error) { return s.deletions(id) })
+	// What was counted and is not committed yet goes first: a deletion that is refused brings back what the database had.
+	var c *change
+	pending, _ := t.entries(nil, nil)
+	err := s.keep(pending)
+	if err == nil {
+		c, err = s.changed(func() ([]disk.Entry, error) { return s.deletions(id) })
+	}
 	if err != nil {
 		// The account is still there, and so are its counts in memory: they go back to where they were.
 		t.redirty()

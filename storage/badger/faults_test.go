@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"math/rand/v2"
@@ -756,7 +757,7 @@ type storm struct {
 // stormy are the ways in which calls fail in a storm: those of which the caller hears at once.
 func stormy() map[string][]string {
 	return map[string][]string{
-		"open": {"before"}, "check": {"before"}, "get": {"before"}, "scan": {"before"},
+		"open": {"before"}, "check": {"before"}, "get": {"before"}, "scan": {"before"}, "snapshot": {"before"}, "next": {"before"},
 		"write": {"before", "after", "part", "full", "die"}, "sync": {"before", "after", "part", "die"},
 	}
 }
@@ -795,7 +796,7 @@ func weather(seed uint64, patience time.Duration) error {
 
 	var calls, names atomic.Int64
 	var mu sync.Mutex
-	kept := make(map[string]bool) // ids of feedback and keys, and whether they were acknowledged
+	kept := make(map[string]bool) // ids of feedback, keys and accounts, and whether they must be there
 	var wrong error
 	keep := func(id string, err error) {
 		mu.Lock()
@@ -840,6 +841,35 @@ func weather(seed uint64, patience time.Duration) error {
 				names.Add(1)
 			}
 		})
+		if worker > 0 {
+			continue
+		}
+		work(func(id string) {
+			err := s.CreateAccount(ctx, quota.Account{ID: "a" + id})
+			keep("a"+id, err)
+			if err != nil {
+				return
+			}
+			switch err := s.DeleteAccount(ctx, "a"+id); {
+			case err == nil:
+				keep("a"+id, storage.ErrUnavailable)
+			case !errors.Is(err, storage.ErrUnavailable):
+				keep("a"+id, err)
+			}
+		})
+	}
+	for i := range 2 {
+		wg.Go(func() {
+			for range 2 {
+				err := s.Backup(ctx, io.Discard)
+				if i == 1 {
+					_, err = contentOf(s)
+				}
+				if err != nil && !errors.Is(err, storage.ErrUnavailable) {
+					keep("a backup or an export", err)
+				}
+			}
+		})
 	}
 	wg.Wait()
 	pl.mu.Lock()
@@ -862,10 +892,14 @@ func weather(seed uint64, patience time.Duration) error {
 		for _, k := range keys {
 			found[k.ID] = true
 		}
+		accounts, accountsErr := all(s.Accounts(ctx))
+		for _, a := range accounts {
+			found[a.ID] = true
+		}
 		a, accountErr := s.Account(ctx, "a")
 		counts, countsErr := s.Counts(ctx, "a", faultTime, faultCharge("a", 1).Period)
 		flagged, flaggedErr := s.Flagged(ctx, "a", faultCharge("a", 1).Period)
-		if err := errors.Join(feedbackErr, keysErr, accountErr, countsErr, flaggedErr); err != nil {
+		if err := errors.Join(feedbackErr, keysErr, accountsErr, accountErr, countsErr, flaggedErr); err != nil {
 			return fmt.Errorf("%s: %w", when, err)
 		}
 		for id, acknowledged := range kept {

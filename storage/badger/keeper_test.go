@@ -308,6 +308,50 @@ func TestDeletionIsWhole(t *testing.T) {
 	}
 }
 
+// TestRefusedDeletionTakesNoCounts deletes an account while a call is counted and not committed yet. The sync fails: the account is there
+// again, and so is the call.
+func TestRefusedDeletionTakesNoCounts(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	var fails atomic.Bool
+	refused := make(chan struct{})
+	h := &hooks{}
+	h.open = func() error {
+		if fails.Load() {
+			<-refused
+		}
+		return nil
+	}
+	h.syncing = func() error {
+		if fails.Load() {
+			return errFault
+		}
+		return nil
+	}
+	s := openHooked(t, newPlatter(plan{lose: "nothing"}, 1), h, nil)
+	if err := s.CreateAccount(ctx, quota.Account{ID: "a", Incarnation: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	c := faultCharge("a", 1)
+	c.Incarnation = "1"
+	if _, _, err := s.Take(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	fails.Store(true)
+	if err := s.DeleteAccount(ctx, "a"); !errors.Is(err, storage.ErrUnavailable) {
+		t.Fatalf("the deletion is not refused: %v", err)
+	}
+	fails.Store(false)
+	close(refused)
+	if err := errors.Join(healthy(s), s.Settle(ctx, c, quota.Outcome{})); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Counts(ctx, "a", faultTime, c.Period)
+	if want := (quota.Counts{Minute: 1, Day: 1, Period: 1}); err != nil || got != want {
+		t.Errorf("counts are %+v, %v; want %+v", got, err, want)
+	}
+}
+
 // TestReopeningWaitsForTheOldProcess has the directory locked until the process that was killed has ended: that is no news.
 func TestReopeningWaitsForTheOldProcess(t *testing.T) {
 	t.Parallel()

@@ -103,7 +103,7 @@ func (d *DB) compact() {
 				if d.checkTables() != nil {
 					_ = d.fail(fmt.Errorf("compacting the database: %w", err))
 				}
-				d.compactionStuck("the database cannot be compacted; it is tried again", zap.Error(err))
+				d.compactionStuck("the database cannot be compacted; it is tried again", zap.String("error", cause(err)))
 				c.retry = time.Now().Add(compactRetry)
 			} else {
 				c.stuck = false
@@ -125,6 +125,15 @@ func (d *DB) compact() {
 		}
 		c.hold.Store(now)
 	}
+}
+
+// cause is why a compaction failed, without the keys that Badger tells before it.
+func cause(err error) string {
+	text := err.Error()
+	if _, after, found := strings.Cut(text, " err: "); found {
+		return after
+	}
+	return text
 }
 
 // supervise begins a compaction if one is due and fits, and returns what becomes of writes.

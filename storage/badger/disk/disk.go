@@ -48,7 +48,7 @@ func Sentinels() []error {
 type uncompacted struct{ dir string }
 
 func (u uncompacted) Error() string {
-	return fmt.Sprintf("the database in %s must be compacted before more is written; the log says what hinders it", u.dir)
+	return fmt.Sprintf("the database in %s must be compacted first; the log says what hinders it", u.dir)
 }
 
 func (uncompacted) Unwrap() error { return ErrFull }
