@@ -60,7 +60,7 @@ type Options struct {
 	CacheSize int
 	// MinFree is how many bytes of the file system are left free: with less, nothing is written. Default: eight times
 	// MemTableSize. A write that was let through, and the tables in memory that are on their way to the disk, need six times
-	// MemTableSize in the worst case. The database is compacted only while twice its size is free beside MinFree; without
+	// MemTableSize in the worst case. The database is compacted only while three times its size is free beside MinFree; without
 	// that, writes are refused when 32 tables of MemTableSize have gathered.
 	MinFree int64
 	// InProcess keeps the database in this process, for short work such as that of a command. A disk that fails may then end the

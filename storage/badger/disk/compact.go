@@ -4,13 +4,13 @@
 package disk
 
 import (
-	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
 	"go.uber.org/zap"
 )
 
@@ -43,6 +43,9 @@ const (
 type compactor struct {
 	hold  atomic.Int32
 	table int64 // size of a table in memory
+
+	// flatten merges the tables of a database.
+	flatten func(*badger.DB) error
 
 	running chan error // nil while nothing is compacted
 	spare   int64      // bytes on the disk that are for writes during the compaction that is under way
@@ -100,9 +103,6 @@ func (d *DB) compact() {
 		case err := <-c.running:
 			c.running = nil
 			if err != nil {
-				if d.checkTables() != nil {
-					_ = d.fail(fmt.Errorf("compacting the database: %w", err))
-				}
 				d.compactionStuck("the database cannot be compacted; it is tried again", zap.String("error", cause(err)))
 				c.retry = time.Now().Add(compactRetry)
 			} else {
@@ -140,7 +140,12 @@ func cause(err error) string {
 func (d *DB) supervise() hold {
 	c := &d.compactor
 	tables, size := 0, int64(0)
-	for _, level := range d.db.Levels() {
+	if d.enter() != nil {
+		return holdNone
+	}
+	levels := d.db.Levels()
+	d.leave()
+	for _, level := range levels {
 		if level.Level == 0 {
 			tables = level.NumTables
 		}
@@ -148,7 +153,7 @@ func (d *DB) supervise() hold {
 	}
 	if c.running == nil && int64(tables) >= min(max(size/10/c.table, fewTables), manyTables) && d.fits(size) {
 		c.running, c.first = make(chan error, 1), d.newestLog()
-		go func(ended chan<- error) { ended <- d.db.Flatten(1) }(c.running)
+		go func(ended chan<- error) { ended <- d.merge() }(c.running)
 	}
 	if c.running == nil {
 		if tables >= mostTables && c.stuck {
@@ -166,8 +171,7 @@ func (d *DB) supervise() hold {
 }
 
 // fits reports whether a compaction of tables of so many bytes fits on the disk beside what is kept free and some writes.
-// It writes as much as it reads before it removes anything; and what it moves by two levels, it writes twice, while
-// somebody who reads for long keeps what was replaced.
+// It works on a copy, writes as much as it reads before it removes anything, and writes twice what it moves by two levels.
 func (d *DB) fits(size int64) bool {
 	c := &d.compactor
 	if time.Now().Before(c.retry) {
@@ -178,7 +182,7 @@ func (d *DB) fits(size int64) bool {
 		c.spare = 1 << 62
 		return true
 	}
-	need := 2*size + int64(d.space.least)
+	need := 3*size + int64(d.space.least)
 	c.spare = int64(free) - need
 	if c.spare < 4*c.table {
 		d.compactionStuck("the disk has too little room to compact the database; reads become slower, and writes are refused in the end",

@@ -32,7 +32,7 @@ type Options struct {
 	BlockCacheSize int64
 	// MinFree is how many bytes of the file system are left free: with less, nothing is written. Default: eight times
 	// MemTableSize. A write that was let through, and the tables in memory that are on their way to the disk, need six times
-	// MemTableSize in the worst case. The database is compacted only while twice its size is free beside MinFree; without
+	// MemTableSize in the worst case. The database is compacted only while three times its size is free beside MinFree; without
 	// that, writes are refused when 32 tables of MemTableSize have gathered.
 	MinFree int64
 	// Expect, when it is not nil, is the database that must be in the directory: no other one is opened and none is made.
@@ -40,6 +40,9 @@ type Options struct {
 	// Rewrite says that what was not synced will be written again, and need not be there. It is set after a sync has failed: the
 	// kernel has forgotten then what it could not write, and says that it has it.
 	Rewrite bool
+
+	// uncompacted leaves it to a test when tables are merged.
+	uncompacted bool
 }
 
 // withDefaults fills in what is not set.
@@ -63,6 +66,7 @@ func (o Options) withDefaults() Options {
 type DB struct {
 	db       *badger.DB
 	dir      string
+	options  Options
 	handle   *os.File // the directory as it was when it was opened
 	logger   *zap.Logger
 	space    space
@@ -104,7 +108,10 @@ func Open(o Options) (*DB, error) {
 		return nil, errors.Join(err, d.release())
 	}
 	d.compactor.table = o.MemTableSize
-	d.background.Go(d.compact)
+	d.compactor.flatten = func(db *badger.DB) error { return db.Flatten(1) }
+	if !o.uncompacted {
+		d.background.Go(d.compact)
+	}
 	return d, nil
 }
 
@@ -121,6 +128,11 @@ func (d *DB) open(o Options) error {
 	if err := rewriteManifest(d.dir, d.handle, report.manifest.whole); err != nil {
 		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
 	}
+	// What a compaction leaves that was interrupted are copies and links.
+	if err := os.RemoveAll(filepath.Join(d.dir, mergeName)); err != nil {
+		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
+	}
+	d.options = o
 	if d.db, err = d.openBadger(o); err != nil {
 		return err
 	}

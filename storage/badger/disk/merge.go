@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"hash/maphash"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/pb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Badger's compaction (v4.9.6, subcompact in levels.go) forgets the error of a table that it could not make: it removes the
+// tables that were to be merged all the same, and reports success. So nothing is ever compacted in the open database. Its tables
+// are copied into a directory of their own, where another database opens them and compacts them. (Links would not do: Badger
+// empties a table before it removes it.) Only when every record is found in what it has made do the new tables take the place of
+// the old ones, while nobody reads or writes. Whatever goes wrong before that costs nothing but time.
+const mergeName = "COMPACTION"
+
+// mergePatience is how long new tables wait for snapshots to end, which hold the old ones.
+const mergePatience = time.Minute
+
+var errMergePutOff = errors.New("a backup is under way")
+
+// merge compacts the tables that there are now.
+func (d *DB) merge() error {
+	dir := filepath.Join(d.dir, mergeName)
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	old, err := d.lend(dir)
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	made, err := d.mergeTables(dir, old)
+	if err != nil {
+		return err
+	}
+	for id := range old {
+		if made[id] == old[id] {
+			delete(old, id)
+			delete(made, id)
+		}
+	}
+	return d.exchange(dir, old, made)
+}
+
+// lend copies the tables on the disk into dir, and says which they are.
+func (d *DB) lend(dir string) (map[uint64]manifestTable, error) {
+	if err := d.enter(); err != nil {
+		return nil, err
+	}
+	tables := d.db.Tables()
+	d.leave()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lent, set := make(map[uint64]manifestTable), new(pb.ManifestChangeSet)
+	for _, t := range tables {
+		lent[t.ID] = manifestTable{level: uint32(t.Level), compression: compressionSnappy}
+		set.Changes = append(set.Changes, created(t.ID, lent[t.ID]))
+		if err := copyFile(filepath.Join(d.dir, tableName(t.ID)), filepath.Join(dir, tableName(t.ID))); err != nil {
+			return nil, err
+		}
+	}
+	content, err := appendChanges([]byte(manifestHeader), set)
+	if err != nil {
+		return nil, err
+	}
+	return lent, os.WriteFile(filepath.Join(dir, manifestName), content, 0o600)
+}
+
+// copyFile copies a file, without the data where the file system can.
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	copied, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(copied, source)
+	return errors.Join(err, copied.Close())
+}
+
+// mergeTables compacts what was lent in its directory, and says which tables there are then.
+func (d *DB) mergeTables(dir string, lent map[uint64]manifestTable) (map[uint64]manifestTable, error) {
+	// Reading a damaged table ends early and says nothing, too.
+	buffers := newBuffers()
+	for id, t := range lent {
+		report := tableReport{id: id, listed: true, level: t.level, compression: t.compression}
+		if report.read(dir, buffers); report.problem != nil {
+			return nil, fmt.Errorf("%s: %w", report.name(), report.problem)
+		}
+	}
+	o := d.options
+	o.Dir = dir
+	db, err := d.openBadger(o)
+	if err != nil {
+		return nil, err
+	}
+	err = d.flattenWhole(db)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	merged := &Report{Dir: dir}
+	if err := merged.readManifest(dir); err != nil {
+		return nil, err
+	}
+	if !merged.manifest.usable || merged.manifest.end != 0 {
+		return nil, errors.New("the list of the merged tables cannot be read")
+	}
+	return merged.manifest.tables, nil
+}
+
+// flattenWhole merges the tables of a database and looks whether it holds what it held before.
+func (d *DB) flattenWhole(db *badger.DB) error {
+	seed := maphash.MakeSeed()
+	before, err := contents(db, seed)
+	if err != nil {
+		return err
+	}
+	if err := d.compactor.flatten(db); err != nil {
+		return err
+	}
+	after, err := contents(db, seed)
+	if err != nil {
+		return err
+	}
+	if before != after {
+		return fmt.Errorf("of %d records %d are found in the merged tables, which could not be written; the old ones stay", before.records, after.records)
+	}
+	return nil
+}
+
+// sum is what tells the contents of two databases apart.
+type sum struct{ records, hash uint64 }
+
+// contents sums the keys of a database with the numbers of their versions.
+func contents(db *badger.DB, seed maphash.Seed) (s sum, err error) {
+	defer guard(&err)()
+	err = db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{})
+		defer it.Close()
+		var key []byte
+		for it.Rewind(); it.Valid(); it.Next() {
+			key = binary.BigEndian.AppendUint64(append(key[:0], it.Item().Key()...), it.Item().Version())
+			s.records++
+			s.hash += maphash.Bytes(seed, key)
+		}
+		return nil
+	})
+	return s, err
+}
+
+// exchange puts made tables, which are in dir, in the place of old ones. The database is closed and opened meanwhile: what
+// is written in MANIFEST in one piece is either done or not, and tables that are not in it are removed when it is opened.
+func (d *DB) exchange(dir string, old, made map[uint64]manifestTable) (err error) {
+	if len(old) == 0 {
+		return nil
+	}
+	if err := d.alone(); err != nil {
+		return err
+	}
+	defer d.life.Unlock()
+	if d.closed.Load() || d.failed != nil {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			// It is not known what is open now.
+			err = d.fail(fmt.Errorf("taking merged tables into the database: %w", err))
+		}
+	}()
+	if err := d.db.Close(); err != nil {
+		return err
+	}
+	now := &Report{Dir: d.dir}
+	if err := now.readManifest(d.dir); err != nil {
+		return err
+	}
+	next, set := uint64(0), new(pb.ManifestChangeSet)
+	for id := range now.manifest.tables {
+		next = max(next, id)
+	}
+	for id := range old {
+		if _, listed := now.manifest.tables[id]; !listed {
+			return fmt.Errorf("%s is no table any more", tableName(id))
+		}
+		set.Changes = append(set.Changes, &pb.ManifestChange{Id: id, Op: pb.ManifestChange_DELETE})
+	}
+	for id, t := range made {
+		next++
+		set.Changes = append(set.Changes, created(next, t))
+		if err := os.Rename(filepath.Join(dir, tableName(id)), filepath.Join(d.dir, tableName(next))); err != nil {
+			return err
+		}
+	}
+	content, err := appendChanges(slices.Clone(now.manifest.whole), set)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(syncDirectory(d.handle), rewriteManifest(d.dir, d.handle, content)); err != nil {
+		return err
+	}
+	d.newest = 0 // logs are numbered from the beginning again
+	d.db, err = d.openBadger(d.options)
+	return err
+}
+
+// alone takes the database for itself when there is no snapshot of it. The caller unlocks life.
+func (d *DB) alone() error {
+	for began := time.Now(); ; {
+		d.life.Lock()
+		open := false
+		d.snapshots.Range(func(any, any) bool { open = true; return false })
+		if !open || d.closed.Load() {
+			return nil
+		}
+		d.life.Unlock()
+		select {
+		case <-d.closing:
+			return ErrClosed
+		case <-time.After(compactInterval):
+		}
+		if time.Since(began) > mergePatience {
+			return errMergePutOff
+		}
+	}
+}
+
+// created is the change that adds a table.
+func created(id uint64, t manifestTable) *pb.ManifestChange {
+	return &pb.ManifestChange{
+		Id: id, Op: pb.ManifestChange_CREATE, Level: t.level,
+		EncryptionAlgo: pb.EncryptionAlgo_aes, Compression: uint32(t.compression),
+	}
+}
+
+// appendChanges appends changes to the content of a MANIFEST: they count all or none.
+func appendChanges(b []byte, set *pb.ManifestChangeSet) ([]byte, error) {
+	message, err := proto.Marshal(set)
+	if err != nil {
+		return nil, err
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(len(message)))
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(message, castagnoli))
+	return append(b, message...), nil
+}
