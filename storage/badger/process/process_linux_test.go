@@ -83,11 +83,12 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := startFake(t, dir)
-	if err := syscall.Kill(pid(t, c), syscall.SIGSTOP); err != nil {
+	child := pid(t, c)
+	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	// Its threads stop one after the other, on a busy machine some later than others.
-	eventually(t, "all threads stop", func() bool { return stopped(t, pid(t, c)) })
+	eventually(t, "all threads stop", func() bool { return stopped(t, child) })
 	var waiting sync.WaitGroup
 	for i := range 100 {
 		waiting.Go(func() {
