@@ -67,6 +67,10 @@ func (d *DB) begin(o Options, gap uint64) error {
 	if d.notes, err = openNotebook(d.dir, first); err != nil {
 		return fmt.Errorf("the database in %s cannot be opened: %w; %s", d.dir, err, advice(d.dir))
 	}
+	// Without the file the next start would not know what was acknowledged, and would refuse the database.
+	if err := syncDirectory(d.handle); err != nil {
+		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
+	}
 	d.identity = d.notes.last.identity
 	if o.Expect != nil && d.identity != *o.Expect {
 		return fmt.Errorf("%w: the directory %s does not hold the database that was open; %s", ErrReplaced, d.dir, replacedAdvice)

@@ -406,7 +406,7 @@ func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.File == progressName }) {
 			break // it has been said
 		}
-		r.remark(progressName, "it is missing or empty: whether the last writes are there cannot be told")
+		r.damage(progressName, "it is missing or empty: whether the last writes are there cannot be told")
 	case o.rewrite || note.boot != o.boot || note.boot == [16]byte{}:
 		required = note.synced
 	}

@@ -475,7 +475,7 @@ func TestDamageIsNamed(t *testing.T) {
 		"value log cut":                         {closed, cut("*.vlog", 7), ""},
 		"value log with its header flipped":     {closed, flip("*.vlog", 2, 1), ".vlog"},
 		"value log with a huge length":          {closed, grow("*.vlog", []byte{0, 0, 10, 255, 255, 255, 255, 15, 0}), ".vlog"},
-		"PROGRESS removed":                      {killed, remove("PROGRESS"), ""},
+		"PROGRESS removed":                      {killed, remove("PROGRESS"), "PROGRESS"},
 		"PROGRESS flipped in its older half":    {killed, flip("PROGRESS", 20, 1), ""},
 		"PROGRESS flipped in its newer half":    {killed, flip("PROGRESS", 532, 1), "PROGRESS"},
 		"PROGRESS of more than there is":        {killed, write("PROGRESS", slot(3, 1151, 1, bootID())), "the write 1151 is lost"},
