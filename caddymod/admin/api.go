@@ -67,7 +67,11 @@ func (a *API) Provision(ctx caddy.Context) error {
 
 // activeApp returns the app of the configuration that runs now, which may not be the one that the route was made for.
 func activeApp() (*app.App, error) {
-	loaded, err := caddy.ActiveContext().AppIfConfigured("moderation")
+	running := caddy.ActiveContext()
+	if running.Context == nil {
+		return nil, errNoneRuns
+	}
+	loaded, err := running.AppIfConfigured("moderation")
 	if err != nil {
 		return nil, err
 	}
@@ -126,13 +130,18 @@ func unknownRoute(http.ResponseWriter, *http.Request) error {
 // errNotConfigured answers while the running configuration has nothing to do with moderation.
 var errNotConfigured = refusal(http.StatusNotFound, "the running configuration does not use the moderation app")
 
+// errNoneRuns answers while no configuration runs: the admin endpoint is there before the first one has started.
+var errNoneRuns = refusal(http.StatusServiceUnavailable, "the server is still starting")
+
 // services returns the services of the app that runs now. The caller releases them.
 func (a *API) services(ctx context.Context) (*app.Services, error) {
 	running, err := a.active()
-	if errors.Is(err, caddy.ErrNotConfigured) {
+	switch {
+	case errors.Is(err, caddy.ErrNotConfigured):
 		return nil, errNotConfigured
-	}
-	if err != nil {
+	case errors.As(err, new(caddy.APIError)):
+		return nil, err
+	case err != nil:
 		return nil, a.failed(err)
 	}
 	services, err := running.Acquire(ctx)

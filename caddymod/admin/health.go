@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 )
 
@@ -25,6 +27,9 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	running, err := a.active()
+	if none := (caddy.APIError{}); errors.As(err, &none) {
+		return notReady(w, none.Message)
+	}
 	if err != nil {
 		return notReady(w, "the running configuration does not use the moderation app")
 	}

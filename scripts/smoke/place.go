@@ -286,6 +286,9 @@ func (p *place) kill(ctx context.Context) error {
 	if err := p.start(ctx); err != nil {
 		return err
 	}
+	if err := p.ready(ctx); err != nil {
+		return err
+	}
 	made, err := p.requestsMade(ctx, "smoke")
 	if err != nil {
 		return err
@@ -294,6 +297,30 @@ func (p *place) kill(ctx context.Context) error {
 		return fmt.Errorf("%d requests were acknowledged, %d are stored", requests, made)
 	}
 	return p.process.Stop()
+}
+
+// ready waits until the server says that it is: a site may answer before the configuration has started whole.
+func (p *place) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/moderation/health/ready", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("the server does not become ready")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // moderate sends one text and wants the answer 200.
