@@ -214,6 +214,9 @@ func notice(out string) string {
 
 // requestsMade is the count of the current period, as the operator sees it. Asking does not count.
 func (p *place) requestsMade(ctx context.Context, account string) (int64, error) {
+	if err := p.ready(ctx); err != nil {
+		return 0, err
+	}
 	out, err := p.command(ctx, nil, "moderation", "usage", "--account", account, "--json")
 	if err != nil {
 		return 0, err
@@ -284,9 +287,6 @@ func (p *place) kill(ctx context.Context) error {
 	}
 	p.process.Kill()
 	if err := p.start(ctx); err != nil {
-		return err
-	}
-	if err := p.ready(ctx); err != nil {
 		return err
 	}
 	made, err := p.requestsMade(ctx, "smoke")
