@@ -68,10 +68,10 @@ func (a *API) Provision(ctx caddy.Context) error {
 // activeApp returns the app of the configuration that runs now, which may not be the one that the route was made for.
 func activeApp() (*app.App, error) {
 	running := caddy.ActiveContext()
-	if running.Context == nil {
+	loaded, err := running.AppIfConfigured("moderation")
+	if errors.Is(err, caddy.ErrNotConfigured) && running.Context == nil {
 		return nil, errNoneRuns
 	}
-	loaded, err := running.AppIfConfigured("moderation")
 	if err != nil {
 		return nil, err
 	}

@@ -276,7 +276,7 @@ func (w *world) startWith(ctx context.Context, caddy, listen string) error {
 func (w *world) active(p *server.Process) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		status, answer, err := w.do(http.MethodGet, "http://"+w.admin+"/moderation/health/ready", "", "", nil)
-		if err == nil && (status == 200 || !bytes.Contains(answer, []byte("running configuration"))) {
+		if err == nil && (status == 200 || !bytes.Contains(answer, []byte("still starting"))) {
 			return nil
 		}
 		select {
