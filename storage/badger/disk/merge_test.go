@@ -4,13 +4,18 @@
 package disk
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -155,4 +160,115 @@ func TestMergedTablesTakeThePlaceOfOldOnes(t *testing.T) {
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// mergeDir names the directory that a copy of the test merges in until it is killed. MERGE_ROUNDS is how often that is done, 5
+// times if it is not set.
+const mergeDir, mergeRounds = "MERGE_DIR", "MERGE_ROUNDS"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(mergeDir); dir != "" {
+		fmt.Fprintln(os.Stderr, mergeForever(dir))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// mergeForever writes records, says which were written, and does nothing else but merge and exchange tables.
+func mergeForever(dir string) error {
+	d, err := Open(Options{Dir: dir, uncompacted: true})
+	if err != nil {
+		return err
+	}
+	records, err := d.Get([]byte("next"))
+	if err != nil {
+		return err
+	}
+	next, _ := strconv.Atoi(string(records[0].Value))
+	failed := make(chan error, 2)
+	go func() {
+		value := make([]byte, 300_000)
+		for i := next; ; i++ {
+			_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)}).Read(value)
+			err := d.Write([]Entry{
+				// Few keys, so that merging has something to leave out and the directory stays small.
+				{Key: fmt.Appendf(nil, "bulk/%02d", i%40), Value: value},
+				{Key: fmt.Appendf(nil, "record/%06d", i), Value: fmt.Append(nil, i)},
+				{Key: []byte("next"), Value: fmt.Append(nil, i+1)},
+			})
+			if err != nil {
+				failed <- err
+				return
+			}
+			fmt.Println(i)
+		}
+	}()
+	go func() {
+		for {
+			if err := d.merge(); err != nil {
+				failed <- err
+				return
+			}
+			fmt.Println("merged")
+		}
+	}()
+	return <-failed
+}
+
+// TestKilledWhileTablesAreExchanged kills a process at random moments while it merges and exchanges tables, and looks for
+// everything that was written.
+func TestKilledWhileTablesAreExchanged(t *testing.T) {
+	t.Parallel()
+	rounds := 5
+	if n, err := strconv.Atoi(os.Getenv(mergeRounds)); err == nil {
+		rounds = n
+	}
+	dir := filepath.Join(t.TempDir(), "d")
+	written, merges := 0, 0
+	for range rounds {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		victim := exec.Command(self)
+		victim.Env, victim.Stderr = append(os.Environ(), mergeDir+"="+dir), os.Stderr
+		out, err := victim.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := victim.Start(); err != nil {
+			t.Fatal(err)
+		}
+		began := false
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if i, err := strconv.Atoi(lines.Text()); err == nil {
+				written = i + 1
+			} else if merges++; !began {
+				began = true
+				time.AfterFunc(time.Duration(rand.IntN(1000))*time.Millisecond, func() { _ = victim.Process.Kill() })
+			}
+		}
+		if err := victim.Wait(); !began || err == nil || err.Error() != "signal: killed" {
+			t.Fatalf("the process was not killed: %v", err)
+		}
+		d, err := Open(Options{Dir: dir, uncompacted: true})
+		// A test beside this one may be starting a program, which has what is open here for a moment.
+		for i := 0; i < 1000 && errors.Is(err, ErrLocked); i++ {
+			time.Sleep(10 * time.Millisecond)
+			d, err = Open(Options{Dir: dir, uncompacted: true})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range written {
+			r, err := d.Get(fmt.Appendf(nil, "record/%06d", i))
+			if err != nil || string(r[0].Value) != fmt.Sprint(i) {
+				t.Fatalf("record %d of %d is %q, %v", i, written, r[0].Value, err)
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d records, %d exchanges", written, merges)
 }
