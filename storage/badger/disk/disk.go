@@ -10,6 +10,7 @@
 //     database in the file PROGRESS, so that records that have vanished are missed.
 //   - A directory is read and compared before Badger opens it, because Badger removes what it does not know of.
 //   - A sync checks that the directory that is synced is still the one that is open.
+//   - Tables are merged in a copy, which takes their place when every record is found in it.
 //   - Nothing is written to a disk that is almost full.
 //
 // Badger maps files into memory and asserts much of what it reads and does: a disk that fails can end the process that a DB

@@ -260,6 +260,9 @@ func TestKilledWhileTablesAreExchanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := os.Lstat(filepath.Join(dir, mergeName)); !os.IsNotExist(err) {
+			t.Errorf("what was being merged is left: %v", err)
+		}
 		for i := range written {
 			r, err := d.Get(fmt.Appendf(nil, "record/%06d", i))
 			if err != nil || string(r[0].Value) != fmt.Sprint(i) {
