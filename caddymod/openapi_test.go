@@ -6,6 +6,7 @@ package caddymod_test
 import (
 	"bytes"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +17,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
-	"github.com/caddy-moderation/caddy-moderation/docs/openapi"
 )
 
 // contract is the OpenAPI document, ready to check requests and answers against. OpenAPI 3.1 schemas are JSON Schema.
@@ -28,7 +28,11 @@ type contract struct {
 }
 
 var theContract = sync.OnceValue(func() *contract {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.Document))
+	written, err := os.ReadFile("api/openapi.json")
+	if err != nil {
+		panic(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(written))
 	if err != nil {
 		panic(err)
 	}

@@ -25,8 +25,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )

@@ -15,7 +15,7 @@ import (
 
 	dgraph "github.com/dgraph-io/badger/v4"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )

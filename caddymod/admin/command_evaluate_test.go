@@ -103,7 +103,7 @@ func TestEvaluate(t *testing.T) {
 // TestEvaluateLimits: the limits are those that the service documents.
 func TestEvaluateLimits(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("../../docs/openapi/openapi.json")
+	content, err := os.ReadFile("../../caddymod/api/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}

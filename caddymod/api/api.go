@@ -18,10 +18,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/openai"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
-	"github.com/caddy-moderation/caddy-moderation/docs/openapi"
 )
 
 func init() {
@@ -241,13 +240,13 @@ func (a *API) serveOpenAPI(w http.ResponseWriter, r *http.Request) error {
 	}
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(openapi.Document)))
+	header.Set("Content-Length", strconv.Itoa(len(openapiDocument)))
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-cache")
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodGet {
 		// An error means that the client left: there is nobody to tell.
-		_, _ = w.Write(openapi.Document)
+		_, _ = w.Write(openapiDocument)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/api"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
 )
 
 // ask sends one request to the handler. What the handler leaves to the next one is answered 418 when next answers, else

@@ -5,7 +5,7 @@ package app
 
 import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
-	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )

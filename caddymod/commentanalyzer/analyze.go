@@ -18,9 +18,9 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer/language"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"

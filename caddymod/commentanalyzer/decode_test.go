@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/feedback"
+	"github.com/caddy-moderation/caddy-moderation/feedback"
 )
 
 // request is a whole request around its attributeScores.

@@ -7,17 +7,17 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
 )
 
 // Hazard: a weights file with finite but absurd numbers makes probabilities that are no numbers, which no answer can hold.
 func TestAbsurdWeightsGiveProbabilities(t *testing.T) {
 	t.Parallel()
-	all := make([]float32, reader.DenseSize)
+	all := make([]float32, cnn.DenseSize)
 	for i := range all {
 		all[i] = 3e38
-		if i/reader.Outputs%2 == 1 && i%3 > 0 {
+		if i/cnn.Outputs%2 == 1 && i%3 > 0 {
 			all[i] = -3e38
 		}
 	}
@@ -28,7 +28,7 @@ func TestAbsurdWeightsGiveProbabilities(t *testing.T) {
 		h.Calibration[i].Long = model.LongCurve{Worst: 1}
 	}
 	var file bytes.Buffer
-	absurd := reader.New(reader.NewDense(all), nil, make([]float32, reader.Parts*reader.Width))
+	absurd := cnn.New(cnn.NewDense(all), nil, make([]float32, cnn.Parts*cnn.Width))
 	if err := model.Write(&file, h, model.Weights{Words: wordList("some", "words"), Reader: absurd}); err != nil {
 		t.Fatal(err)
 	}

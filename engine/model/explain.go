@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -49,7 +49,7 @@ type Examination struct {
 	scratch *scratch
 	text    *text.Scratch
 	tokens  []text.Token
-	gaps    *reader.Gaps
+	gaps    *cnn.Gaps
 	carried []float64 // what each token carries of a head's logit
 	left    int       // how many more words the reader may leave out
 }
@@ -93,9 +93,9 @@ func (x *Examination) Explain(wanted [Heads]bool) (carriers [Heads][]Carrier) {
 // reading is what the reader says of a window.
 type reading struct {
 	Window
-	logits [reader.Outputs]float32
+	logits [cnn.Outputs]float32
 	// without are the logits without each of the window's tokens that the reader reads; nil while nobody asked.
-	without [][reader.Outputs]float32
+	without [][cnn.Outputs]float32
 }
 
 // carriers finds the carriers of a head.
@@ -286,7 +286,7 @@ func (x *Examination) reading(w Window) *reading {
 func (x *Examination) readWithout(r *reading) {
 	s := x.scratch
 	if x.gaps == nil {
-		x.gaps = x.model.reader.Gaps(&s.read, s.kept, s.words)
+		x.gaps = x.model.cnn.Gaps(&s.read, s.kept, s.words)
 	}
 	r.without = x.gaps.Read(int(s.keptTo[r.First]), int(s.keptTo[r.End]))
 	if len(r.without) == 1 {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -128,7 +128,7 @@ type Weights struct {
 	// worked out when the file is loaded, so that judging is faster.
 	Words []text.Word
 	// Reader is the second stage; nil for a model that has none.
-	Reader *reader.Model
+	Reader *cnn.Model
 }
 
 // Write writes a weights file. The same header and weights give the same bytes.
@@ -231,7 +231,7 @@ func decode(file []byte) (*Model, error) {
 	m.table = newTable(m.header.Buckets)
 	words, body, ok := unmarshalWords(body)
 	if ok {
-		if m.reader, body, err = unmarshalReader(body); err != nil {
+		if m.cnn, body, err = unmarshalReader(body); err != nil {
 			return nil, fmt.Errorf("%w: its reader: %w", ErrCorrupt, err)
 		}
 		m.clusters, body = unmarshalClusters(body)
@@ -259,7 +259,7 @@ func takeLength(body []byte) (n int, rest []byte, ok bool) {
 	return int(binary.LittleEndian.Uint32(body)), body[4:], true
 }
 
-func marshalReader(r *reader.Model) []byte {
+func marshalReader(r *cnn.Model) []byte {
 	if r == nil {
 		return appendLength(nil, 0)
 	}
@@ -267,15 +267,15 @@ func marshalReader(r *reader.Model) []byte {
 	return append(appendLength(nil, len(body)), body...)
 }
 
-func unmarshalReader(body []byte) (*reader.Model, []byte, error) {
+func unmarshalReader(body []byte) (*cnn.Model, []byte, error) {
 	n, body, ok := takeLength(body)
 	if !ok || n > len(body) {
-		return nil, nil, reader.ErrCorrupt
+		return nil, nil, cnn.ErrCorrupt
 	}
 	if n == 0 {
 		return nil, body, nil
 	}
-	r, err := reader.Unmarshal(body[:n])
+	r, err := cnn.Unmarshal(body[:n])
 	return r, body[n:], err
 }
 

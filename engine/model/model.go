@@ -17,7 +17,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -31,7 +31,7 @@ type Model struct {
 	clusters   map[uint64]uint16
 	clustered  filter // of clusters
 	vocabulary vocabulary
-	reader     *reader.Model // nil without a second stage
+	cnn        *cnn.Model // nil without a second stage
 	dictionary *text.Dictionary
 	version    string
 	pool       sync.Pool
@@ -58,7 +58,7 @@ type scratch struct {
 	hashes   []uint64
 	ends     []int32
 	found    []uint32
-	read     reader.Scratch
+	read     cnn.Scratch
 	kept     []text.Token // those that do not repeat what stood before them, for the reader
 	words    []uint64     // their hashes
 	keptTo   []int32      // how many of the tokens up to one are kept
@@ -246,7 +246,7 @@ func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float6
 		more = manyWindows * e.Length
 		e.Worst -= more
 	}
-	if e.Worst <= from || m.reader == nil || len(tokens) == 0 {
+	if e.Worst <= from || m.cnn == nil || len(tokens) == 0 {
 		return
 	}
 	from += more
@@ -302,7 +302,7 @@ func (m *Model) readWindow(s *scratch, out []Pair, prefix []sums, w *unsure) []P
 		return out
 	}
 	w.score = math.Inf(-1)
-	logits := m.reader.Window(&s.read, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
+	logits := m.cnn.Window(&s.read, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
 	s.readings = append(s.readings, reading{Window: w.Window, logits: *logits})
 	var p Pair
 	m.logits(&p.Linear, prefix, w.Window)

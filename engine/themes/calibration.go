@@ -5,7 +5,7 @@ package themes
 
 import "math"
 
-// Weights are what the scorer has learned. engine/themes/fit finds them; their number and meaning change between versions.
+// Weights are what the scorer has learned. engine/train/cmd/themes finds them; their number and meaning change between versions.
 type Weights struct {
 	// Linear weighs the inputs themselves.
 	Linear [numInputs]float32
@@ -160,7 +160,7 @@ const (
 )
 
 // weigh scores the inputs of a window: a logistic regression with a small hidden layer beside it, which knows how the
-// inputs depend on each other. weights.go holds what engine/themes/fit found.
+// inputs depend on each other. weights.go holds what engine/train/cmd/themes found.
 func (m *Weights) weigh(x *[numInputs]float32) float64 {
 	var sum float32
 	for i, v := range x {

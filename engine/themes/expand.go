@@ -10,7 +10,7 @@ import (
 )
 
 // How much the words around a word of a theme are worth. A word itself is worth 1. The order matters more than the
-// figures, because the weights of the scorer are fitted on top of them (engine/themes/fit).
+// figures, because the weights of the scorer are fitted on top of them (engine/train/cmd/themes).
 const (
 	synonymWorth   = 0.90
 	derivedWorth   = 0.90

@@ -39,7 +39,7 @@ type Options struct {
 	// Tokenize splits content into words, with the memory of the scratch. Default [text.Scratch.Tokenize]; one that reads
 	// disguised words as the words they hide finds themes in them.
 	Tokenize func(s *text.Scratch, content string) []text.Token
-	// Weights replace those of the scorer, for engine/themes/fit. Default nil, the ones that this package holds.
+	// Weights replace those of the scorer, for engine/train/cmd/themes. Default nil, the ones that this package holds.
 	Weights *Weights
 }
 
@@ -159,7 +159,7 @@ func (j *Judge) judgeOne(lex *knowledge, r *reading, theme string) Hit {
 }
 
 // Inputs returns, for each theme, what the scorer weighs for the best window of content; nil where no word of it says
-// anything for the theme. It exists for engine/themes/fit, which finds the weights; the number and the meaning of the
+// anything for the theme. It exists for engine/train/cmd/themes, which finds the weights; the number and the meaning of the
 // inputs change between versions.
 func (j *Judge) Inputs(content string, wanted []string) [][]float32 {
 	lex := j.load()

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/evaluate"
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
 	"github.com/caddy-moderation/caddy-moderation/engine/train"
 )
 
@@ -141,10 +141,10 @@ func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 		"a reader of seven bits": func(f *train.Fitted) {
 			bytes := f.Weights.Reader.Marshal()
 			words := int(bytes[0]) | int(bytes[1])<<8 | int(bytes[2])<<16 | int(bytes[3])<<24
-			for i := len(bytes) - (words+reader.Parts)*reader.Width; i < len(bytes); i++ {
+			for i := len(bytes) - (words+cnn.Parts)*cnn.Width; i < len(bytes); i++ {
 				bytes[i] = byte(coarsened(int8(bytes[i])))
 			}
-			if f.Weights.Reader, err = reader.Unmarshal(bytes); err != nil {
+			if f.Weights.Reader, err = cnn.Unmarshal(bytes); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -5,7 +5,7 @@
 // meanings are, which meaning is a kind of which, which words derive from each other, how often words are used, and a
 // vector for each common word that is close to those of words used in the same places.
 //
-// The facts come from the Open English WordNet; frequencies and vectors were counted by engine/themes/build. Everything
+// The facts come from the Open English WordNet; frequencies and vectors were counted by engine/train/cmd/lexicon. Everything
 // is kept in flat sorted arrays, about 16 MB, and never changes after it was loaded, so it is safe for concurrent use.
 package lexicon
 

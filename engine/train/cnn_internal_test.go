@@ -9,8 +9,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
 )
 
 // tinyFit makes a training of one text of n tokens with random weights and nothing left out. Its words are of every sort:
@@ -24,17 +24,17 @@ func tinyFit(n int) *readerFit {
 	}
 	f := &readerFit{
 		spellings: []spelling{
-			{word: 0, group: -1, parts: reader.AppendParts(nil, []byte("first"))},
-			{word: 1, group: 2, parts: reader.AppendParts(nil, []byte("second"))},
-			{word: -1, group: -1, parts: reader.AppendParts(nil, []byte("third"))},
-			{word: -1, group: 1, parts: reader.AppendParts(nil, []byte("thirst"))},
+			{word: 0, group: -1, parts: cnn.AppendParts(nil, []byte("first"))},
+			{word: 1, group: 2, parts: cnn.AppendParts(nil, []byte("second"))},
+			{word: -1, group: -1, parts: cnn.AppendParts(nil, []byte("third"))},
+			{word: -1, group: 1, parts: cnn.AppendParts(nil, []byte("thirst"))},
 			{word: 2, group: 2},
 		},
-		words: newSparse(3), groups: newSparse(4), parts: newSparse(reader.Parts),
-		wordGrads: newRowGrads(3), groupGrads: newRowGrads(4), partGrads: newRowGrads(reader.Parts),
-		dense:    reader.NewDense(make([]float32, reader.DenseSize)),
-		hideBack: make([]float32, reader.Pooled*reader.Hidden), outBack: make([]float32, reader.Hidden*reader.Outputs),
-		adam:  moments{make([]float32, reader.DenseSize), make([]float32, reader.DenseSize)},
+		words: newSparse(3), groups: newSparse(4), parts: newSparse(cnn.Parts),
+		wordGrads: newRowGrads(3), groupGrads: newRowGrads(4), partGrads: newRowGrads(cnn.Parts),
+		dense:    cnn.NewDense(make([]float32, cnn.DenseSize)),
+		hideBack: make([]float32, cnn.Pooled*cnn.Hidden), outBack: make([]float32, cnn.Hidden*cnn.Outputs),
+		adam:  moments{make([]float32, cnn.DenseSize), make([]float32, cnn.DenseSize)},
 		texts: make([]reading, 1), examples: make([]Example, 1),
 	}
 	for l := range f.flipped {
@@ -46,7 +46,7 @@ func tinyFit(n int) *readerFit {
 	fill(f.parts.values, 1)
 	for t := range n {
 		f.texts[0].words = append(f.texts[0].words, int32(r.IntN(len(f.spellings))))
-		f.texts[0].marks = append(f.texts[0].marks, []uint8{uint8(t % reader.Marks), uint8((t + 5) % reader.Marks)})
+		f.texts[0].marks = append(f.texts[0].marks, []uint8{uint8(t % cnn.Marks), uint8((t + 5) % cnn.Marks)})
 	}
 	for h := range f.examples[0].Labels {
 		f.boost[h] = 1 + float32(h)/10
@@ -74,10 +74,10 @@ func TestGradientsAreTheSlopesOfTheLoss(t *testing.T) {
 		f := tinyFit(n)
 		p := newPupil(f, 0)
 		for l := range f.flipped {
-			flip(f.flipped[l], f.dense.Kernel[l], reader.Taps*width, 2*width)
+			flip(f.flipped[l], f.dense.Kernel[l], cnn.Taps*width, 2*width)
 		}
-		flip(f.hideBack, f.dense.Hide, reader.Pooled, reader.Hidden)
-		flip(f.outBack, f.dense.Out, reader.Hidden, reader.Outputs)
+		flip(f.hideBack, f.dense.Hide, cnn.Pooled, cnn.Hidden)
+		flip(f.outBack, f.dense.Out, cnn.Hidden, cnn.Outputs)
 		p.learn(0)
 		f.learnWords([]*pupil{p}, 0, 1)
 		// After one step with a rate of zero, Adam's first means are a tenth of the gradients.
@@ -102,7 +102,7 @@ func TestGradientsAreTheSlopesOfTheLoss(t *testing.T) {
 			{"groups", f.groups.values, gradient(f.groups)},
 			{"parts", f.parts.values, gradient(f.parts)},
 		}
-		for l := range reader.Layers {
+		for l := range cnn.Layers {
 			groups = append(groups, group{fmt.Sprintf("kernel %d", l), f.dense.Kernel[l], p.grad.Kernel[l]},
 				group{fmt.Sprintf("bias %d", l), f.dense.Bias[l], p.grad.Bias[l]})
 		}

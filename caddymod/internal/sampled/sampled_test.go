@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/caddy-moderation/caddy-moderation/caddymod/sampled"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 )
 
 // told is how many lines with an id were written, and how many are said to be left out.

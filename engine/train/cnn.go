@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -65,7 +65,7 @@ const workers = 2
 // batchTexts is the number of texts between two steps.
 const batchTexts = 32
 
-const width = reader.Width
+const width = cnn.Width
 
 // spelling is a distinct folded word of the texts.
 type spelling struct {
@@ -88,8 +88,8 @@ type readerFit struct {
 	examples   []Example
 	texts      []reading
 	spellings  []spelling
-	dense      *reader.Dense
-	flipped    [reader.Layers][]float32 // kernels with rows and columns exchanged
+	dense      *cnn.Dense
+	flipped    [cnn.Layers][]float32 // kernels with rows and columns exchanged
 	hideBack   []float32
 	outBack    []float32
 	words      sparse
@@ -121,7 +121,7 @@ func newSparse(rows int) sparse {
 // FitReader learns a reader. The same examples and options give the same weights.
 //
 // first is the linear model, for its clusters and its dictionary.
-func FitReader(examples []Example, first *Fitted, opt ReaderOptions) *reader.Model {
+func FitReader(examples []Example, first *Fitted, opt ReaderOptions) *cnn.Model {
 	f := &readerFit{opt: opt.withDefaults(), examples: examples, clusters: first.Weights.Clusters, dictionary: text.NewDictionary(first.Weights.Words)}
 	f.collect()
 	f.start()
@@ -157,11 +157,11 @@ func (f *readerFit) collect() {
 			if !ok {
 				at = int32(len(f.spellings))
 				index[string(t.Folded)] = at
-				f.spellings = append(f.spellings, spelling{hash: model.WordHash(t.Folded), word: -1, group: f.group(t.Folded), parts: reader.AppendParts(nil, t.Folded)})
+				f.spellings = append(f.spellings, spelling{hash: model.WordHash(t.Folded), word: -1, group: f.group(t.Folded), parts: cnn.AppendParts(nil, t.Folded)})
 			}
 			f.spellings[at].count += count
 			r.words = append(r.words, at)
-			r.marks = append(r.marks, reader.AppendMarks(nil, t.Flags))
+			r.marks = append(r.marks, cnn.AppendMarks(nil, t.Flags))
 		}
 		f.texts = append(f.texts, r)
 	}
@@ -172,9 +172,9 @@ func (f *readerFit) collect() {
 			rows++
 		}
 	}
-	f.words, f.parts = newSparse(rows), newSparse(reader.Parts)
+	f.words, f.parts = newSparse(rows), newSparse(cnn.Parts)
 	f.groups, f.groupGrads = newSparse(model.Classes+clusterCount), newRowGrads(model.Classes+clusterCount)
-	f.wordGrads, f.partGrads = newRowGrads(rows), newRowGrads(reader.Parts)
+	f.wordGrads, f.partGrads = newRowGrads(rows), newRowGrads(cnn.Parts)
 }
 
 // group returns the row that a word shares with those of its class or else of its cluster, or -1.
@@ -196,18 +196,18 @@ func (f *readerFit) start() {
 			w[i] = float32(r.NormFloat64() * size)
 		}
 	}
-	f.dense = reader.NewDense(make([]float32, reader.DenseSize))
-	for l := range reader.Layers {
-		fill(f.dense.Kernel[l], 1/math.Sqrt(reader.Taps*width))
+	f.dense = cnn.NewDense(make([]float32, cnn.DenseSize))
+	for l := range cnn.Layers {
+		fill(f.dense.Kernel[l], 1/math.Sqrt(cnn.Taps*width))
 	}
 	fill(f.dense.Query, 1/math.Sqrt(width))
 	fill(f.dense.Mark, 0.05)
-	fill(f.dense.Hide, 1/math.Sqrt(reader.Pooled))
-	fill(f.dense.Out, 0.5/math.Sqrt(reader.Hidden))
+	fill(f.dense.Hide, 1/math.Sqrt(cnn.Pooled))
+	fill(f.dense.Out, 0.5/math.Sqrt(cnn.Hidden))
 	fill(f.words.values, 0.1)
 	f.company(r)
 	fill(f.parts.values, 0.05)
-	f.adam = moments{make([]float32, reader.DenseSize), make([]float32, reader.DenseSize)}
+	f.adam = moments{make([]float32, cnn.DenseSize), make([]float32, cnn.DenseSize)}
 	for l := range f.flipped {
 		f.flipped[l] = make([]float32, len(f.dense.Kernel[l]))
 	}
@@ -273,10 +273,10 @@ func (f *readerFit) run() {
 func (f *readerFit) batch(crew []*pupil, batch []int, rate float64) {
 	f.steps++
 	for l := range f.flipped {
-		flip(f.flipped[l], f.dense.Kernel[l], reader.Taps*width, 2*width)
+		flip(f.flipped[l], f.dense.Kernel[l], cnn.Taps*width, 2*width)
 	}
-	flip(f.hideBack, f.dense.Hide, reader.Pooled, reader.Hidden)
-	flip(f.outBack, f.dense.Out, reader.Hidden, reader.Outputs)
+	flip(f.hideBack, f.dense.Hide, cnn.Pooled, cnn.Hidden)
+	flip(f.outBack, f.dense.Out, cnn.Hidden, cnn.Outputs)
 	var wait sync.WaitGroup
 	for i, p := range crew {
 		wait.Go(func() {
@@ -426,28 +426,28 @@ const (
 type pupil struct {
 	fit    *readerFit
 	random *rand.Rand
-	grad   *reader.Dense
+	grad   *cnn.Dense
 	words  rowGrads // by spelling: twice its index, plus one where the word was forgotten
-	layers [reader.Layers + 1][]float32
-	sums   [reader.Layers][]float32
+	layers [cnn.Layers + 1][]float32
+	sums   [cnn.Layers][]float32
 	back   [2][]float32
 	forgot []uint8 // what was seen of each token
-	row    [reader.Taps * width]float32
+	row    [cnn.Taps * width]float32
 	window windowState
 }
 
 // windowState is what the summary of a window leaves for the way back.
 type windowState struct {
 	best   [width]int32
-	share  [reader.Queries][reader.MostTokens]float32
-	pooled [reader.Pooled]float32
-	keep   [reader.Pooled]float32
-	hidden [reader.Hidden]float32
-	out    [reader.Outputs]float32
+	share  [cnn.Queries][cnn.MostTokens]float32
+	pooled [cnn.Pooled]float32
+	keep   [cnn.Pooled]float32
+	hidden [cnn.Hidden]float32
+	out    [cnn.Outputs]float32
 }
 
 func newPupil(f *readerFit, n uint64) *pupil {
-	p := &pupil{fit: f, random: rand.New(rand.NewPCG(f.opt.Seed, 100+n)), grad: reader.NewDense(make([]float32, reader.DenseSize))}
+	p := &pupil{fit: f, random: rand.New(rand.NewPCG(f.opt.Seed, 100+n)), grad: cnn.NewDense(make([]float32, cnn.DenseSize))}
 	p.words = newRowGrads(2 * len(f.spellings))
 	return p
 }
@@ -505,7 +505,7 @@ func (p *pupil) embed(r *reading, learning bool) {
 func (p *pupil) forward(r *reading, learning bool) {
 	p.embed(r, learning)
 	n := len(r.words)
-	for l := range reader.Layers {
+	for l := range cnn.Layers {
 		p.layers[l+1], p.sums[l] = grow(p.layers[l+1], n*width), grow(p.sums[l], n*2*width)
 		p.fit.dense.Convolve(l, p.layers[l+1], p.sums[l], p.layers[l], n)
 	}
@@ -513,7 +513,7 @@ func (p *pupil) forward(r *reading, learning bool) {
 
 // summarise reads a window of the last layer.
 func (p *pupil) summarise(w model.Window) {
-	last := p.layers[reader.Layers][w.First*width : w.End*width]
+	last := p.layers[cnn.Layers][w.First*width : w.End*width]
 	s := &p.window
 	p.fit.dense.Pool(&s.pooled, last, w.End-w.First, &s.best, &s.share)
 }
@@ -568,7 +568,7 @@ func (p *pupil) learn(i int) {
 			s.pooled[c] *= s.keep[c]
 		}
 		f.dense.Head(&s.out, &s.hidden, &s.pooled)
-		var grad [reader.Outputs]float32
+		var grad [cnn.Outputs]float32
 		for h, l := range e.Labels {
 			if l.Weight == 0 || which[h] != k {
 				continue
@@ -585,13 +585,13 @@ func (p *pupil) learn(i int) {
 }
 
 // backHead goes from the logits of a window back to its tokens.
-func (p *pupil) backHead(grad *[reader.Outputs]float32, last []float32, w model.Window) {
+func (p *pupil) backHead(grad *[cnn.Outputs]float32, last []float32, w model.Window) {
 	f, s, g := p.fit, &p.window, p.grad
 	kernel.Outer(g.Out, s.hidden[:], grad[:])
 	for i, v := range grad {
 		g.OutBy[i] += v
 	}
-	var hidden [reader.Hidden]float32
+	var hidden [cnn.Hidden]float32
 	kernel.MulAdd(hidden[:], grad[:], f.outBack)
 	for i, v := range s.hidden {
 		if v == 0 {
@@ -600,7 +600,7 @@ func (p *pupil) backHead(grad *[reader.Outputs]float32, last []float32, w model.
 		g.HideBy[i] += hidden[i]
 	}
 	kernel.Outer(g.Hide, s.pooled[:], hidden[:])
-	var pooled [reader.Pooled]float32
+	var pooled [cnn.Pooled]float32
 	kernel.MulAdd(pooled[:], hidden[:], f.hideBack)
 	for i := range pooled {
 		pooled[i] *= s.keep[i]
@@ -608,12 +608,12 @@ func (p *pupil) backHead(grad *[reader.Outputs]float32, last []float32, w model.
 	for c := range width {
 		last[int(s.best[c])*width+c] += pooled[c]
 	}
-	in := p.layers[reader.Layers][w.First*width : w.End*width]
+	in := p.layers[cnn.Layers][w.First*width : w.End*width]
 	n := w.End - w.First
-	for q := range reader.Queries {
+	for q := range cnn.Queries {
 		back := pooled[(1+q)*width : (2+q)*width]
 		query, queryGrad := f.dense.Query[q*width:(q+1)*width], g.Query[q*width:(q+1)*width]
-		var dots [reader.MostTokens]float32
+		var dots [cnn.MostTokens]float32
 		var mean float32
 		for t := range n {
 			row := in[t*width : (t+1)*width]
@@ -640,11 +640,11 @@ func (p *pupil) backHead(grad *[reader.Outputs]float32, last []float32, w model.
 func (p *pupil) backLayers(n int) {
 	f, g := p.fit, p.grad
 	p.back[1] = grow(p.back[1], n*width)
-	for l := reader.Layers - 1; l >= 0; l-- {
+	for l := cnn.Layers - 1; l >= 0; l-- {
 		above, below := p.back[0], p.back[1]
 		copy(below, above)
 		in := p.layers[l]
-		step := reader.Steps[l]
+		step := cnn.Steps[l]
 		for t := range n {
 			sum := p.sums[l][t*2*width : (t+1)*2*width]
 			up := above[t*width : (t+1)*width]
@@ -654,15 +654,15 @@ func (p *pupil) backLayers(n int) {
 				grad[c] = v * (0.5 + 0.5*sum[width+c]/d)
 				grad[width+c] = v * sum[c] * 0.5 / (d * d)
 			}
-			reader.Gather(&p.row, in, t, n, step)
+			cnn.Gather(&p.row, in, t, n, step)
 			kernel.Outer(g.Kernel[l], p.row[:], grad[:])
 			for c, v := range grad {
 				g.Bias[l][c] += v
 			}
-			var row [reader.Taps * width]float32
+			var row [cnn.Taps * width]float32
 			kernel.MulAdd(row[:], grad[:], f.flipped[l])
-			for tap := range reader.Taps {
-				if at := t + (tap-reader.Taps/2)*step; at >= 0 && at < n {
+			for tap := range cnn.Taps {
+				if at := t + (tap-cnn.Taps/2)*step; at >= 0 && at < n {
 					for c, v := range row[tap*width : (tap+1)*width] {
 						below[at*width+c] += v
 					}
@@ -695,14 +695,14 @@ func (p *pupil) backWords(r *reading) {
 }
 
 // export folds the groups and parts of known words into their vectors and rounds.
-func (f *readerFit) export() *reader.Model {
-	var words []reader.Word
+func (f *readerFit) export() *cnn.Model {
+	var words []cnn.Word
 	for i := range f.spellings {
 		s := &f.spellings[i]
 		if s.word < 0 {
 			continue
 		}
-		w := reader.Word{Hash: s.hash}
+		w := cnn.Word{Hash: s.hash}
 		copy(w.Vector[:], f.words.values[int(s.word)*width:])
 		if s.group >= 0 {
 			for c, v := range f.groups.values[int(s.group)*width : (int(s.group)+1)*width] {
@@ -717,5 +717,5 @@ func (f *readerFit) export() *reader.Model {
 		}
 		words = append(words, w)
 	}
-	return reader.New(f.dense, words, f.parts.values)
+	return cnn.New(f.dense, words, f.parts.values)
 }

@@ -1,24 +1,24 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-package reader_test
+package cnn_test
 
 import (
 	"slices"
 	"testing"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 )
 
 // Reading again only what stands near the gap must give what reading everything again gives, at either end of the text too.
 func TestGapsReadAsIfTheTokenWereNotThere(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(70)
-	var s, other reader.Scratch
+	var s, other cnn.Scratch
 	gaps := m.Gaps(&s, tokens, hashes)
 	for _, w := range []struct{ first, end int }{{0, 70}, {0, 2}, {0, 9}, {20, 21}, {20, 22}, {5, 50}, {30, 70}, {69, 70}, {3, 67}, {12, 12}} {
 		got := gaps.Read(w.first, w.end)
-		if want := min(w.end-w.first, reader.MostTokens); len(got) != want {
+		if want := min(w.end-w.first, cnn.MostTokens); len(got) != want {
 			t.Fatalf("window %v: %d readings, want %d", w, len(got), want)
 		}
 		end := w.first + len(got)
@@ -34,7 +34,7 @@ func TestGapsReadAsIfTheTokenWereNotThere(t *testing.T) {
 
 func BenchmarkGaps(b *testing.B) {
 	m, tokens, hashes := sample(64)
-	var s reader.Scratch
+	var s cnn.Scratch
 	for b.Loop() {
 		m.Gaps(&s, tokens, hashes).Read(8, 56)
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-package reader_test
+package cnn_test
 
 import (
 	"encoding/binary"
@@ -17,13 +17,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden logits")
 
-const width = reader.Width
+const width = cnn.Width
 
 func random(seed uint64, n int, size float64) []float32 {
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -36,37 +36,37 @@ func random(seed uint64, n int, size float64) []float32 {
 
 // whole is a text, and a model with random weights that knows every other word of it. It is made once.
 var whole = sync.OnceValue(func() (s struct {
-	model  *reader.Model
+	model  *cnn.Model
 	tokens []text.Token
 	hashes []uint64
 }) {
-	var words []reader.Word
+	var words []cnn.Word
 	for i := range 500 {
 		t := text.Token{Folded: fmt.Appendf(nil, "wörd%d", i), Flags: text.Flags(i * 137 % 8192)}
 		s.tokens, s.hashes = append(s.tokens, t), append(s.hashes, text.Hash(t.Folded))
 		if i%2 == 0 {
-			w := reader.Word{Hash: s.hashes[i]}
+			w := cnn.Word{Hash: s.hashes[i]}
 			copy(w.Vector[:], random(uint64(i), width, 1))
 			words = append(words, w)
 		}
 	}
-	s.model = reader.New(reader.NewDense(random(1, reader.DenseSize, 0.1)), words, random(2, reader.Parts*width, 1))
+	s.model = cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.Parts*width, 1))
 	return s
 })
 
 // sample returns the first n tokens of the text, and the model.
-func sample(n int) (*reader.Model, []text.Token, []uint64) {
+func sample(n int) (*cnn.Model, []text.Token, []uint64) {
 	s := whole()
 	return s.model, s.tokens[:n:n], s.hashes[:n:n]
 }
 
 // through makes dense weights, all zero, whose logits 0 to 31 are the first 32 hidden units, each of them a value of the
 // summary: the largest values of the channels.
-func through() *reader.Dense {
-	d := reader.NewDense(make([]float32, reader.DenseSize))
+func through() *cnn.Dense {
+	d := cnn.NewDense(make([]float32, cnn.DenseSize))
 	for c := range width {
-		d.Hide[c*reader.Hidden+c] = 1
-		d.Out[c*reader.Outputs+c] = 1
+		d.Hide[c*cnn.Hidden+c] = 1
+		d.Out[c*cnn.Outputs+c] = 1
 	}
 	return d
 }
@@ -86,9 +86,9 @@ func wordsOf(words ...string) (tokens []text.Token, hashes []uint64) {
 	return tokens, hashes
 }
 
-func know(words map[string][width]float32) (out []reader.Word) {
+func know(words map[string][width]float32) (out []cnn.Word) {
 	for w, v := range words {
-		out = append(out, reader.Word{Hash: text.Hash([]byte(w)), Vector: v})
+		out = append(out, cnn.Word{Hash: text.Hash([]byte(w)), Vector: v})
 	}
 	return out
 }
@@ -108,44 +108,44 @@ func TestByHand(t *testing.T) {
 	const before, after = 0, 2
 	tests := []struct {
 		name   string
-		set    func(d *reader.Dense)
+		set    func(d *cnn.Dense)
 		tokens []string
 		first  int
 		end    int
 		flags  text.Flags // of the first token
 		want   map[int]float32
 	}{
-		{"a known word alone", func(*reader.Dense) {}, []string{"a"}, 0, 1, 0, map[int]float32{0: 1}},
-		{"the largest of three", func(*reader.Dense) {}, []string{"a", "b", "c"}, 0, 3, 0, map[int]float32{0: 1, 1: 2, 2: 4}},
-		{"a part of the text", func(*reader.Dense) {}, []string{"a", "b", "c"}, 1, 2, 0, map[int]float32{1: 2}},
-		{"less than nothing", func(*reader.Dense) {}, []string{"down"}, 0, 1, 0, nil},
-		{"a mark", func(d *reader.Dense) { d.Mark[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Caps, map[int]float32{0: 1, 5: 3}},
-		{"two marks", func(d *reader.Dense) { d.Mark[1*width+5], d.Mark[11*width+5] = 3, 1 }, []string{"a"}, 0, 1, text.Caps | text.Hashtag, map[int]float32{0: 1, 5: 4}},
-		{"a flag without a mark", func(d *reader.Dense) { d.Mark[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Recovered, map[int]float32{0: 1}},
-		{"the word before, in the first layer", func(d *reader.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 1, 2, 0, map[int]float32{1: 2, 7: 3}},
-		{"no word before", func(d *reader.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1}},
-		{"the word after", func(d *reader.Dense) { d.Kernel[0][at(after, 1, 7)] = 5 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1, 7: 5}},
-		{"no word after", func(d *reader.Dense) { d.Kernel[0][at(after, 1, 7)] = 5 }, []string{"a", "b"}, 1, 2, 0, map[int]float32{1: 2}},
-		{"two words before, in the second layer", func(d *reader.Dense) { d.Kernel[1][at(before, 0, 7)] = 6 }, []string{"a", "b", "c"}, 2, 3, 0, map[int]float32{2: 4, 7: 3}},
-		{"four words after, in the third layer", func(d *reader.Dense) { d.Kernel[2][at(after, 2, 7)] = 1 }, []string{"a", "b", "b", "b", "c"}, 0, 1, 0, map[int]float32{0: 1, 7: 2}},
-		{"a gate of 1 is three quarters open", func(d *reader.Dense) {
+		{"a known word alone", func(*cnn.Dense) {}, []string{"a"}, 0, 1, 0, map[int]float32{0: 1}},
+		{"the largest of three", func(*cnn.Dense) {}, []string{"a", "b", "c"}, 0, 3, 0, map[int]float32{0: 1, 1: 2, 2: 4}},
+		{"a part of the text", func(*cnn.Dense) {}, []string{"a", "b", "c"}, 1, 2, 0, map[int]float32{1: 2}},
+		{"less than nothing", func(*cnn.Dense) {}, []string{"down"}, 0, 1, 0, nil},
+		{"a mark", func(d *cnn.Dense) { d.Mark[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Caps, map[int]float32{0: 1, 5: 3}},
+		{"two marks", func(d *cnn.Dense) { d.Mark[1*width+5], d.Mark[11*width+5] = 3, 1 }, []string{"a"}, 0, 1, text.Caps | text.Hashtag, map[int]float32{0: 1, 5: 4}},
+		{"a flag without a mark", func(d *cnn.Dense) { d.Mark[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Recovered, map[int]float32{0: 1}},
+		{"the word before, in the first layer", func(d *cnn.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 1, 2, 0, map[int]float32{1: 2, 7: 3}},
+		{"no word before", func(d *cnn.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1}},
+		{"the word after", func(d *cnn.Dense) { d.Kernel[0][at(after, 1, 7)] = 5 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1, 7: 5}},
+		{"no word after", func(d *cnn.Dense) { d.Kernel[0][at(after, 1, 7)] = 5 }, []string{"a", "b"}, 1, 2, 0, map[int]float32{1: 2}},
+		{"two words before, in the second layer", func(d *cnn.Dense) { d.Kernel[1][at(before, 0, 7)] = 6 }, []string{"a", "b", "c"}, 2, 3, 0, map[int]float32{2: 4, 7: 3}},
+		{"four words after, in the third layer", func(d *cnn.Dense) { d.Kernel[2][at(after, 2, 7)] = 1 }, []string{"a", "b", "b", "b", "c"}, 0, 1, 0, map[int]float32{0: 1, 7: 2}},
+		{"a gate of 1 is three quarters open", func(d *cnn.Dense) {
 			d.Kernel[0][at(1, 0, 7)] = 8
 			d.Kernel[0][at(1, 0, width+7)] = 1
 		}, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 7: 6}},
-		{"a gate of -3 is an eighth open", func(d *reader.Dense) {
+		{"a gate of -3 is an eighth open", func(d *cnn.Dense) {
 			d.Kernel[0][at(1, 0, 7)] = 8
 			d.Bias[0][width+7] = -3
 		}, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 7: 1}},
-		{"a bias", func(d *reader.Dense) { d.Bias[2][9] = 1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 9: 0.5}},
+		{"a bias", func(d *cnn.Dense) { d.Bias[2][9] = 1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 9: 0.5}},
 		// The second query looks at channels 0 and 1: it sees ln 3 in a and 0 in c, so a weighs 3/4 in its mean.
-		{"a weighted mean", func(d *reader.Dense) {
+		{"a weighted mean", func(d *cnn.Dense) {
 			d.Query[1*width+0] = float32(math.Log(3))
-			d.Hide[(2*width+2)*reader.Hidden+40], d.Out[40*reader.Outputs+11] = 1, 1 // channel 2 of its mean
-			d.Hide[(2*width+0)*reader.Hidden+41], d.Out[41*reader.Outputs+12] = 1, 1 // channel 0
+			d.Hide[(2*width+2)*cnn.Hidden+40], d.Out[40*cnn.Outputs+11] = 1, 1 // channel 2 of its mean
+			d.Hide[(2*width+0)*cnn.Hidden+41], d.Out[41*cnn.Outputs+12] = 1, 1 // channel 0
 		}, []string{"a", "c"}, 0, 2, 0, map[int]float32{0: 1, 2: 4, 11: 1, 12: 0.75}},
-		{"a plain mean", func(d *reader.Dense) { d.Hide[(width+2)*reader.Hidden+40], d.Out[40*reader.Outputs+11] = 1, 1 },
+		{"a plain mean", func(d *cnn.Dense) { d.Hide[(width+2)*cnn.Hidden+40], d.Out[40*cnn.Outputs+11] = 1, 1 },
 			[]string{"a", "a", "c", "a"}, 0, 4, 0, map[int]float32{0: 1, 2: 4, 11: 1}},
-		{"biases of the head", func(d *reader.Dense) { d.HideBy[60], d.Out[60*reader.Outputs+3], d.OutBy[4] = 2, -3, -1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 3: -6, 4: -1}},
+		{"biases of the head", func(d *cnn.Dense) { d.HideBy[60], d.Out[60*cnn.Outputs+3], d.OutBy[4] = 2, -3, -1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 3: -6, 4: -1}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestByHand(t *testing.T) {
 			test.set(d)
 			tokens, hashes := wordsOf(test.tokens...)
 			tokens[0].Flags = test.flags
-			var s reader.Scratch
-			got := reader.New(d, know(words), make([]float32, reader.Parts*width)).Read(&s, tokens, hashes, test.first, test.end)
+			var s cnn.Scratch
+			got := cnn.New(d, know(words), make([]float32, cnn.Parts*width)).Read(&s, tokens, hashes, test.first, test.end)
 			for i, v := range got {
 				if !near(v, test.want[i]) {
 					t.Errorf("logit %d is %v, want %v", i, v, test.want[i])
@@ -168,22 +168,22 @@ func TestByHand(t *testing.T) {
 // Hazard: an unknown word is read as nothing, or the more of something the longer it is.
 func TestAnUnknownWordIsTheMeanOfItsParts(t *testing.T) {
 	t.Parallel()
-	rows := reader.AppendParts(nil, []byte("abc")) // <ab <abc <abc> abc abc> bc>
+	rows := cnn.AppendParts(nil, []byte("abc")) // <ab <abc <abc> abc abc> bc>
 	if len(rows) != 6 || len(slices.Compact(slices.Sorted(slices.Values(rows)))) != 6 {
 		t.Fatalf("the parts of abc are %d", rows)
 	}
-	parts := make([]float32, reader.Parts*width)
+	parts := make([]float32, cnn.Parts*width)
 	for i, row := range rows {
 		parts[int(row)*width+3] = float32(i) // 0 to 5
 	}
-	others := slices.Concat(rows, reader.AppendParts(nil, []byte("zzz")), reader.AppendParts(nil, []byte("a")))
+	others := slices.Concat(rows, cnn.AppendParts(nil, []byte("zzz")), cnn.AppendParts(nil, []byte("a")))
 	for row := range uint16(1000) { // the very largest values of a channel are clipped: these keep the scale
 		if !slices.Contains(others, row) {
 			parts[int(row)*width+3] = 5
 		}
 	}
-	m := reader.New(through(), nil, parts)
-	var s reader.Scratch
+	m := cnn.New(through(), nil, parts)
+	var s cnn.Scratch
 	for word, want := range map[string]float32{"abc": 2.5, "zzz": 0, "": 0, "a": 0} {
 		tokens, hashes := wordsOf(word)
 		if got := m.Read(&s, tokens, hashes, 0, 1)[3]; !near(got, want) {
@@ -203,17 +203,17 @@ func TestParts(t *testing.T) {
 		word    string
 		letters int
 	}{{"", 0}, {"a", 1}, {"été", 3}, {"我爱你", 3}, {"\xff\xfe", 2}, {strings.Repeat("x", 32), 32}, {strings.Repeat("x", 33), 32}, {strings.Repeat("é", 5000), 32}} {
-		got := reader.AppendParts([]uint16{1}, []byte(test.word))
+		got := cnn.AppendParts([]uint16{1}, []byte(test.word))
 		if len(got)-1 != count(test.letters) || got[0] != 1 {
 			t.Errorf("%.20q has %d parts, want %d", test.word, len(got)-1, count(test.letters))
 		}
 		for _, part := range got {
-			if int(part) >= reader.Parts {
+			if int(part) >= cnn.Parts {
 				t.Errorf("%.20q: part %d", test.word, part)
 			}
 		}
 	}
-	if slices.Equal(reader.AppendParts(nil, []byte("dog")), reader.AppendParts(nil, []byte("god"))) {
+	if slices.Equal(cnn.AppendParts(nil, []byte("dog")), cnn.AppendParts(nil, []byte("god"))) {
 		t.Error("dog and god have the same parts")
 	}
 }
@@ -222,11 +222,11 @@ func TestParts(t *testing.T) {
 func TestOnlyTheMarginMatters(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(150)
-	var shared reader.Scratch
+	var shared cnn.Scratch
 	for _, w := range [][2]int{{0, 1}, {0, 40}, {3, 20}, {7, 8}, {60, 124}, {100, 150}, {149, 150}, {140, 149}, {0, 64}} {
-		var s reader.Scratch
+		var s cnn.Scratch
 		first, end := w[0], w[1]
-		from, to := max(first-reader.Margin, 0), min(end+reader.Margin, len(tokens))
+		from, to := max(first-cnn.Margin, 0), min(end+cnn.Margin, len(tokens))
 		alone := *m.Read(&s, tokens[from:to], hashes[from:to], first-from, end-from)
 		if inside := *m.Read(&shared, tokens, hashes, first, end); inside != alone {
 			t.Errorf("tokens %d to %d: inside the text %v, with the margin alone %v", first, end, inside, alone)
@@ -245,14 +245,14 @@ func TestOnlyTheMarginMatters(t *testing.T) {
 // Hazard: what one window left behind changes what the next one reads, or a text meets what another left.
 func TestWindowsDoNotDisturbEachOther(t *testing.T) {
 	t.Parallel()
-	var s, alone reader.Scratch
+	var s, alone cnn.Scratch
 	for _, n := range []int{150, 90, 150} {
 		m, tokens, hashes := sample(n)
 		s.Begin(tokens, hashes)
 		r := rand.New(rand.NewPCG(5, uint64(n)))
 		for range 60 {
 			first := r.IntN(n)
-			end := first + r.IntN(min(n-first, reader.MostTokens)+1)
+			end := first + r.IntN(min(n-first, cnn.MostTokens)+1)
 			got := *m.Window(&s, first, end)
 			if want := *m.Read(&alone, tokens, hashes, first, end); got != want {
 				t.Fatalf("tokens %d to %d of %d: %v after other windows, %v alone", first, end, n, got[:2], want[:2])
@@ -264,10 +264,10 @@ func TestWindowsDoNotDisturbEachOther(t *testing.T) {
 func TestAWindowIsCut(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(500)
-	var s reader.Scratch
-	want := *m.Read(&s, tokens, hashes, 10, 10+reader.MostTokens)
+	var s cnn.Scratch
+	want := *m.Read(&s, tokens, hashes, 10, 10+cnn.MostTokens)
 	if got := *m.Read(&s, tokens, hashes, 10, 500); got != want {
-		t.Errorf("a long window reads %v, its first %d tokens %v", got, reader.MostTokens, want)
+		t.Errorf("a long window reads %v, its first %d tokens %v", got, cnn.MostTokens, want)
 	}
 }
 
@@ -275,14 +275,14 @@ func TestAWindowIsCut(t *testing.T) {
 func TestNothingToRead(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(20)
-	var s reader.Scratch
+	var s cnn.Scratch
 	for _, w := range [][2]int{{0, 0}, {5, 5}, {20, 20}, {9, 3}} {
 		m.Read(&s, tokens, hashes, 0, 20)
-		if got := *m.Read(&s, tokens, hashes, w[0], w[1]); got != [reader.Outputs]float32{} {
+		if got := *m.Read(&s, tokens, hashes, w[0], w[1]); got != [cnn.Outputs]float32{} {
 			t.Errorf("tokens %d to %d: %v, want zeros", w[0], w[1], got)
 		}
 	}
-	if got := *m.Read(&s, nil, nil, 0, 0); got != [reader.Outputs]float32{} {
+	if got := *m.Read(&s, nil, nil, 0, 0); got != [cnn.Outputs]float32{} {
 		t.Errorf("no tokens: %v, want zeros", got)
 	}
 }
@@ -291,15 +291,15 @@ func TestNothingToRead(t *testing.T) {
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(100)
-	var s reader.Scratch
-	var want [60][reader.Outputs]float32
+	var s cnn.Scratch
+	var want [60][cnn.Outputs]float32
 	for i := range want {
 		want[i] = *m.Read(&s, tokens, hashes, i, i+40)
 	}
 	var wait sync.WaitGroup
 	for g := range 4 {
 		wait.Go(func() {
-			var s reader.Scratch
+			var s cnn.Scratch
 			for i := range want {
 				n := (i*7 + g*15) % len(want)
 				if got := *m.Read(&s, tokens, hashes, n, n+40); got != want[n] {
@@ -314,10 +314,10 @@ func TestManyAtOnce(t *testing.T) {
 // Hazard: garbage for every window of every text.
 func TestASecondReadingAllocatesNothing(t *testing.T) {
 	m, tokens, hashes := sample(100)
-	var s reader.Scratch
-	m.Read(&s, tokens, hashes, 7, 7+reader.MostTokens)
+	var s cnn.Scratch
+	m.Read(&s, tokens, hashes, 7, 7+cnn.MostTokens)
 	if n := testing.AllocsPerRun(20, func() {
-		m.Read(&s, tokens, hashes, 7, 7+reader.MostTokens)
+		m.Read(&s, tokens, hashes, 7, 7+cnn.MostTokens)
 		m.Read(&s, tokens, hashes, 90, 100)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -330,21 +330,21 @@ func TestMarks(t *testing.T) {
 		flags text.Flags
 		want  []uint8
 	}{{0, nil}, {text.Obfuscated, []uint8{0}}, {text.Hashtag | text.Caps | text.Recovered, []uint8{1, 11}}, {text.Recovered, nil}} {
-		if got := reader.AppendMarks(nil, test.flags); !slices.Equal(got, test.want) {
+		if got := cnn.AppendMarks(nil, test.flags); !slices.Equal(got, test.want) {
 			t.Errorf("flags %b have the marks %d, want %d", test.flags, got, test.want)
 		}
 	}
-	if got := reader.AppendMarks(nil, math.MaxUint16); len(got) != reader.Marks {
-		t.Errorf("%d marks, want %d", len(got), reader.Marks)
+	if got := cnn.AppendMarks(nil, math.MaxUint16); len(got) != cnn.Marks {
+		t.Errorf("%d marks, want %d", len(got), cnn.Marks)
 	}
 }
 
 // Hazard: of words that look the same to the table, another is kept each time, and the weights file changes.
 func TestTheFirstOfWordsWithTheSameHashIsKept(t *testing.T) {
 	t.Parallel()
-	words := []reader.Word{{Hash: 7<<32 | 1, Vector: one(0, 1)}, {Hash: 9 << 32, Vector: one(1, 1)}, {Hash: 7<<32 | 2, Vector: one(2, 1)}}
-	m := reader.New(through(), words, make([]float32, reader.Parts*width))
-	var s reader.Scratch
+	words := []cnn.Word{{Hash: 7<<32 | 1, Vector: one(0, 1)}, {Hash: 9 << 32, Vector: one(1, 1)}, {Hash: 7<<32 | 2, Vector: one(2, 1)}}
+	m := cnn.New(through(), words, make([]float32, cnn.Parts*width))
+	var s cnn.Scratch
 	got := m.Read(&s, make([]text.Token, 1), []uint64{7<<32 | 2}, 0, 1)
 	if !near(got[0], 1) || got[2] != 0 {
 		t.Errorf("channels 0 and 2 are %v and %v, want 1 and 0", got[0], got[2])
@@ -356,20 +356,20 @@ func TestAModelSurvivesItsBytes(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(80)
 	file := m.Marshal()
-	again, err := reader.Unmarshal(file)
+	again, err := cnn.Unmarshal(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(again.Marshal(), file) {
 		t.Error("the bytes change on the way")
 	}
-	var s, other reader.Scratch
+	var s, other cnn.Scratch
 	for _, w := range [][2]int{{0, 1}, {10, 50}, {79, 80}} {
 		if got, want := *again.Read(&s, tokens, hashes, w[0], w[1]), *m.Read(&other, tokens, hashes, w[0], w[1]); got != want {
 			t.Errorf("tokens %d to %d: %v, before %v", w[0], w[1], got, want)
 		}
 	}
-	none, err := reader.Unmarshal(reader.New(through(), nil, make([]float32, reader.Parts*width)).Marshal())
+	none, err := cnn.Unmarshal(cnn.New(through(), nil, make([]float32, cnn.Parts*width)).Marshal())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +379,7 @@ func TestAModelSurvivesItsBytes(t *testing.T) {
 // Hazard: bytes that are no reader crash the process or make probabilities that are not numbers.
 func TestCorruptBytesAreRefused(t *testing.T) {
 	t.Parallel()
-	good := reader.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, reader.Parts*width)).Marshal()
+	good := cnn.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, cnn.Parts*width)).Marshal()
 	put := func(at int, v uint32) []byte {
 		bad := slices.Clone(good)
 		binary.LittleEndian.PutUint32(bad[at:], v)
@@ -399,10 +399,10 @@ func TestCorruptBytesAreRefused(t *testing.T) {
 		"four thousand million":   put(0, math.MaxUint32),
 		"words that overflow":     put(0, 1<<30),
 		"a scale is not a number": put(scales, math.Float32bits(float32(math.NaN()))),
-		"a weight is not":         put(dense+4*(reader.DenseSize-1), math.Float32bits(float32(math.NaN()))),
+		"a weight is not":         put(dense+4*(cnn.DenseSize-1), math.Float32bits(float32(math.NaN()))),
 		"an infinite weight":      put(dense, math.Float32bits(float32(math.Inf(-1)))),
 	} {
-		if m, err := reader.Unmarshal(bad); !errors.Is(err, reader.ErrCorrupt) || m != nil {
+		if m, err := cnn.Unmarshal(bad); !errors.Is(err, cnn.ErrCorrupt) || m != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -410,7 +410,7 @@ func TestCorruptBytesAreRefused(t *testing.T) {
 
 // FuzzUnmarshal alters the beginning of a good file, where all that is not a byte of a vector stands, and its length.
 func FuzzUnmarshal(f *testing.F) {
-	good := reader.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, reader.Parts*width)).Marshal()
+	good := cnn.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, cnn.Parts*width)).Marshal()
 	f.Add([]byte{}, 0, 0)
 	f.Add([]byte{3}, 0, 0)
 	f.Add([]byte{0, 0, 0xc0, 0x7f}, 12, 0)
@@ -428,9 +428,9 @@ func FuzzUnmarshal(f *testing.F) {
 		if more > 0 {
 			file = append(file, make([]byte, min(more, 1<<12))...)
 		}
-		m, err := reader.Unmarshal(file)
+		m, err := cnn.Unmarshal(file)
 		if err != nil {
-			if !errors.Is(err, reader.ErrCorrupt) {
+			if !errors.Is(err, cnn.ErrCorrupt) {
 				t.Errorf("%v", err)
 			}
 			return
@@ -438,7 +438,7 @@ func FuzzUnmarshal(f *testing.F) {
 		if len(m.Marshal()) != len(file) {
 			t.Error("a file of another length was taken")
 		}
-		var s reader.Scratch
+		var s cnn.Scratch
 		tokens, hashes := wordsOf("a", "b", "unknown")
 		m.Read(&s, tokens, hashes, 0, 3)
 	})
@@ -449,7 +449,7 @@ func FuzzUnmarshal(f *testing.F) {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(120)
-	var s reader.Scratch
+	var s cnn.Scratch
 	got := map[string][]uint32{}
 	for _, w := range [][2]int{{0, 1}, {0, 40}, {33, 41}, {50, 114}, {119, 120}} {
 		var bits []uint32

@@ -3,7 +3,7 @@
 
 // Command build makes the lexicon file that the judge of themes embeds.
 //
-//	go run ./engine/themes/build --data DIR [--out FILE] [--dims 96]
+//	go run ./engine/train/cmd/lexicon --data DIR [--out FILE] [--dims 96]
 //
 // DIR holds themes/oewn_glosses.jsonl.gz, the synsets of the Open English WordNet as JSON Lines, and the running text
 // that words are counted in (see corpus.go). The same data gives the same bytes on the same architecture.

@@ -3,9 +3,9 @@
 
 // Command fit finds the weights of the theme scorer and measures the judge.
 //
-//	go run ./engine/themes/fit --data DIR [--show]
-//	go run ./engine/themes/fit --data DIR --leave-out
-//	go run ./engine/themes/fit --data DIR --write engine/themes/weights.go
+//	go run ./engine/train/cmd/themes --data DIR [--show]
+//	go run ./engine/train/cmd/themes --data DIR --leave-out
+//	go run ./engine/train/cmd/themes --data DIR --write engine/themes/weights.go
 //
 // DIR holds the topic sets and the clean texts; the pairs of theme and text are engine/train/corpus/themes*.jsonl. Every
 // third theme is held back: the weights never see it. Without --write the judge is only measured as it is; with

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-package reader_test
+package cnn_test
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/caddy-moderation/caddy-moderation/engine/reader"
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -15,23 +15,23 @@ import (
 func BenchmarkRead(b *testing.B) {
 	for _, n := range []int{10, 40, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			tokens := make([]text.Token, n+2*reader.Margin)
+			tokens := make([]text.Token, n+2*cnn.Margin)
 			hashes := make([]uint64, len(tokens))
-			var words []reader.Word
+			var words []cnn.Word
 			for i := range tokens {
 				tokens[i] = text.Token{Folded: fmt.Appendf(nil, "word%d", i), Flags: text.Flags(i * 37 % 1024)}
 				hashes[i] = text.Hash(tokens[i].Folded)
 				if i%2 == 0 {
-					w := reader.Word{Hash: hashes[i]}
-					copy(w.Vector[:], random(uint64(i), reader.Width, 1))
+					w := cnn.Word{Hash: hashes[i]}
+					copy(w.Vector[:], random(uint64(i), cnn.Width, 1))
 					words = append(words, w)
 				}
 			}
-			m := reader.New(reader.NewDense(random(1, reader.DenseSize, 0.1)), words, random(2, reader.Parts*reader.Width, 1))
-			var s reader.Scratch
+			m := cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.Parts*cnn.Width, 1))
+			var s cnn.Scratch
 			b.ReportAllocs()
 			for b.Loop() {
-				m.Read(&s, tokens, hashes, reader.Margin, reader.Margin+n)
+				m.Read(&s, tokens, hashes, cnn.Margin, cnn.Margin+n)
 			}
 		})
 	}

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reader is the second stage of the judge: a small gated convolutional network that reads words in their order.
+// Package cnn is the second stage of the judge: a small gated convolutional network that reads words in their order.
 // The linear model of package model reads every text; the reader reads again what the first is not sure of.
 //
 // Each token becomes a vector: what is known of its word, or of the parts of a word that is not known, and how it is
 // written. Three layers of gated convolutions (Dauphin et al. 2017, with the gate sigmoid replaced by a softsign), each of
 // three taps and wider than the one before, mix a token with those around it, seven to each side in all. A window of
 // tokens is summed up by the largest value of each channel and by [Queries] weighted means; a hidden layer makes logits of it.
-package reader
+package cnn
 
 import (
 	"math"
