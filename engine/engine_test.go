@@ -50,7 +50,7 @@ func categories(p ...float64) fixed {
 // noThemes and oneTheme are judges of themes with a fixed opinion.
 type oneTheme struct{ flagged bool }
 
-func (o oneTheme) JudgeThemes(_ string, wanted []string) ([]engine.ThemeResult, int) {
+func (o oneTheme) ScreenThemes(_ string, wanted []string) ([]engine.ThemeResult, int) {
 	r := engine.ThemeResult{Theme: wanted[0], Flagged: o.flagged, Probability: 0.9}
 	if !o.flagged {
 		r.Probability = 0.1

@@ -15,11 +15,11 @@ import (
 // ErrProbability says that a classifier gave something that is not a probability.
 var ErrProbability = errors.New("classifier gave a value that is not a probability")
 
-// ThemeJudge judges free-text themes.
-type ThemeJudge interface {
-	// JudgeThemes returns one result for each distinct theme, in the order of their first appearance, and the number
+// ThemeScreener judges free-text themes.
+type ThemeScreener interface {
+	// ScreenThemes returns one result for each distinct theme, in the order of their first appearance, and the number
 	// of word tokens of these themes.
-	JudgeThemes(content string, wanted []string) (results []ThemeResult, tokens int)
+	ScreenThemes(content string, wanted []string) (results []ThemeResult, tokens int)
 }
 
 // Options configure an [Engine]. The zero value stands for the embedded classifier, the embedded theme judge and the
@@ -28,7 +28,7 @@ type Options struct {
 	// Classifier gives the probabilities. Nil means the embedded model.
 	Classifier Classifier
 	// Themes judges themes. Nil means the embedded judge.
-	Themes ThemeJudge
+	Themes ThemeScreener
 	// Policy decides what probabilities mean, where a request does not bring its own. See [Policy].
 	Policy Policy
 }
@@ -36,7 +36,7 @@ type Options struct {
 // Engine judges texts. It is safe for concurrent use.
 type Engine struct {
 	classifier Classifier
-	themes     ThemeJudge
+	themes     ThemeScreener
 	policy     Policy
 }
 
@@ -100,7 +100,7 @@ func (e *Engine) verdict(req Request, scores Scores, words int) (Result, error) 
 		r.Categories[c].Probability = p
 	}
 	if len(req.Themes) > 0 {
-		themes, tokens := e.themes.JudgeThemes(req.Content, req.Themes)
+		themes, tokens := e.themes.ScreenThemes(req.Content, req.Themes)
 		for _, t := range themes {
 			if !isProbability(t.Probability) {
 				return Result{}, fmt.Errorf("%w: theme", ErrProbability)

@@ -4,7 +4,7 @@
 // Package access decides who gets in: it authenticates requests, charges them to their account's limits and settles
 // the charge when the answer is known.
 //
-// A [Door] does all of it for one handler. The middleware moderation_key_auth and moderation_rate_limit do the two halves
+// A [Middleware] does all of it for one handler. The middleware moderation_key_auth and moderation_rate_limit do the two halves
 // for whatever stands behind them; a handler with a door behind them does only what they have not done, so that no
 // request is charged twice.
 package access

@@ -34,12 +34,12 @@ func charging(end func(w http.ResponseWriter) error, wanted ...int64) access.Han
 }
 
 // sent sends a request with a key through doors, the outermost first, to a handler behind the last one.
-func sent(ctx context.Context, key string, handle access.Handler, doors ...*access.Door) *httptest.ResponseRecorder {
+func sent(ctx context.Context, key string, handle access.Handler, doors ...*access.Middleware) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.Header.Set("Authorization", "Bearer "+key)
 	w := httptest.NewRecorder()
-	var enter func(w http.ResponseWriter, r *http.Request, doors []*access.Door) error
-	enter = func(w http.ResponseWriter, r *http.Request, doors []*access.Door) error {
+	var enter func(w http.ResponseWriter, r *http.Request, doors []*access.Middleware) error
+	enter = func(w http.ResponseWriter, r *http.Request, doors []*access.Middleware) error {
 		if len(doors) == 1 {
 			return doors[0].Serve(w, r, handle)
 		}
@@ -68,31 +68,31 @@ func TestDeferredCharges(t *testing.T) {
 		w.WriteHeader(http.StatusBadRequest)
 		return nil
 	}
-	deferred, plain := &access.Door{App: owner, Deferred: true}, &access.Door{App: owner}
+	deferred, plain := &access.Middleware{App: owner, Deferred: true}, &access.Middleware{App: owner}
 	for _, test := range []struct {
 		name   string
 		handle access.Handler
-		doors  []*access.Door
+		doors  []*access.Middleware
 		status int
 		month  int64
 	}{
-		{"nothing", charging(ok), []*access.Door{deferred}, 200, 0},
-		{"one", charging(ok, 1), []*access.Door{deferred}, 200, 1},
-		{"several", charging(ok, 7), []*access.Door{deferred}, 200, 7},
-		{"more and more", charging(ok, 2, 2, 1, 5, 9), []*access.Door{deferred}, 200, 9},
-		{"several that fail", charging(bad, 7), []*access.Door{deferred}, 400, 0},
-		{"more and more that fail", charging(bad, 2, 5, 9), []*access.Door{deferred}, 400, 0},
-		{"several and an error", charging(func(http.ResponseWriter) error { return errors.New("away") }, 7), []*access.Door{deferred}, 200, 0},
-		{"several and a panic", charging(func(http.ResponseWriter) error { panic("bug") }, 7), []*access.Door{deferred}, 200, 0},
-		{"several and no answer", charging(func(http.ResponseWriter) error { return nil }, 7), []*access.Door{deferred}, 200, 7},
-		{"more than there is", charging(ok, 1001), []*access.Door{deferred}, 402, 0},
-		{"some and then more than there is", charging(ok, 5, 1001), []*access.Door{deferred}, 402, 0},
-		{"behind another door, nothing", charging(ok), []*access.Door{plain, deferred}, 200, 1},
-		{"behind another door, one", charging(ok, 1), []*access.Door{plain, deferred}, 200, 1},
-		{"behind another door, several", charging(ok, 7), []*access.Door{plain, deferred}, 200, 7},
-		{"behind another door, several that fail", charging(bad, 7), []*access.Door{plain, deferred}, 400, 0},
-		{"behind another door, more than there is", charging(ok, 1001), []*access.Door{plain, deferred}, 402, 0},
-		{"before another door", charging(ok, 7), []*access.Door{deferred, plain}, 200, 7},
+		{"nothing", charging(ok), []*access.Middleware{deferred}, 200, 0},
+		{"one", charging(ok, 1), []*access.Middleware{deferred}, 200, 1},
+		{"several", charging(ok, 7), []*access.Middleware{deferred}, 200, 7},
+		{"more and more", charging(ok, 2, 2, 1, 5, 9), []*access.Middleware{deferred}, 200, 9},
+		{"several that fail", charging(bad, 7), []*access.Middleware{deferred}, 400, 0},
+		{"more and more that fail", charging(bad, 2, 5, 9), []*access.Middleware{deferred}, 400, 0},
+		{"several and an error", charging(func(http.ResponseWriter) error { return errors.New("away") }, 7), []*access.Middleware{deferred}, 200, 0},
+		{"several and a panic", charging(func(http.ResponseWriter) error { panic("bug") }, 7), []*access.Middleware{deferred}, 200, 0},
+		{"several and no answer", charging(func(http.ResponseWriter) error { return nil }, 7), []*access.Middleware{deferred}, 200, 7},
+		{"more than there is", charging(ok, 1001), []*access.Middleware{deferred}, 402, 0},
+		{"some and then more than there is", charging(ok, 5, 1001), []*access.Middleware{deferred}, 402, 0},
+		{"behind another door, nothing", charging(ok), []*access.Middleware{plain, deferred}, 200, 1},
+		{"behind another door, one", charging(ok, 1), []*access.Middleware{plain, deferred}, 200, 1},
+		{"behind another door, several", charging(ok, 7), []*access.Middleware{plain, deferred}, 200, 7},
+		{"behind another door, several that fail", charging(bad, 7), []*access.Middleware{plain, deferred}, 400, 0},
+		{"behind another door, more than there is", charging(ok, 1001), []*access.Middleware{plain, deferred}, 402, 0},
+		{"before another door", charging(ok, 7), []*access.Middleware{deferred, plain}, 200, 7},
 	} {
 		before, err := services.Gate.Usage(t.Context(), "acme")
 		if err != nil {
@@ -121,9 +121,9 @@ func TestChargesHoldTheLimit(t *testing.T) {
 	var waiting sync.WaitGroup
 	for i := range 100 {
 		n := int64(i%29 + 1)
-		doors := []*access.Door{{App: owner, Deferred: true}}
+		doors := []*access.Middleware{{App: owner, Deferred: true}}
 		if i%3 == 0 {
-			doors = append([]*access.Door{{App: owner}}, doors...)
+			doors = append([]*access.Middleware{{App: owner}}, doors...)
 		}
 		waiting.Go(func() {
 			switch sent(t.Context(), key, charging(func(http.ResponseWriter) error { return nil }, n), doors...).Code {
@@ -158,7 +158,7 @@ func TestRefusalsOfSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last *problem.Problem
-	door := &access.Door{App: owner, Deferred: true, Problem: func(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
+	door := &access.Middleware{App: owner, Deferred: true, Problem: func(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
 		last = p
 		problem.Write(w, r, id, p)
 	}}
@@ -200,7 +200,7 @@ func TestEachTextIsCounted(t *testing.T) {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 			return nil
-		}, &access.Door{App: owner, Deferred: true})
+		}, &access.Middleware{App: owner, Deferred: true})
 		usage, err := services.Gate.Usage(t.Context(), "acme")
 		if err != nil {
 			t.Fatal(err)
@@ -239,7 +239,7 @@ func TestADeletedAccountIsNotCharged(t *testing.T) {
 					return call.Refuse(w, r, p)
 				}
 				return nil
-			}, &access.Door{App: owner, Deferred: true})
+			}, &access.Middleware{App: owner, Deferred: true})
 			if got.Code != http.StatusUnauthorized || got.Header().Get("WWW-Authenticate") == "" {
 				t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
 			}
@@ -266,7 +266,7 @@ func TestNoConnectionIsGivenAwayUncounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := access.Door{App: owner}
+	door := access.Middleware{App: owner}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{})
 		_ = door.Serve(w, r.WithContext(ctx), func(w http.ResponseWriter, _ *http.Request, _ *access.Call) error {

@@ -44,7 +44,7 @@ type KeyAuth struct {
 	// Default false.
 	GoogleHeader bool `json:"google_header,omitempty"`
 
-	door Door
+	door Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -58,7 +58,7 @@ func (*KeyAuth) CaddyModule() caddy.ModuleInfo {
 // Provision finds the app.
 func (k *KeyAuth) Provision(ctx caddy.Context) error {
 	owner, err := app.Get(ctx)
-	k.door = Door{App: owner, Free: true, Sources: Sources{Query: k.Query, GoogleHeader: k.GoogleHeader}}
+	k.door = Middleware{App: owner, Free: true, Sources: Sources{Query: k.Query, GoogleHeader: k.GoogleHeader}}
 	return err
 }
 
@@ -88,7 +88,7 @@ func (k *KeyAuth) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // One request counts one. A request that ends in an error keeps its minute count and gives its month count back. Answers
 // carry the RateLimit fields.
 type RateLimit struct {
-	door Door
+	door Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -102,7 +102,7 @@ func (*RateLimit) CaddyModule() caddy.ModuleInfo {
 // Provision finds the app.
 func (l *RateLimit) Provision(ctx caddy.Context) error {
 	owner, err := app.Get(ctx)
-	l.door = Door{App: owner}
+	l.door = Middleware{App: owner}
 	return err
 }
 

@@ -27,7 +27,7 @@ type Provider struct {
 	// GoogleHeader also accepts the key in the header X-Goog-Api-Key. Default false.
 	GoogleHeader bool `json:"google_header,omitempty"`
 
-	door Door
+	door Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -41,7 +41,7 @@ func (*Provider) CaddyModule() caddy.ModuleInfo {
 // Provision finds the app.
 func (p *Provider) Provision(ctx caddy.Context) error {
 	owner, err := app.Get(ctx)
-	p.door = Door{App: owner, Sources: Sources{Query: p.Query, GoogleHeader: p.GoogleHeader}}
+	p.door = Middleware{App: owner, Sources: Sources{Query: p.Query, GoogleHeader: p.GoogleHeader}}
 	return err
 }
 

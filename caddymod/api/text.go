@@ -34,7 +34,7 @@ type Text struct {
 	// BodyTimeout is how long the body of a request may take to arrive, before 408 is answered. Default 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
-	door access.Door
+	door access.Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -54,7 +54,7 @@ func (t *Text) Provision(ctx caddy.Context) error {
 	if t.BodyTimeout == 0 {
 		t.BodyTimeout = caddy.Duration(30 * time.Second)
 	}
-	t.door = access.Door{App: owner, Operation: metrics.Text}
+	t.door = access.Middleware{App: owner, Operation: metrics.Text}
 	return nil
 }
 

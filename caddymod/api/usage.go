@@ -27,7 +27,7 @@ func init() {
 // Usage is a handler that reports what the caller's account has used. The report counts the request that asks for it, like
 // any other. It is complete alone, like moderation_text, and answers every path that is routed to it.
 type Usage struct {
-	door access.Door
+	door access.Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -41,7 +41,7 @@ func (*Usage) CaddyModule() caddy.ModuleInfo {
 // Provision finds the app.
 func (u *Usage) Provision(ctx caddy.Context) error {
 	owner, err := app.Get(ctx)
-	u.door = access.Door{App: owner, Operation: metrics.Usage}
+	u.door = access.Middleware{App: owner, Operation: metrics.Usage}
 	return err
 }
 

@@ -303,15 +303,15 @@ func (a *App) Random() io.Reader { return a.random }
 // Where the configuration does not name the app, it is made with the defaults. It must be called while the module is
 // provisioned.
 func Get(ctx caddy.Context) (*App, error) {
-	owner, err := Judge(ctx)
+	owner, err := GetWithoutStore(ctx)
 	if err == nil {
 		owner.stored = true
 	}
 	return owner, err
 }
 
-// Judge is [Get] for a module that needs only the judge.
-func Judge(ctx caddy.Context) (*App, error) {
+// GetWithoutStore is [Get] for a module that needs only the judge.
+func GetWithoutStore(ctx caddy.Context) (*App, error) {
 	loaded, err := ctx.App("moderation")
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ type Analyze struct {
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
 	app   *app.App
-	door  access.Door
+	door  access.Middleware
 	table attributeTable
 }
 
@@ -93,7 +93,7 @@ func (a *Analyze) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.app = owner
-	a.door = access.Door{
+	a.door = access.Middleware{
 		App:       owner,
 		Operation: metrics.Analyze,
 		Sources:   access.Sources{Query: true, GoogleHeader: true},

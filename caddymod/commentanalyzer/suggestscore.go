@@ -63,7 +63,7 @@ type SuggestScore struct {
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
 	app  *app.App
-	door access.Door
+	door access.Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -81,7 +81,7 @@ func (s *SuggestScore) Provision(ctx caddy.Context) error {
 		return err
 	}
 	s.app = owner
-	s.door = access.Door{
+	s.door = access.Middleware{
 		App:       owner,
 		Operation: metrics.Suggestscore,
 		Sources:   access.Sources{Query: true, GoogleHeader: true},

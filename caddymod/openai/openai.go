@@ -72,7 +72,7 @@ type Moderations struct {
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
 	app   *app.App
-	door  access.Door
+	door  access.Middleware
 	batch *batch
 }
 
@@ -103,7 +103,7 @@ func (m *Moderations) Provision(ctx caddy.Context) error {
 		m.BodyTimeout = caddy.Duration(defaultBodyTimeout)
 	}
 	m.app = owner
-	m.door = access.Door{App: owner, Operation: metrics.OpenAI, Deferred: true, Problem: writeProblem}
+	m.door = access.Middleware{App: owner, Operation: metrics.OpenAI, Deferred: true, Problem: writeProblem}
 	m.batch = newBatch(runtime.GOMAXPROCS(0))
 	return nil
 }

@@ -61,8 +61,8 @@ func (fake) Classify(_ context.Context, text string) (s engine.Scores, err error
 	return s, nil
 }
 
-// JudgeThemes judges each distinct theme once and flags from 0.5 on.
-func (fake) JudgeThemes(content string, wanted []string) (results []engine.ThemeResult, tokens int) {
+// ScreenThemes judges each distinct theme once and flags from 0.5 on.
+func (fake) ScreenThemes(content string, wanted []string) (results []engine.ThemeResult, tokens int) {
 	for i, theme := range wanted {
 		if i == 0 || theme != wanted[0] {
 			p := said(content, theme)

@@ -58,7 +58,7 @@ type Examination struct {
 func (m *Model) Examine(content string) *Examination {
 	x := &Examination{model: m, scratch: m.scratch(), text: text.Get()}
 	x.tokens = m.Tokenize(x.text, content)
-	x.Probabilities, x.Words = m.judge(x.scratch, x.tokens), x.text.Words()
+	x.Probabilities, x.Words = m.classify(x.scratch, x.tokens), x.text.Words()
 	return x
 }
 

@@ -77,7 +77,7 @@ type sums struct {
 func (m *Model) Classify(content string) (p Probabilities, words int) {
 	tokens := text.Get()
 	defer text.Put(tokens)
-	return m.Judge(m.Tokenize(tokens, content)), tokens.Words()
+	return m.ClassifyTokens(m.Tokenize(tokens, content)), tokens.Words()
 }
 
 // Probabilities judges content.
@@ -86,20 +86,20 @@ func (m *Model) Probabilities(content string) Probabilities {
 	return p
 }
 
-// Tokenize splits content into the tokens that [Model.Judge] takes: those of [text.Scratch.Read] with the dictionary of
+// Tokenize splits content into the tokens that [Model.ClassifyTokens] takes: those of [text.Scratch.Read] with the dictionary of
 // the weights file. They are valid until s is used again.
 func (m *Model) Tokenize(s *text.Scratch, content string) []text.Token {
 	return s.Read(content, m.dictionary)
 }
 
-// Judge judges a text that is tokenised already, by [Model.Tokenize].
-func (m *Model) Judge(tokens []text.Token) Probabilities {
+// ClassifyTokens judges a text that is tokenised already, by [Model.Tokenize].
+func (m *Model) ClassifyTokens(tokens []text.Token) Probabilities {
 	s := m.scratch()
 	defer m.release(s)
-	return m.judge(s, tokens)
+	return m.classify(s, tokens)
 }
 
-func (m *Model) judge(s *scratch, tokens []text.Token) Probabilities {
+func (m *Model) classify(s *scratch, tokens []text.Token) Probabilities {
 	e := &s.evidence
 	m.gather(s, e, tokens, m.header.Gate)
 	var p Probabilities

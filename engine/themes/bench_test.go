@@ -45,15 +45,15 @@ func BenchmarkJudge(b *testing.B) {
 		content := prose(n)
 		b.Run(fmt.Sprintf("cached/10themes/%dchars", n), func(b *testing.B) {
 			judge := newJudge(b)
-			judge.Judge(content, ten)
+			judge.Screen(content, ten)
 			b.ReportAllocs()
 			for b.Loop() {
-				judge.Judge(content, ten)
+				judge.Screen(content, ten)
 			}
 		})
 		b.Run(fmt.Sprintf("cold/10themes/%dchars", n), func(b *testing.B) {
 			judge := newJudge(b)
-			judge.Judge(content, ten)
+			judge.Screen(content, ten)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				// A number makes a theme that was never seen, without changing its shape.
@@ -61,7 +61,7 @@ func BenchmarkJudge(b *testing.B) {
 				for k := range ten {
 					wanted[k] = fmt.Sprint(ten[k], " ", i)
 				}
-				judge.Judge(content, wanted)
+				judge.Screen(content, wanted)
 			}
 		})
 	}
@@ -78,9 +78,9 @@ func BenchmarkJudgeHostile(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			judge := newJudge(b)
-			judge.Judge(content, ten)
+			judge.Screen(content, ten)
 			for b.Loop() {
-				judge.Judge(content, ten)
+				judge.Screen(content, ten)
 			}
 		})
 	}
@@ -89,13 +89,13 @@ func BenchmarkJudgeHostile(b *testing.B) {
 // BenchmarkWidestThemes prepares themes whose words have the most kinds.
 func BenchmarkWidestThemes(b *testing.B) {
 	judge := newJudge(b)
-	judge.Judge("", ten)
+	judge.Screen("", ten)
 	for i := 0; b.Loop(); i++ {
 		wanted := make([]string, 10)
 		for k := range wanted {
 			wanted[k] = fmt.Sprint("entity person animal plant food thing place act state group tool device body ", i, k)
 		}
-		judge.Judge("a tiger", wanted)
+		judge.Screen("a tiger", wanted)
 	}
 }
 
@@ -107,7 +107,7 @@ func BenchmarkFirstTheme(b *testing.B) {
 	}
 }
 
-func newJudge(tb testing.TB) *themes.Judge {
+func newJudge(tb testing.TB) *themes.Screener {
 	tb.Helper()
 	judge, err := themes.New(themes.Options{})
 	if err != nil {
@@ -133,14 +133,14 @@ func BenchmarkLongThemes(b *testing.B) {
 		content := prose(n)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			judge := newJudge(b)
-			judge.Judge(content, ten)
+			judge.Screen(content, ten)
 			r := rand.New(rand.NewPCG(1, 2))
 			for b.Loop() {
 				wanted := make([]string, 10)
 				for k := range wanted {
 					wanted[k] = longTheme(r)
 				}
-				judge.Judge(content, wanted)
+				judge.Screen(content, wanted)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ func Reopen() error {
 }
 
 // Cached is the memory in bytes that the judge's prepared themes take.
-func (j *Judge) Cached() uint64 {
+func (j *Screener) Cached() uint64 {
 	j.plans.CleanUp()
 	return j.plans.WeightedSize()
 }

@@ -28,7 +28,7 @@ import (
 //go:embed lexicon.bin
 var embedded []byte
 
-// Options configure a [Judge]. The zero value stands for the defaults.
+// Options configure a [Screener]. The zero value stands for the defaults.
 type Options struct {
 	// CacheBytes bounds the memory that prepared themes take, about 1 to 20 KB each. Default 8 MiB. Preparing a theme
 	// again costs about 0.2 ms.
@@ -67,8 +67,8 @@ type Hit struct {
 // Span is a part of the text in code points; End is exclusive.
 type Span struct{ Begin, End int }
 
-// Judge judges texts. It is safe for concurrent use.
-type Judge struct {
+// Screener judges texts. It is safe for concurrent use.
+type Screener struct {
 	threshold float64
 	logit     float64 // threshold as a logit
 	weights   *Weights
@@ -79,7 +79,7 @@ type Judge struct {
 
 // New makes a judge. The lexicon is unpacked when the first theme arrives, so a service that never sees one does not pay
 // for it (about 18 MB and 0.1 s). New reports options out of range.
-func New(o Options) (*Judge, error) {
+func New(o Options) (*Screener, error) {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = DefaultCacheBytes
 	}
@@ -102,7 +102,7 @@ func New(o Options) (*Judge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("themes: %w", err)
 	}
-	return &Judge{threshold: o.Threshold, logit: logit(o.Threshold), weights: o.Weights, tokenize: o.Tokenize, plans: plans, load: words}, nil
+	return &Screener{threshold: o.Threshold, logit: logit(o.Threshold), weights: o.Weights, tokenize: o.Tokenize, plans: plans, load: words}, nil
 }
 
 // words unpacks the embedded lexicon once. That cannot fail unless the binary was built from a damaged file, which the
@@ -115,9 +115,9 @@ var words = sync.OnceValue(func() *knowledge {
 	return &knowledge{l, membersOf(l)}
 })
 
-// Judge judges content against the wanted themes: one [Hit] for each distinct theme, in order of first appearance. It
+// Screen judges content against the wanted themes: one [Hit] for each distinct theme, in order of first appearance. It
 // returns nil when no themes are wanted. Any string is judged, as content and as theme.
-func (j *Judge) Judge(content string, wanted []string) []Hit {
+func (j *Screener) Screen(content string, wanted []string) []Hit {
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (j *Judge) Judge(content string, wanted []string) []Hit {
 }
 
 // plan returns the theme taken apart, from the cache when it is there.
-func (j *Judge) plan(lex *knowledge, theme string) *plan {
+func (j *Screener) plan(lex *knowledge, theme string) *plan {
 	p, ok := j.plans.GetIfPresent(theme)
 	if !ok {
 		p = prepare(lex, theme)
@@ -147,7 +147,7 @@ func (j *Judge) plan(lex *knowledge, theme string) *plan {
 	return p
 }
 
-func (j *Judge) judgeOne(lex *knowledge, r *reading, theme string) Hit {
+func (j *Screener) judgeOne(lex *knowledge, r *reading, theme string) Hit {
 	p := j.plan(lex, theme)
 	hit := Hit{Theme: theme, Tokens: p.tokens}
 	score, matches := r.score(p, j.weights, j.logit)
@@ -161,7 +161,7 @@ func (j *Judge) judgeOne(lex *knowledge, r *reading, theme string) Hit {
 // Inputs returns, for each theme, what the scorer weighs for the best window of content; nil where no word of it says
 // anything for the theme. It exists for engine/train/cmd/themes, which finds the weights; the number and the meaning of the
 // inputs change between versions.
-func (j *Judge) Inputs(content string, wanted []string) [][]float32 {
+func (j *Screener) Inputs(content string, wanted []string) [][]float32 {
 	lex := j.load()
 	r := getReading()
 	defer putReading(r)

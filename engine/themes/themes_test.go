@@ -17,7 +17,7 @@ import (
 )
 
 // shared is used by all tests, because a judge is safe for that.
-var shared = sync.OnceValue(func() *themes.Judge {
+var shared = sync.OnceValue(func() *themes.Screener {
 	judge, err := themes.New(themes.Options{})
 	if err != nil {
 		panic(err)
@@ -36,7 +36,7 @@ func check(t *testing.T, cases []verdict) {
 	for _, c := range cases {
 		t.Run(c.theme+"/"+c.text, func(t *testing.T) {
 			t.Parallel()
-			hit := shared().Judge(c.text, []string{c.theme})[0]
+			hit := shared().Screen(c.text, []string{c.theme})[0]
 			if hit.Flagged != c.hit {
 				t.Errorf("flagged = %v with probability %.3f, want %v", hit.Flagged, hit.Probability, c.hit)
 			}
@@ -195,7 +195,7 @@ func TestAParaphraseGetsTheSameVerdict(t *testing.T) {
 		for _, theme := range c.themes {
 			t.Run(theme+"/"+c.text, func(t *testing.T) {
 				t.Parallel()
-				hit := shared().Judge(c.text, []string{theme})[0]
+				hit := shared().Screen(c.text, []string{theme})[0]
 				if hit.Flagged != c.hit {
 					t.Errorf("flagged = %v with probability %.3f, want %v", hit.Flagged, hit.Probability, c.hit)
 				}
@@ -255,7 +255,7 @@ func TestMatchesAreCodePointsOfTheOriginal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hit := shared().Judge(c.text, []string{c.theme})[0]
+			hit := shared().Screen(c.text, []string{c.theme})[0]
 			points := []rune(c.text)
 			var got []string
 			for _, m := range hit.Matches {
@@ -270,7 +270,7 @@ func TestMatchesAreCodePointsOfTheOriginal(t *testing.T) {
 
 func TestEachThemeAnswersOnceInOrder(t *testing.T) {
 	t.Parallel()
-	hits := shared().Judge("fireworks", []string{"snakes", "fireworks", "snakes", "Fireworks", ""})
+	hits := shared().Screen("fireworks", []string{"snakes", "fireworks", "snakes", "Fireworks", ""})
 	var got []string
 	for _, h := range hits {
 		got = append(got, fmt.Sprintf("%s/%v/%d", h.Theme, h.Flagged, h.Tokens))
@@ -278,7 +278,7 @@ func TestEachThemeAnswersOnceInOrder(t *testing.T) {
 	if want := "[snakes/false/1 fireworks/true/1 Fireworks/true/1 /false/0]"; fmt.Sprint(got) != want {
 		t.Errorf("hits %v, want %s", got, want)
 	}
-	if shared().Judge("fireworks", nil) != nil {
+	if shared().Screen("fireworks", nil) != nil {
 		t.Error("no themes must give no hits")
 	}
 }
@@ -298,7 +298,7 @@ func TestAHigherThresholdFlagsLess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hit := strict.Judge("I hate fireworks", []string{"fireworks"})[0]
+	hit := strict.Screen("I hate fireworks", []string{"fireworks"})[0]
 	if hit.Flagged || hit.Matches != nil || hit.Probability < 0.5 {
 		t.Errorf("got %+v", hit)
 	}
@@ -313,7 +313,7 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 500 {
-		judge.Judge("a tiger in the zoo", []string{fmt.Sprintf("animals and weapons %d", i)})
+		judge.Screen("a tiger in the zoo", []string{fmt.Sprintf("animals and weapons %d", i)})
 	}
 	if got := judge.Cached(); got == 0 || got > bound {
 		t.Errorf("cache takes %d bytes, bound is %d", got, bound)
@@ -323,12 +323,12 @@ func TestCacheIsBounded(t *testing.T) {
 func TestManyGoroutinesGetTheSameVerdict(t *testing.T) {
 	t.Parallel()
 	content := prose(3000) + " they stole the bike " + prose(3000)
-	want := fmt.Sprint(shared().Judge(content, ten))
+	want := fmt.Sprint(shared().Screen(content, ten))
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
 			for range 5 {
-				if got := fmt.Sprint(shared().Judge(content, ten)); got != want {
+				if got := fmt.Sprint(shared().Screen(content, ten)); got != want {
 					t.Errorf("verdict differs:\n%s\n%s", got, want)
 				}
 			}
@@ -341,7 +341,7 @@ func TestManyGoroutinesGetTheSameVerdict(t *testing.T) {
 func TestBuriedMention(t *testing.T) {
 	t.Parallel()
 	content := prose(4500) + " Police are treating the blaze as arson, the arsonist fled. " + prose(4500)
-	hit := shared().Judge(content, []string{"arson"})[0]
+	hit := shared().Screen(content, []string{"arson"})[0]
 	if !hit.Flagged {
 		t.Fatalf("not flagged at probability %.3f", hit.Probability)
 	}
@@ -384,7 +384,7 @@ func TestFiguresOnHeldBackThemes(t *testing.T) {
 	}
 	var positives, found, paraphrased, half, halfHit, others, alarms float64
 	for _, r := range rows {
-		own := shared().Judge(r.Text, []string{r.Theme, r.Paraphrase})
+		own := shared().Screen(r.Text, []string{r.Theme, r.Paraphrase})
 		switch {
 		case r.Kind == "positive" || r.Kind == "positive_obfuscated":
 			positives++
@@ -400,7 +400,7 @@ func TestFiguresOnHeldBackThemes(t *testing.T) {
 				halfHit++
 			}
 		}
-		for _, hit := range shared().Judge(r.Text, names) {
+		for _, hit := range shared().Screen(r.Text, names) {
 			if hit.Theme != r.Theme {
 				others++
 				if hit.Flagged {
@@ -431,7 +431,7 @@ func FuzzJudge(f *testing.F) {
 	f.Add(":-( ", " ")
 	f.Add("set fire to the hot dog", "content about theft of bicycles or electric scooters by people who are not")
 	f.Fuzz(func(t *testing.T, content, theme string) {
-		hits := shared().Judge(content, []string{theme, theme + "s", "fireworks"})
+		hits := shared().Screen(content, []string{theme, theme + "s", "fireworks"})
 		if len(hits) < 2 || hits[0].Theme != theme {
 			t.Fatalf("hits %v", hits)
 		}

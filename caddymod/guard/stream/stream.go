@@ -30,9 +30,9 @@ import (
 	"io"
 )
 
-// Judge says whether a text may go on. The text is the part that waits to be released behind some of what went before it.
+// Moderate says whether a text may go on. The text is the part that waits to be released behind some of what went before it.
 // An error says that it could not be judged; see [Options.FailOpen]. It must not keep a reference to the text.
-type Judge func(text string) (ok bool, err error)
+type Moderate func(text string) (ok bool, err error)
 
 // Defaults of [Options], in characters.
 const (
@@ -58,10 +58,10 @@ const (
 // Options say what is judged, and how. Only Judge is needed.
 type Options struct {
 	// Judge says whether a text may go on.
-	Judge Judge
+	Judge Moderate
 	// Strict judges what is only another view of texts that are judged, and names, numbers and identifiers, in which nothing
 	// but what is to be rejected matters. Nil means Judge.
-	Strict Judge
+	Strict Moderate
 	// Flush is called after each release. Nil means that nothing is to be flushed.
 	Flush func() error
 	// Delta says where in the JSON data of an event the text stands: JSON Pointers (RFC 6901) in parts, in which "*" is any

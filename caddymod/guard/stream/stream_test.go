@@ -26,7 +26,7 @@ const vile = "kill you"
 func judge(text string) (bool, error) { return !strings.Contains(text, vile), nil }
 
 // judges returns a judge that notes what it is asked.
-func judges(asked *[]string) stream.Judge {
+func judges(asked *[]string) stream.Moderate {
 	return func(text string) (bool, error) {
 		*asked = append(*asked, text)
 		return judge(text)

@@ -79,7 +79,7 @@ func run(dir, corpus, write string, leaveOut, show bool) error {
 	return nil
 }
 
-func newJudge(w *themes.Weights) (*themes.Judge, error) {
+func newJudge(w *themes.Weights) (*themes.Screener, error) {
 	return themes.New(themes.Options{CacheBytes: 256 << 20, Weights: w})
 }
 
@@ -119,7 +119,7 @@ type example struct {
 const unrelatedWeight = 0.6
 
 // sample collects the pairs to fit on.
-func sample(judge *themes.Judge, d *data, without string) []example {
+func sample(judge *themes.Screener, d *data, without string) []example {
 	var out []example
 	random := rand.New(rand.NewPCG(3, 3))
 	add := func(text string, wanted []string, hit bool, weight float64) {

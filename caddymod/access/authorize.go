@@ -24,8 +24,8 @@ type ProblemWriter func(w http.ResponseWriter, r *http.Request, id string, p *pr
 // Handler handles a call that was let in.
 type Handler func(w http.ResponseWriter, r *http.Request, call *Call) error
 
-// Door lets requests in to one handler.
-type Door struct {
+// Middleware lets requests in to one handler.
+type Middleware struct {
 	// App owns the gate. Required.
 	App *app.App
 	// Operation is what the handler does, for the metrics. Default: [metrics.Other].
@@ -46,7 +46,7 @@ type Door struct {
 //
 // A charged request is settled when its final status is written: as a success below 400, else with its day and month
 // counts given back, as also when handle returns an error or panics.
-func (d *Door) Serve(w http.ResponseWriter, r *http.Request, handle Handler) (err error) {
+func (d *Middleware) Serve(w http.ResponseWriter, r *http.Request, handle Handler) (err error) {
 	call := callOf(r.Context())
 	if call == nil {
 		call = begin(r, d.App)
@@ -78,7 +78,7 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, handle Handler) (er
 }
 
 // enter authenticates and admits the request, as far as this door asks for it, and handles it.
-func (d *Door) enter(w http.ResponseWriter, r *http.Request, call *Call, handle Handler) error {
+func (d *Middleware) enter(w http.ResponseWriter, r *http.Request, call *Call, handle Handler) error {
 	if !call.held {
 		services, err := d.App.Acquire(r.Context())
 		if err != nil {
@@ -101,7 +101,7 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, call *Call, handle 
 }
 
 // authenticate finds out who calls. The challenge is that of RFC 6750, section 3.
-func (d *Door) authenticate(w http.ResponseWriter, r *http.Request, call *Call) *problem.Problem {
+func (d *Middleware) authenticate(w http.ResponseWriter, r *http.Request, call *Call) *problem.Problem {
 	key, err := Credentials(r, d.Sources)
 	if errors.Is(err, ErrNoCredentials) {
 		challenge(w, "")

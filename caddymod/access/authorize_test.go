@@ -153,7 +153,7 @@ func TestEveryEndIsSettledOnce(t *testing.T) {
 			return nil
 		}, 200, "", 1},
 		{"a nested door", func(w http.ResponseWriter, r *http.Request, _ *access.Call) error {
-			inner := access.Door{App: owner}
+			inner := access.Middleware{App: owner}
 			return inner.Serve(w, r, func(w http.ResponseWriter, _ *http.Request, _ *access.Call) error {
 				_, err := io.WriteString(w, "inner")
 				return err
@@ -161,7 +161,7 @@ func TestEveryEndIsSettledOnce(t *testing.T) {
 		}, 200, "inner", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			door := access.Door{App: owner}
+			door := access.Middleware{App: owner}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				ctx := context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{})
 				ctx, cancel := context.WithCancel(ctx)

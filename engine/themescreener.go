@@ -11,7 +11,7 @@ import (
 
 // embeddedThemes makes the judge of themes that is embedded in the binary. Beside the embedded model it reads disguised
 // words as that does.
-func embeddedThemes(c Classifier) (ThemeJudge, error) {
+func embeddedThemes(c Classifier) (ThemeScreener, error) {
 	var o themes.Options
 	if own, ok := c.(Embedded); ok {
 		o.Tokenize = own.model.Tokenize
@@ -23,12 +23,12 @@ func embeddedThemes(c Classifier) (ThemeJudge, error) {
 	return themeAdapter{judge}, nil
 }
 
-// themeAdapter makes a judge of package themes, which knows nothing of this package, a [ThemeJudge].
-type themeAdapter struct{ judge *themes.Judge }
+// themeAdapter makes a judge of package themes, which knows nothing of this package, a [ThemeScreener].
+type themeAdapter struct{ judge *themes.Screener }
 
-// JudgeThemes judges each distinct theme once.
-func (a themeAdapter) JudgeThemes(content string, wanted []string) (results []ThemeResult, tokens int) {
-	for _, hit := range a.judge.Judge(content, wanted) {
+// ScreenThemes judges each distinct theme once.
+func (a themeAdapter) ScreenThemes(content string, wanted []string) (results []ThemeResult, tokens int) {
+	for _, hit := range a.judge.Screen(content, wanted) {
 		r := ThemeResult{Theme: hit.Theme, Flagged: hit.Flagged, Probability: hit.Probability}
 		for _, m := range hit.Matches {
 			r.Matches = append(r.Matches, Span{Begin: m.Begin, End: m.End})
@@ -40,4 +40,4 @@ func (a themeAdapter) JudgeThemes(content string, wanted []string) (results []Th
 }
 
 // Interface guard.
-var _ ThemeJudge = themeAdapter{}
+var _ ThemeScreener = themeAdapter{}
