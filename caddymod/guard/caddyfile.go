@@ -237,7 +237,7 @@ func choice(dst *string, words ...string) options.Option {
 }
 
 // maxBodyOption is max_body; possible is what may happen past it.
-func (l *Limits) maxBodyOption(possible []Past) options.Option {
+func (l *Limits) maxBodyOption(possible []Overflow) options.Option {
 	return limit(&l.PastMaxBody, possible, "<size>", func(text string) error {
 		size, err := humanize.ParseBytes(text)
 		if err != nil || size == 0 || size > math.MaxInt64>>1 {
@@ -260,7 +260,7 @@ func (l *Limits) maxTextOption() options.Option {
 }
 
 // limit is an option with a number and what happens past it.
-func limit(past *Past, possible []Past, syntax string, parse func(string) error) options.Option {
+func limit(past *Overflow, possible []Overflow, syntax string, parse func(string) error) options.Option {
 	return options.Option{Read: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args := d.RemainingArgs()
@@ -271,7 +271,7 @@ func limit(past *Past, possible []Past, syntax string, parse func(string) error)
 			return d.Errf("%s: %v", name, err)
 		}
 		if len(args) == 2 {
-			if *past = Past(args[1]); !slices.Contains(possible, *past) {
+			if *past = Overflow(args[1]); !slices.Contains(possible, *past) {
 				return d.Errf("%s: '%s' is not possible past a limit; it must be one of %s", name, args[1], options.List(namesOf(possible)))
 			}
 		}
@@ -283,7 +283,7 @@ func limit(past *Past, possible []Past, syntax string, parse func(string) error)
 }
 
 // namesOf are the names of what may happen past a limit.
-func namesOf(possible []Past) (names []string) {
+func namesOf(possible []Overflow) (names []string) {
 	for _, past := range possible {
 		names = append(names, string(past))
 	}

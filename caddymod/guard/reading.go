@@ -46,30 +46,30 @@ type Reading struct {
 	Header []string `json:"header,omitempty"`
 }
 
-// Past is what happens to a message that is larger than a limit.
-type Past string
+// Overflow is what happens to a message that is larger than a limit.
+type Overflow string
 
 // What happens past a limit.
 const (
-	// PastReject refuses the message with 413.
-	PastReject Past = "reject"
-	// PastPass lets it go on unjudged.
-	PastPass Past = "pass"
-	// PastPrefix judges what is within the limit at the beginning, and lets the rest go on unjudged.
-	PastPrefix Past = "prefix"
-	// PastStream judges the rest while it flows to the app, each text before the app reads it. For bodies of requests.
-	PastStream Past = "stream"
-	// PastSuffix judges what is within the limit at the end: the newest messages of a chat. For texts.
-	PastSuffix Past = "suffix"
-	// PastBoth judges half of the limit at the beginning and half of it at the end. For texts.
-	PastBoth Past = "both"
+	// OverflowReject refuses the message with 413.
+	OverflowReject Overflow = "reject"
+	// OverflowPass lets it go on unjudged.
+	OverflowPass Overflow = "pass"
+	// OverflowPrefix judges what is within the limit at the beginning, and lets the rest go on unjudged.
+	OverflowPrefix Overflow = "prefix"
+	// OverflowStream judges the rest while it flows to the app, each text before the app reads it. For bodies of requests.
+	OverflowStream Overflow = "stream"
+	// OverflowSuffix judges what is within the limit at the end: the newest messages of a chat. For texts.
+	OverflowSuffix Overflow = "suffix"
+	// OverflowBoth judges half of the limit at the beginning and half of it at the end. For texts.
+	OverflowBoth Overflow = "both"
 )
 
 // What is possible past the limits of requests and of answers.
 var (
-	pastBody   = []Past{PastStream, PastReject, PastPass, PastPrefix}
-	pastAnswer = []Past{PastReject, PastPass, PastPrefix}
-	pastText   = []Past{PastReject, PastPass, PastPrefix, PastSuffix, PastBoth}
+	pastBody   = []Overflow{OverflowStream, OverflowReject, OverflowPass, OverflowPrefix}
+	pastAnswer = []Overflow{OverflowReject, OverflowPass, OverflowPrefix}
+	pastText   = []Overflow{OverflowReject, OverflowPass, OverflowPrefix, OverflowSuffix, OverflowBoth}
 )
 
 // Limits bound what is held in memory and judged of one message.
@@ -81,14 +81,14 @@ type Limits struct {
 	// or "prefix" (judge the first part of it). Files of a multipart form flow in any case, and do not count. A larger body
 	// that is compressed is refused with "stream", too. Default "stream" for requests and "prefix" for answers, for which there
 	// is no "stream".
-	PastMaxBody Past `json:"past_max_body,omitempty"`
+	PastMaxBody Overflow `json:"past_max_body,omitempty"`
 	// MaxText is how many characters (Unicode code points) are judged in one message. Default: no limit for requests, 100,000
 	// for answers.
 	MaxText int `json:"max_text,omitempty"`
 	// PastMaxText is what happens to a message with more text: "reject" (413), "pass", "prefix", "suffix" (judge the last
 	// characters of it) or "both" (half of them at the beginning, half at the end). Default "reject" for requests and "prefix"
 	// for answers.
-	PastMaxText Past `json:"past_max_text,omitempty"`
+	PastMaxText Overflow `json:"past_max_text,omitempty"`
 }
 
 // Defaults of [Limits].
@@ -101,17 +101,17 @@ const (
 )
 
 // provision fills in the defaults of requests and checks the rest.
-func (l *Limits) provision() error { return l.check(PastStream, PastReject, pastBody) }
+func (l *Limits) provision() error { return l.check(OverflowStream, OverflowReject, pastBody) }
 
 // provisionAnswer fills in the defaults of answers and checks the rest.
 func (l *Limits) provisionAnswer() error {
 	if l.MaxText == 0 {
 		l.MaxText = defaultMaxAnswer
 	}
-	return l.check(PastPrefix, PastPrefix, pastAnswer)
+	return l.check(OverflowPrefix, OverflowPrefix, pastAnswer)
 }
 
-func (l *Limits) check(body, text Past, possible []Past) error {
+func (l *Limits) check(body, text Overflow, possible []Overflow) error {
 	if l.MaxBody == 0 {
 		l.MaxBody = defaultMaxBody
 	}
@@ -252,9 +252,9 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 		if kind = rd.sniff(r, w, x, declared, encodings, f); kind == content.Binary {
 			return
 		}
-		if declared.Opaque && (kind == content.Text || kind == content.Markup) && past == PastStream && len(bytes.TrimSpace(x.body.bytes())) > 0 {
+		if declared.Opaque && (kind == content.Text || kind == content.Markup) && past == OverflowStream && len(bytes.TrimSpace(x.body.bytes())) > 0 {
 			// A large file that happens to be text is still a file. Nobody uploads a file that begins with a page of spaces.
-			past = PastPrefix
+			past = OverflowPrefix
 		}
 	}
 	declared.Kind = kind
@@ -262,7 +262,7 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 		// It is judged as if it had none, which may not be what an app reads.
 		f.failed, f.reason = encodingErr, encodingReason(encodingErr)
 	}
-	if r.ContentLength > rd.limits.MaxBody && past == PastReject && kind != content.Multipart {
+	if r.ContentLength > rd.limits.MaxBody && past == OverflowReject && kind != content.Multipart {
 		f.err = errTooLarge
 		return
 	}
@@ -276,7 +276,7 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 		rd.readWhole(x.body.bytes(), declared, f)
 	case kind == content.Multipart:
 		rd.readLarge(x.body, &formTexts{rd: rd, Scanner: multipart.NewScanner(declared.Boundary, rd.limits.MaxBody)}, f)
-	case past == PastStream:
+	case past == OverflowStream:
 		rd.readLarge(x.body, flowTexts{rd.selection.Flow(declared)}, f)
 	case rd.over(past, f):
 		rd.readWhole(x.body.bytes()[:rd.limits.MaxBody], declared, f)
@@ -313,12 +313,12 @@ func (rd *reader) sniff(r *http.Request, w http.ResponseWriter, x *exchange, dec
 }
 
 // over deals with a body that is larger than what is held, and cannot flow. It reports whether its beginning is judged.
-func (rd *reader) over(past Past, f *found) bool {
+func (rd *reader) over(past Overflow, f *found) bool {
 	switch past {
-	case PastPass:
+	case OverflowPass:
 		f.status, f.reason, f.pieces = Skipped, "too_large", nil
 		return false
-	case PastPrefix:
+	case OverflowPrefix:
 		f.status = Partial
 		return true
 	}
@@ -327,7 +327,7 @@ func (rd *reader) over(past Past, f *found) bool {
 }
 
 // readEncoded finds the texts of a body under a Content-Encoding.
-func (rd *reader) readEncoded(c *capture, declared content.Type, encodings []string, past Past, f *found) {
+func (rd *reader) readEncoded(c *capture, declared content.Type, encodings []string, past Overflow, f *found) {
 	body, limit := c.bytes(), rd.limits.MaxBody
 	over := int64(len(body)) > limit
 	if over {
@@ -420,15 +420,15 @@ func (rd *reader) cut(f *found) {
 		return
 	}
 	switch rd.limits.PastMaxText {
-	case PastReject:
+	case OverflowReject:
 		f.err = errTooLong
-	case PastPass:
+	case OverflowPass:
 		f.status, f.reason, f.pieces, f.watch = Skipped, "too_long", nil, nil
-	case PastPrefix:
+	case OverflowPrefix:
 		f.status, f.pieces, f.watch = Partial, firstCharacters(f.pieces, limit), nil
-	case PastSuffix:
+	case OverflowSuffix:
 		f.status, f.pieces = Partial, lastCharacters(f.pieces, limit)
-	case PastBoth:
+	case OverflowBoth:
 		last := lastCharacters(slices.Clone(f.pieces), limit/2)
 		f.status, f.pieces = Partial, append(firstCharacters(f.pieces, limit-limit/2), last...)
 	}

@@ -67,10 +67,10 @@ func (a *answer) read(over bool) (f found, body []byte) {
 	}
 	if over {
 		switch a.m.PastMaxBody {
-		case PastReject:
+		case OverflowReject:
 			f.err = errTooLarge
 			return f, body
-		case PastPass:
+		case OverflowPass:
 			f.status, f.reason = Skipped, "too_large"
 			return f, body
 		}

@@ -132,7 +132,7 @@ func (a *answer) decide(status int, header http.Header) mode {
 	}
 	a.x = exchangeOf(a.r, a.m.app)
 	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
-	if length > a.m.MaxBody && a.m.PastMaxBody == PastPass {
+	if length > a.m.MaxBody && a.m.PastMaxBody == OverflowPass {
 		a.v = &Verdict{Status: Skipped, Reason: "too_large", Action: Passed}
 		a.x.response = a.v
 		a.note()

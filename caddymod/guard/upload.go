@@ -149,7 +149,7 @@ func (w *watch) proceed(err error) error {
 		return errAmbiguous
 	case !errors.Is(err, multipart.ErrTooLarge):
 		return errIncomplete
-	case past == PastReject, past == PastStream:
+	case past == OverflowReject, past == OverflowStream:
 		return errTooLarge
 	}
 	w.loose = true
@@ -235,9 +235,9 @@ func (w *watch) step(pieces []content.Piece, err error) error {
 		w.left -= lengthOf(pieces, max(w.left, 0))
 		switch past := w.limits.PastMaxText; {
 		case w.left >= 0:
-		case past == PastReject:
+		case past == OverflowReject:
 			return errTooLong
-		case past == PastPass, past == PastPrefix:
+		case past == OverflowPass, past == OverflowPrefix:
 			w.loose = true
 			return nil
 		}

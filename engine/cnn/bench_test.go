@@ -23,15 +23,15 @@ func BenchmarkRead(b *testing.B) {
 				hashes[i] = text.Hash(tokens[i].Folded)
 				if i%2 == 0 {
 					w := cnn.Word{Hash: hashes[i]}
-					copy(w.Vector[:], random(uint64(i), cnn.Width, 1))
+					copy(w.Vector[:], random(uint64(i), cnn.Channels, 1))
 					words = append(words, w)
 				}
 			}
-			m := cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.Parts*cnn.Width, 1))
+			m := cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.SubwordRows*cnn.Channels, 1))
 			var s cnn.Scratch
 			b.ReportAllocs()
 			for b.Loop() {
-				m.Read(&s, tokens, hashes, cnn.Margin, cnn.Margin+n)
+				m.Logits(&s, tokens, hashes, cnn.Margin, cnn.Margin+n)
 			}
 		})
 	}

@@ -21,46 +21,46 @@ import (
 
 // The shape of the network.
 const (
-	// Width is the number of channels: of a word's vector and of each layer.
-	Width = 32
-	// Taps is how many tokens a convolution looks at.
-	Taps = 3
+	// Channels is the number of channels: of a word's vector and of each layer.
+	Channels = 32
+	// KernelSize is how many tokens a convolution looks at.
+	KernelSize = 3
 	// Layers is the number of convolutions.
 	Layers = 3
 	// Queries is the number of weighted means that sum up a window.
 	Queries = 2
 	// Pooled is the number of values that sum up a window.
-	Pooled = (1 + Queries) * Width
+	Pooled = (1 + Queries) * Channels
 	// Hidden is the width of the hidden layer.
 	Hidden = 64
 	// Outputs is the number of logits, padded to what package kernel takes; the first Heads are used.
 	Outputs = 32
-	// Marks is the number of things that are said of how a token is written.
-	Marks = 12
-	// Parts is the number of rows for parts of words, a power of two.
-	Parts = 1 << 15
-	// MostTokens is how many tokens a window may have.
-	MostTokens = 64
+	// ShapeFeatures is the number of things that are said of how a token is written.
+	ShapeFeatures = 12
+	// SubwordRows is the number of rows for parts of words, a power of two.
+	SubwordRows = 1 << 15
+	// MaxTokens is how many tokens a window may have.
+	MaxTokens = 64
 )
 
-// Steps are the distances between the taps of each layer.
-var Steps = [Layers]int{1, 2, 4}
+// Dilations are the distances between the taps of each layer.
+var Dilations = [Layers]int{1, 2, 4}
 
 // Dense are the weights that every text meets, as slices of one array.
 type Dense struct {
 	All    []float32
 	Kernel [Layers][]float32 // Taps*Width rows of 2*Width: values, then gates
 	Bias   [Layers][]float32
-	Query  []float32 // Queries rows of Width
-	Mark   []float32 // Marks rows of Width
-	Hide   []float32 // Pooled rows of Hidden
-	HideBy []float32
-	Out    []float32 // Hidden rows of Outputs
-	OutBy  []float32
+	AttentionQueries  []float32 // Queries rows of Width
+	Shape   []float32 // Marks rows of Width
+	HiddenWeights   []float32 // Pooled rows of Hidden
+	HiddenBias []float32
+	OutputWeights    []float32 // Hidden rows of Outputs
+	OutputBias  []float32
 }
 
 // DenseSize is the number of dense weights.
-const DenseSize = Layers*(Taps*Width*2*Width+2*Width) + Queries*Width + Marks*Width + Pooled*Hidden + Hidden + Hidden*Outputs + Outputs
+const DenseSize = Layers*(KernelSize*Channels*2*Channels+2*Channels) + Queries*Channels + ShapeFeatures*Channels + Pooled*Hidden + Hidden + Hidden*Outputs + Outputs
 
 // NewDense lays the weights out in all, which must have DenseSize elements.
 func NewDense(all []float32) *Dense {
@@ -71,11 +71,11 @@ func NewDense(all []float32) *Dense {
 		return part
 	}
 	for l := range Layers {
-		d.Kernel[l], d.Bias[l] = take(Taps*Width*2*Width), take(2*Width)
+		d.Kernel[l], d.Bias[l] = take(KernelSize*Channels*2*Channels), take(2*Channels)
 	}
-	d.Query, d.Mark = take(Queries*Width), take(Marks*Width)
-	d.Hide, d.HideBy = take(Pooled*Hidden), take(Hidden)
-	d.Out, d.OutBy = take(Hidden*Outputs), take(Outputs)
+	d.AttentionQueries, d.Shape = take(Queries*Channels), take(ShapeFeatures*Channels)
+	d.HiddenWeights, d.HiddenBias = take(Pooled*Hidden), take(Hidden)
+	d.OutputWeights, d.OutputBias = take(Hidden*Outputs), take(Outputs)
 	return d
 }
 
@@ -88,29 +88,29 @@ func (d *Dense) Convolve(layer int, out, sums, in []float32, n int) {
 // convolve runs a layer over the tokens from first to end of n.
 func (d *Dense) convolve(layer int, out, sums, in []float32, first, end, n int) {
 	for t := first; t < end; t++ {
-		copy(sums[t*2*Width:(t+1)*2*Width], d.Bias[layer])
+		copy(sums[t*2*Channels:(t+1)*2*Channels], d.Bias[layer])
 	}
-	for tap := range Taps {
-		away := (tap - Taps/2) * Steps[layer]
+	for tap := range KernelSize {
+		away := (tap - KernelSize/2) * Dilations[layer]
 		from, to := max(first, -away), min(end, n-away) // there is nothing before the first token and after the last
 		if from >= to {
 			continue
 		}
-		weights := d.Kernel[layer][tap*Width*2*Width : (tap+1)*Width*2*Width]
-		kernel.MulAddRows(sums[from*2*Width:to*2*Width], in[(from+away)*Width:(to+away)*Width], weights, to-from)
+		weights := d.Kernel[layer][tap*Channels*2*Channels : (tap+1)*Channels*2*Channels]
+		kernel.MulAddRows(sums[from*2*Channels:to*2*Channels], in[(from+away)*Channels:(to+away)*Channels], weights, to-from)
 	}
 	for t := first; t < end; t++ {
-		sum := sums[t*2*Width : (t+1)*2*Width]
-		kernel.Gate(out[t*Width:(t+1)*Width], in[t*Width:(t+1)*Width], sum[:Width], sum[Width:])
+		sum := sums[t*2*Channels : (t+1)*2*Channels]
+		kernel.Gate(out[t*Channels:(t+1)*Channels], in[t*Channels:(t+1)*Channels], sum[:Channels], sum[Channels:])
 	}
 }
 
 // Gather puts the taps around token t side by side; there is nothing before the first token and after the last.
-func Gather(row *[Taps * Width]float32, in []float32, t, n, step int) {
-	for tap := range Taps {
-		part := row[tap*Width : (tap+1)*Width]
-		if at := t + (tap-Taps/2)*step; at >= 0 && at < n {
-			copy(part, in[at*Width:(at+1)*Width])
+func Gather(row *[KernelSize * Channels]float32, in []float32, t, n, step int) {
+	for tap := range KernelSize {
+		part := row[tap*Channels : (tap+1)*Channels]
+		if at := t + (tap-KernelSize/2)*step; at >= 0 && at < n {
+			copy(part, in[at*Channels:(at+1)*Channels])
 		} else {
 			clear(part)
 		}
@@ -119,19 +119,19 @@ func Gather(row *[Taps * Width]float32, in []float32, t, n, step int) {
 
 // Pool sums up the n tokens of a window. best takes the token that each channel's largest value comes from, share the
 // weight of each token in each mean.
-func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Width]int32, share *[Queries][MostTokens]float32) {
-	top := pooled[:Width]
-	copy(top, in[:Width])
+func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Channels]int32, share *[Queries][MaxTokens]float32) {
+	top := pooled[:Channels]
+	copy(top, in[:Channels])
 	clear(best[:])
 	for t := 1; t < n; t++ {
-		for c, v := range in[t*Width : (t+1)*Width] {
+		for c, v := range in[t*Channels : (t+1)*Channels] {
 			if v > top[c] {
 				top[c], best[c] = v, int32(t)
 			}
 		}
 	}
 	for q := range Queries {
-		query := d.Query[q*Width : (q+1)*Width]
+		query := d.AttentionQueries[q*Channels : (q+1)*Channels]
 		weights := share[q][:n]
 		dots(weights, in, query)
 		largest := slices.Max(weights)
@@ -140,20 +140,20 @@ func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Width]
 			weights[t] = float32(math.Exp(float64(w - largest)))
 			total += weights[t]
 		}
-		mean := pooled[(1+q)*Width : (2+q)*Width]
+		mean := pooled[(1+q)*Channels : (2+q)*Channels]
 		clear(mean)
 		for t := range weights {
 			weights[t] /= total
 		}
-		kernel.MulAdd(mean, weights, in[:n*Width])
+		kernel.MulAdd(mean, weights, in[:n*Channels])
 	}
 }
 
 // dots takes the products of the query and the vector of each token. Four sums at a time do not wait for each other.
 func dots(out, in, query []float32) {
-	query = query[:Width]
-	for ; len(out) >= 4; out, in = out[4:], in[4*Width:] {
-		a, b, c, d := in[:Width], in[Width:2*Width], in[2*Width:3*Width], in[3*Width:4*Width]
+	query = query[:Channels]
+	for ; len(out) >= 4; out, in = out[4:], in[4*Channels:] {
+		a, b, c, d := in[:Channels], in[Channels:2*Channels], in[2*Channels:3*Channels], in[3*Channels:4*Channels]
 		var ofA, ofB, ofC, ofD float32
 		for i, q := range query {
 			ofA += float32(a[i] * q)
@@ -166,30 +166,30 @@ func dots(out, in, query []float32) {
 	for t := range out {
 		out[t] = 0
 		for i, q := range query {
-			out[t] += float32(in[t*Width+i] * q)
+			out[t] += float32(in[t*Channels+i] * q)
 		}
 	}
 }
 
 // Head turns what sums up a window into logits. hidden keeps the hidden layer.
 func (d *Dense) Head(out *[Outputs]float32, hidden *[Hidden]float32, pooled *[Pooled]float32) {
-	copy(hidden[:], d.HideBy)
-	kernel.MulAdd(hidden[:], pooled[:], d.Hide)
+	copy(hidden[:], d.HiddenBias)
+	kernel.MulAdd(hidden[:], pooled[:], d.HiddenWeights)
 	for i, v := range hidden {
 		hidden[i] = max(v, 0)
 	}
-	copy(out[:], d.OutBy)
-	kernel.MulAdd(out[:], hidden[:], d.Out)
+	copy(out[:], d.OutputBias)
+	kernel.MulAdd(out[:], hidden[:], d.OutputWeights)
 }
 
 // marks are the flags of a token that have a vector, in order.
-var marks = [Marks]text.Flags{
+var marks = [ShapeFeatures]text.Flags{
 	text.Obfuscated, text.Caps, text.SentenceEnd, text.Quoted, text.Negated, text.Emoji, text.Number, text.Mention,
 	text.Stretched, text.Exclaimed, text.Asked, text.Hashtag,
 }
 
-// AppendMarks appends the numbers of the marks that a token has.
-func AppendMarks(out []uint8, flags text.Flags) []uint8 {
+// AppendShape appends the numbers of the marks that a token has.
+func AppendShape(out []uint8, flags text.Flags) []uint8 {
 	for i, m := range marks {
 		if flags&m != 0 {
 			out = append(out, uint8(i))
@@ -198,8 +198,8 @@ func AppendMarks(out []uint8, flags text.Flags) []uint8 {
 	return out
 }
 
-// AppendParts appends the rows of the parts of a word: its runs of three to five letters, with marks at its ends.
-func AppendParts(out []uint16, folded []byte) []uint16 {
+// AppendSubwords appends the rows of the parts of a word: its runs of three to five letters, with marks at its ends.
+func AppendSubwords(out []uint16, folded []byte) []uint16 {
 	var letters [34]rune
 	letters[0] = '<'
 	n := 1
@@ -215,7 +215,7 @@ func AppendParts(out []uint16, folded []byte) []uint16 {
 		for j := i + 1; j < min(i+5, n); j++ {
 			h = mix(h, uint64(letters[j]))
 			if j-i >= 2 {
-				out = append(out, uint16(h>>40%Parts))
+				out = append(out, uint16(h>>40%SubwordRows))
 			}
 		}
 	}

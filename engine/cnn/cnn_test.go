@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden logits")
 
-const width = cnn.Width
+const width = cnn.Channels
 
 func random(seed uint64, n int, size float64) []float32 {
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -50,7 +50,7 @@ var whole = sync.OnceValue(func() (s struct {
 			words = append(words, w)
 		}
 	}
-	s.model = cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.Parts*width, 1))
+	s.model = cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.SubwordRows*width, 1))
 	return s
 })
 
@@ -65,8 +65,8 @@ func sample(n int) (*cnn.Model, []text.Token, []uint64) {
 func through() *cnn.Dense {
 	d := cnn.NewDense(make([]float32, cnn.DenseSize))
 	for c := range width {
-		d.Hide[c*cnn.Hidden+c] = 1
-		d.Out[c*cnn.Outputs+c] = 1
+		d.HiddenWeights[c*cnn.Hidden+c] = 1
+		d.OutputWeights[c*cnn.Outputs+c] = 1
 	}
 	return d
 }
@@ -119,9 +119,9 @@ func TestByHand(t *testing.T) {
 		{"the largest of three", func(*cnn.Dense) {}, []string{"a", "b", "c"}, 0, 3, 0, map[int]float32{0: 1, 1: 2, 2: 4}},
 		{"a part of the text", func(*cnn.Dense) {}, []string{"a", "b", "c"}, 1, 2, 0, map[int]float32{1: 2}},
 		{"less than nothing", func(*cnn.Dense) {}, []string{"down"}, 0, 1, 0, nil},
-		{"a mark", func(d *cnn.Dense) { d.Mark[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Caps, map[int]float32{0: 1, 5: 3}},
-		{"two marks", func(d *cnn.Dense) { d.Mark[1*width+5], d.Mark[11*width+5] = 3, 1 }, []string{"a"}, 0, 1, text.Caps | text.Hashtag, map[int]float32{0: 1, 5: 4}},
-		{"a flag without a mark", func(d *cnn.Dense) { d.Mark[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Recovered, map[int]float32{0: 1}},
+		{"a mark", func(d *cnn.Dense) { d.Shape[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Caps, map[int]float32{0: 1, 5: 3}},
+		{"two marks", func(d *cnn.Dense) { d.Shape[1*width+5], d.Shape[11*width+5] = 3, 1 }, []string{"a"}, 0, 1, text.Caps | text.Hashtag, map[int]float32{0: 1, 5: 4}},
+		{"a flag without a mark", func(d *cnn.Dense) { d.Shape[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Recovered, map[int]float32{0: 1}},
 		{"the word before, in the first layer", func(d *cnn.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 1, 2, 0, map[int]float32{1: 2, 7: 3}},
 		{"no word before", func(d *cnn.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1}},
 		{"the word after", func(d *cnn.Dense) { d.Kernel[0][at(after, 1, 7)] = 5 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1, 7: 5}},
@@ -139,13 +139,13 @@ func TestByHand(t *testing.T) {
 		{"a bias", func(d *cnn.Dense) { d.Bias[2][9] = 1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 9: 0.5}},
 		// The second query looks at channels 0 and 1: it sees ln 3 in a and 0 in c, so a weighs 3/4 in its mean.
 		{"a weighted mean", func(d *cnn.Dense) {
-			d.Query[1*width+0] = float32(math.Log(3))
-			d.Hide[(2*width+2)*cnn.Hidden+40], d.Out[40*cnn.Outputs+11] = 1, 1 // channel 2 of its mean
-			d.Hide[(2*width+0)*cnn.Hidden+41], d.Out[41*cnn.Outputs+12] = 1, 1 // channel 0
+			d.AttentionQueries[1*width+0] = float32(math.Log(3))
+			d.HiddenWeights[(2*width+2)*cnn.Hidden+40], d.OutputWeights[40*cnn.Outputs+11] = 1, 1 // channel 2 of its mean
+			d.HiddenWeights[(2*width+0)*cnn.Hidden+41], d.OutputWeights[41*cnn.Outputs+12] = 1, 1 // channel 0
 		}, []string{"a", "c"}, 0, 2, 0, map[int]float32{0: 1, 2: 4, 11: 1, 12: 0.75}},
-		{"a plain mean", func(d *cnn.Dense) { d.Hide[(width+2)*cnn.Hidden+40], d.Out[40*cnn.Outputs+11] = 1, 1 },
+		{"a plain mean", func(d *cnn.Dense) { d.HiddenWeights[(width+2)*cnn.Hidden+40], d.OutputWeights[40*cnn.Outputs+11] = 1, 1 },
 			[]string{"a", "a", "c", "a"}, 0, 4, 0, map[int]float32{0: 1, 2: 4, 11: 1}},
-		{"biases of the head", func(d *cnn.Dense) { d.HideBy[60], d.Out[60*cnn.Outputs+3], d.OutBy[4] = 2, -3, -1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 3: -6, 4: -1}},
+		{"biases of the head", func(d *cnn.Dense) { d.HiddenBias[60], d.OutputWeights[60*cnn.Outputs+3], d.OutputBias[4] = 2, -3, -1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 3: -6, 4: -1}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestByHand(t *testing.T) {
 			tokens, hashes := wordsOf(test.tokens...)
 			tokens[0].Flags = test.flags
 			var s cnn.Scratch
-			got := cnn.New(d, know(words), make([]float32, cnn.Parts*width)).Read(&s, tokens, hashes, test.first, test.end)
+			got := cnn.New(d, know(words), make([]float32, cnn.SubwordRows*width)).Logits(&s, tokens, hashes, test.first, test.end)
 			for i, v := range got {
 				if !near(v, test.want[i]) {
 					t.Errorf("logit %d is %v, want %v", i, v, test.want[i])
@@ -168,15 +168,15 @@ func TestByHand(t *testing.T) {
 // Hazard: an unknown word is read as nothing, or the more of something the longer it is.
 func TestAnUnknownWordIsTheMeanOfItsParts(t *testing.T) {
 	t.Parallel()
-	rows := cnn.AppendParts(nil, []byte("abc")) // <ab <abc <abc> abc abc> bc>
+	rows := cnn.AppendSubwords(nil, []byte("abc")) // <ab <abc <abc> abc abc> bc>
 	if len(rows) != 6 || len(slices.Compact(slices.Sorted(slices.Values(rows)))) != 6 {
 		t.Fatalf("the parts of abc are %d", rows)
 	}
-	parts := make([]float32, cnn.Parts*width)
+	parts := make([]float32, cnn.SubwordRows*width)
 	for i, row := range rows {
 		parts[int(row)*width+3] = float32(i) // 0 to 5
 	}
-	others := slices.Concat(rows, cnn.AppendParts(nil, []byte("zzz")), cnn.AppendParts(nil, []byte("a")))
+	others := slices.Concat(rows, cnn.AppendSubwords(nil, []byte("zzz")), cnn.AppendSubwords(nil, []byte("a")))
 	for row := range uint16(1000) { // the very largest values of a channel are clipped: these keep the scale
 		if !slices.Contains(others, row) {
 			parts[int(row)*width+3] = 5
@@ -186,7 +186,7 @@ func TestAnUnknownWordIsTheMeanOfItsParts(t *testing.T) {
 	var s cnn.Scratch
 	for word, want := range map[string]float32{"abc": 2.5, "zzz": 0, "": 0, "a": 0} {
 		tokens, hashes := wordsOf(word)
-		if got := m.Read(&s, tokens, hashes, 0, 1)[3]; !near(got, want) {
+		if got := m.Logits(&s, tokens, hashes, 0, 1)[3]; !near(got, want) {
 			t.Errorf("%q is %v, want %v", word, got, want)
 		}
 	}
@@ -203,17 +203,17 @@ func TestParts(t *testing.T) {
 		word    string
 		letters int
 	}{{"", 0}, {"a", 1}, {"été", 3}, {"我爱你", 3}, {"\xff\xfe", 2}, {strings.Repeat("x", 32), 32}, {strings.Repeat("x", 33), 32}, {strings.Repeat("é", 5000), 32}} {
-		got := cnn.AppendParts([]uint16{1}, []byte(test.word))
+		got := cnn.AppendSubwords([]uint16{1}, []byte(test.word))
 		if len(got)-1 != count(test.letters) || got[0] != 1 {
 			t.Errorf("%.20q has %d parts, want %d", test.word, len(got)-1, count(test.letters))
 		}
 		for _, part := range got {
-			if int(part) >= cnn.Parts {
+			if int(part) >= cnn.SubwordRows {
 				t.Errorf("%.20q: part %d", test.word, part)
 			}
 		}
 	}
-	if slices.Equal(cnn.AppendParts(nil, []byte("dog")), cnn.AppendParts(nil, []byte("god"))) {
+	if slices.Equal(cnn.AppendSubwords(nil, []byte("dog")), cnn.AppendSubwords(nil, []byte("god"))) {
 		t.Error("dog and god have the same parts")
 	}
 }
@@ -227,14 +227,14 @@ func TestOnlyTheMarginMatters(t *testing.T) {
 		var s cnn.Scratch
 		first, end := w[0], w[1]
 		from, to := max(first-cnn.Margin, 0), min(end+cnn.Margin, len(tokens))
-		alone := *m.Read(&s, tokens[from:to], hashes[from:to], first-from, end-from)
-		if inside := *m.Read(&shared, tokens, hashes, first, end); inside != alone {
+		alone := *m.Logits(&s, tokens[from:to], hashes[from:to], first-from, end-from)
+		if inside := *m.Logits(&shared, tokens, hashes, first, end); inside != alone {
 			t.Errorf("tokens %d to %d: inside the text %v, with the margin alone %v", first, end, inside, alone)
 		}
 		if first == 0 || end == len(tokens) {
 			continue
 		}
-		less := *m.Read(&s, tokens[from+1:to-1], hashes[from+1:to-1], first-from-1, end-from-1)
+		less := *m.Logits(&s, tokens[from+1:to-1], hashes[from+1:to-1], first-from-1, end-from-1)
 		if less == alone {
 			t.Errorf("tokens %d to %d: the last tokens of the margin change nothing", first, end)
 		}
@@ -252,9 +252,9 @@ func TestWindowsDoNotDisturbEachOther(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, uint64(n)))
 		for range 60 {
 			first := r.IntN(n)
-			end := first + r.IntN(min(n-first, cnn.MostTokens)+1)
+			end := first + r.IntN(min(n-first, cnn.MaxTokens)+1)
 			got := *m.Window(&s, first, end)
-			if want := *m.Read(&alone, tokens, hashes, first, end); got != want {
+			if want := *m.Logits(&alone, tokens, hashes, first, end); got != want {
 				t.Fatalf("tokens %d to %d of %d: %v after other windows, %v alone", first, end, n, got[:2], want[:2])
 			}
 		}
@@ -265,9 +265,9 @@ func TestAWindowIsCut(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(500)
 	var s cnn.Scratch
-	want := *m.Read(&s, tokens, hashes, 10, 10+cnn.MostTokens)
-	if got := *m.Read(&s, tokens, hashes, 10, 500); got != want {
-		t.Errorf("a long window reads %v, its first %d tokens %v", got, cnn.MostTokens, want)
+	want := *m.Logits(&s, tokens, hashes, 10, 10+cnn.MaxTokens)
+	if got := *m.Logits(&s, tokens, hashes, 10, 500); got != want {
+		t.Errorf("a long window reads %v, its first %d tokens %v", got, cnn.MaxTokens, want)
 	}
 }
 
@@ -277,12 +277,12 @@ func TestNothingToRead(t *testing.T) {
 	m, tokens, hashes := sample(20)
 	var s cnn.Scratch
 	for _, w := range [][2]int{{0, 0}, {5, 5}, {20, 20}, {9, 3}} {
-		m.Read(&s, tokens, hashes, 0, 20)
-		if got := *m.Read(&s, tokens, hashes, w[0], w[1]); got != [cnn.Outputs]float32{} {
+		m.Logits(&s, tokens, hashes, 0, 20)
+		if got := *m.Logits(&s, tokens, hashes, w[0], w[1]); got != [cnn.Outputs]float32{} {
 			t.Errorf("tokens %d to %d: %v, want zeros", w[0], w[1], got)
 		}
 	}
-	if got := *m.Read(&s, nil, nil, 0, 0); got != [cnn.Outputs]float32{} {
+	if got := *m.Logits(&s, nil, nil, 0, 0); got != [cnn.Outputs]float32{} {
 		t.Errorf("no tokens: %v, want zeros", got)
 	}
 }
@@ -294,7 +294,7 @@ func TestManyAtOnce(t *testing.T) {
 	var s cnn.Scratch
 	var want [60][cnn.Outputs]float32
 	for i := range want {
-		want[i] = *m.Read(&s, tokens, hashes, i, i+40)
+		want[i] = *m.Logits(&s, tokens, hashes, i, i+40)
 	}
 	var wait sync.WaitGroup
 	for g := range 4 {
@@ -302,7 +302,7 @@ func TestManyAtOnce(t *testing.T) {
 			var s cnn.Scratch
 			for i := range want {
 				n := (i*7 + g*15) % len(want)
-				if got := *m.Read(&s, tokens, hashes, n, n+40); got != want[n] {
+				if got := *m.Logits(&s, tokens, hashes, n, n+40); got != want[n] {
 					t.Errorf("window %d: %v, want %v", n, got, want[n])
 				}
 			}
@@ -315,10 +315,10 @@ func TestManyAtOnce(t *testing.T) {
 func TestASecondReadingAllocatesNothing(t *testing.T) {
 	m, tokens, hashes := sample(100)
 	var s cnn.Scratch
-	m.Read(&s, tokens, hashes, 7, 7+cnn.MostTokens)
+	m.Logits(&s, tokens, hashes, 7, 7+cnn.MaxTokens)
 	if n := testing.AllocsPerRun(20, func() {
-		m.Read(&s, tokens, hashes, 7, 7+cnn.MostTokens)
-		m.Read(&s, tokens, hashes, 90, 100)
+		m.Logits(&s, tokens, hashes, 7, 7+cnn.MaxTokens)
+		m.Logits(&s, tokens, hashes, 90, 100)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -330,12 +330,12 @@ func TestMarks(t *testing.T) {
 		flags text.Flags
 		want  []uint8
 	}{{0, nil}, {text.Obfuscated, []uint8{0}}, {text.Hashtag | text.Caps | text.Recovered, []uint8{1, 11}}, {text.Recovered, nil}} {
-		if got := cnn.AppendMarks(nil, test.flags); !slices.Equal(got, test.want) {
+		if got := cnn.AppendShape(nil, test.flags); !slices.Equal(got, test.want) {
 			t.Errorf("flags %b have the marks %d, want %d", test.flags, got, test.want)
 		}
 	}
-	if got := cnn.AppendMarks(nil, math.MaxUint16); len(got) != cnn.Marks {
-		t.Errorf("%d marks, want %d", len(got), cnn.Marks)
+	if got := cnn.AppendShape(nil, math.MaxUint16); len(got) != cnn.ShapeFeatures {
+		t.Errorf("%d marks, want %d", len(got), cnn.ShapeFeatures)
 	}
 }
 
@@ -343,9 +343,9 @@ func TestMarks(t *testing.T) {
 func TestTheFirstOfWordsWithTheSameHashIsKept(t *testing.T) {
 	t.Parallel()
 	words := []cnn.Word{{Hash: 7<<32 | 1, Vector: one(0, 1)}, {Hash: 9 << 32, Vector: one(1, 1)}, {Hash: 7<<32 | 2, Vector: one(2, 1)}}
-	m := cnn.New(through(), words, make([]float32, cnn.Parts*width))
+	m := cnn.New(through(), words, make([]float32, cnn.SubwordRows*width))
 	var s cnn.Scratch
-	got := m.Read(&s, make([]text.Token, 1), []uint64{7<<32 | 2}, 0, 1)
+	got := m.Logits(&s, make([]text.Token, 1), []uint64{7<<32 | 2}, 0, 1)
 	if !near(got[0], 1) || got[2] != 0 {
 		t.Errorf("channels 0 and 2 are %v and %v, want 1 and 0", got[0], got[2])
 	}
@@ -365,21 +365,21 @@ func TestAModelSurvivesItsBytes(t *testing.T) {
 	}
 	var s, other cnn.Scratch
 	for _, w := range [][2]int{{0, 1}, {10, 50}, {79, 80}} {
-		if got, want := *again.Read(&s, tokens, hashes, w[0], w[1]), *m.Read(&other, tokens, hashes, w[0], w[1]); got != want {
+		if got, want := *again.Logits(&s, tokens, hashes, w[0], w[1]), *m.Logits(&other, tokens, hashes, w[0], w[1]); got != want {
 			t.Errorf("tokens %d to %d: %v, before %v", w[0], w[1], got, want)
 		}
 	}
-	none, err := cnn.Unmarshal(cnn.New(through(), nil, make([]float32, cnn.Parts*width)).Marshal())
+	none, err := cnn.Unmarshal(cnn.New(through(), nil, make([]float32, cnn.SubwordRows*width)).Marshal())
 	if err != nil {
 		t.Fatal(err)
 	}
-	none.Read(&s, tokens, hashes, 0, 10)
+	none.Logits(&s, tokens, hashes, 0, 10)
 }
 
 // Hazard: bytes that are no reader crash the process or make probabilities that are not numbers.
 func TestCorruptBytesAreRefused(t *testing.T) {
 	t.Parallel()
-	good := cnn.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, cnn.Parts*width)).Marshal()
+	good := cnn.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, cnn.SubwordRows*width)).Marshal()
 	put := func(at int, v uint32) []byte {
 		bad := slices.Clone(good)
 		binary.LittleEndian.PutUint32(bad[at:], v)
@@ -410,7 +410,7 @@ func TestCorruptBytesAreRefused(t *testing.T) {
 
 // FuzzUnmarshal alters the beginning of a good file, where all that is not a byte of a vector stands, and its length.
 func FuzzUnmarshal(f *testing.F) {
-	good := cnn.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, cnn.Parts*width)).Marshal()
+	good := cnn.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, cnn.SubwordRows*width)).Marshal()
 	f.Add([]byte{}, 0, 0)
 	f.Add([]byte{3}, 0, 0)
 	f.Add([]byte{0, 0, 0xc0, 0x7f}, 12, 0)
@@ -440,7 +440,7 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 		var s cnn.Scratch
 		tokens, hashes := wordsOf("a", "b", "unknown")
-		m.Read(&s, tokens, hashes, 0, 3)
+		m.Logits(&s, tokens, hashes, 0, 3)
 	})
 }
 
@@ -453,7 +453,7 @@ func TestGolden(t *testing.T) {
 	got := map[string][]uint32{}
 	for _, w := range [][2]int{{0, 1}, {0, 40}, {33, 41}, {50, 114}, {119, 120}} {
 		var bits []uint32
-		for _, v := range m.Read(&s, tokens, hashes, w[0], w[1]) {
+		for _, v := range m.Logits(&s, tokens, hashes, w[0], w[1]) {
 			bits = append(bits, math.Float32bits(v))
 		}
 		got[fmt.Sprintf("%d to %d", w[0], w[1])] = bits

@@ -19,7 +19,7 @@ type Model struct {
 	dense *Dense
 	words table
 	parts []int8
-	scale [2][Width]float32 // of words and of parts: what a step of int8 stands for, by channel
+	scale [2][Channels]float32 // of words and of parts: what a step of int8 stands for, by channel
 }
 
 // table holds the vectors of known words by the high half of their hash.
@@ -38,10 +38,10 @@ type slot struct {
 // Word is a known word with its vector, all parts included.
 type Word struct {
 	Hash   uint64
-	Vector [Width]float32
+	Vector [Channels]float32
 }
 
-// New makes a model of weights that were learned, rounding the vectors of words and of parts to int8. parts holds [Parts]
+// New makes a model of weights that were learned, rounding the vectors of words and of parts to int8. parts holds [SubwordRows]
 // rows. Of two words with the same half of a hash the first is kept.
 func New(dense *Dense, words []Word, parts []float32) *Model {
 	m := &Model{dense: dense, parts: make([]int8, len(parts))}
@@ -56,7 +56,7 @@ func New(dense *Dense, words []Word, parts []float32) *Model {
 		return 0
 	})
 	sorted = slices.CompactFunc(sorted, func(a, b Word) bool { return short(a.Hash) == short(b.Hash) })
-	flat := make([]float32, 0, len(sorted)*Width)
+	flat := make([]float32, 0, len(sorted)*Channels)
 	for _, w := range sorted {
 		m.words.hashes = append(m.words.hashes, short(w.Hash))
 		flat = append(flat, w.Vector[:]...)
@@ -70,10 +70,10 @@ func New(dense *Dense, words []Word, parts []float32) *Model {
 
 // round rounds rows to int8 and returns the size of a step for each channel. The few largest values are clipped: finer
 // steps for all others are worth more.
-func round(out []int8, rows []float32) (scale [Width]float32) {
-	for c := range Width {
-		sizes := make([]float32, 0, len(rows)/Width)
-		for i := c; i < len(rows); i += Width {
+func round(out []int8, rows []float32) (scale [Channels]float32) {
+	for c := range Channels {
+		sizes := make([]float32, 0, len(rows)/Channels)
+		for i := c; i < len(rows); i += Channels {
 			sizes = append(sizes, float32(math.Abs(float64(rows[i]))))
 		}
 		scale[c] = 1e-6
@@ -81,7 +81,7 @@ func round(out []int8, rows []float32) (scale [Width]float32) {
 			slices.Sort(sizes)
 			scale[c] = max(sizes[len(sizes)-1-len(sizes)/2000]/127, 1e-6)
 		}
-		for i := c; i < len(rows); i += Width {
+		for i := c; i < len(rows); i += Channels {
 			q := math.Round(float64(rows[i] / scale[c]))
 			out[i] = int8(min(max(q, -127), 127))
 		}
@@ -111,7 +111,7 @@ func (t *table) find(hash uint32) []int8 {
 			return nil
 		}
 		if s.hash == hash {
-			return t.vectors[(s.row-1)*Width : s.row*Width : s.row*Width]
+			return t.vectors[(s.row-1)*Channels : s.row*Channels : s.row*Channels]
 		}
 	}
 }
@@ -121,8 +121,8 @@ type Scratch struct {
 	layers [2][]float32
 	sums   []float32
 	parts  []uint16
-	best   [Width]int32
-	share  [Queries][MostTokens]float32
+	best   [Channels]int32
+	share  [Queries][MaxTokens]float32
 	pooled [Pooled]float32
 	hidden [Hidden]float32
 	out    [Outputs]float32
@@ -142,24 +142,24 @@ func (s *Scratch) Begin(tokens []text.Token, hashes []uint64) {
 	s.tokens, s.hashes = tokens, hashes
 	n := len(tokens)
 	if cap(s.done) < n {
-		s.done, s.last = make([]bool, n), make([]float32, n*Width)
+		s.done, s.last = make([]bool, n), make([]float32, n*Channels)
 	}
-	s.done, s.last = s.done[:n], s.last[:n*Width]
+	s.done, s.last = s.done[:n], s.last[:n*Channels]
 	clear(s.done)
 }
 
-// Read reads the window from first to end of a text and returns its logits, of which the caller uses as many as it has
+// Logits reads the window from first to end of a text and returns its logits, of which the caller uses as many as it has
 // heads. It is [Scratch.Begin] and [Model.Window] in one.
-func (m *Model) Read(s *Scratch, tokens []text.Token, hashes []uint64, first, end int) *[Outputs]float32 {
+func (m *Model) Logits(s *Scratch, tokens []text.Token, hashes []uint64, first, end int) *[Outputs]float32 {
 	s.Begin(tokens, hashes)
 	return m.Window(s, first, end)
 }
 
 // Window reads the window from first to end of the text that the scratch took in and returns its logits, of which the caller
-// uses as many as it has heads. At most [MostTokens] are read of a window. What was read for one window is not read again
+// uses as many as it has heads. At most [MaxTokens] are read of a window. What was read for one window is not read again
 // for the next: how a token is read depends on the [Margin] around it and not on the window.
 func (m *Model) Window(s *Scratch, first, end int) *[Outputs]float32 {
-	end = min(end, first+MostTokens)
+	end = min(end, first+MaxTokens)
 	if end <= first {
 		clear(s.out[:])
 		return &s.out
@@ -175,7 +175,7 @@ func (m *Model) Window(s *Scratch, first, end int) *[Outputs]float32 {
 		m.layers(s, t, stop)
 		t = stop
 	}
-	m.dense.Pool(&s.pooled, s.last[first*Width:end*Width], end-first, &s.best, &s.share)
+	m.dense.Pool(&s.pooled, s.last[first*Channels:end*Channels], end-first, &s.best, &s.share)
 	m.dense.Head(&s.out, &s.hidden, &s.pooled)
 	return &s.out
 }
@@ -186,38 +186,38 @@ func (m *Model) layers(s *Scratch, first, end int) {
 	n := to - from
 	s.grow(n)
 	for i := range n {
-		m.embed(s, s.layers[0][i*Width:(i+1)*Width], &s.tokens[from+i], s.hashes[from+i])
+		m.embed(s, s.layers[0][i*Channels:(i+1)*Channels], &s.tokens[from+i], s.hashes[from+i])
 	}
 	in, out := s.layers[0], s.layers[1]
 	ahead := Margin // how many tokens to each side the layers to come look at
-	for l, step := range Steps {
+	for l, step := range Dilations {
 		ahead -= step
 		m.dense.convolve(l, out, s.sums, in, max(first-ahead, 0)-from, min(end+ahead, len(s.tokens))-from, n)
 		in, out = out, in
 	}
-	copy(s.last[first*Width:end*Width], in[(first-from)*Width:])
+	copy(s.last[first*Channels:end*Channels], in[(first-from)*Channels:])
 	for t := first; t < end; t++ {
 		s.done[t] = true
 	}
 }
 
 func (s *Scratch) grow(n int) {
-	if cap(s.sums) >= n*2*Width {
+	if cap(s.sums) >= n*2*Channels {
 		return
 	}
-	s.layers[0], s.layers[1], s.sums = make([]float32, n*Width), make([]float32, n*Width), make([]float32, n*2*Width)
+	s.layers[0], s.layers[1], s.sums = make([]float32, n*Channels), make([]float32, n*Channels), make([]float32, n*2*Channels)
 }
 
 // embed makes the vector of a token.
 func (m *Model) embed(s *Scratch, out []float32, t *text.Token, hash uint64) {
-	out = out[:Width]
+	out = out[:Channels]
 	if known := m.words.find(short(hash)); known != nil {
 		for c, v := range known {
 			out[c] = float32(v) * m.scale[0][c]
 		}
 	} else {
-		s.parts = AppendParts(s.parts[:0], t.Folded)
-		var sums [Width]int32
+		s.parts = AppendSubwords(s.parts[:0], t.Folded)
+		var sums [Channels]int32
 		kernel.AddRows(&sums, m.parts, s.parts)
 		share := 1 / float32(max(len(s.parts), 1))
 		for c, v := range sums {
@@ -228,7 +228,7 @@ func (m *Model) embed(s *Scratch, out []float32, t *text.Token, hash uint64) {
 		if t.Flags&mark == 0 {
 			continue
 		}
-		for c, v := range m.dense.Mark[i*Width : (i+1)*Width] {
+		for c, v := range m.dense.Shape[i*Channels : (i+1)*Channels] {
 			out[c] += v
 		}
 	}
@@ -272,7 +272,7 @@ func Unmarshal(in []byte) (*Model, error) {
 		return nil, ErrCorrupt
 	}
 	words := int(count)
-	if len(in) != 4+4*words+4*2*Width+4*DenseSize+words*Width+Parts*Width {
+	if len(in) != 4+4*words+4*2*Channels+4*DenseSize+words*Channels+SubwordRows*Channels {
 		return nil, ErrCorrupt
 	}
 	in = in[4:]
@@ -281,7 +281,7 @@ func Unmarshal(in []byte) (*Model, error) {
 		in = in[4:]
 		return v
 	}
-	m := &Model{words: table{hashes: make([]uint32, words), vectors: make([]int8, words*Width)}, parts: make([]int8, Parts*Width)}
+	m := &Model{words: table{hashes: make([]uint32, words), vectors: make([]int8, words*Channels)}, parts: make([]int8, SubwordRows*Channels)}
 	last := uint32(0)
 	for i := range m.words.hashes {
 		last += next()

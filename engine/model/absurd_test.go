@@ -28,7 +28,7 @@ func TestAbsurdWeightsGiveProbabilities(t *testing.T) {
 		h.Calibration[i].Long = model.LongCurve{Worst: 1}
 	}
 	var file bytes.Buffer
-	absurd := cnn.New(cnn.NewDense(all), nil, make([]float32, cnn.Parts*cnn.Width))
+	absurd := cnn.New(cnn.NewDense(all), nil, make([]float32, cnn.SubwordRows*cnn.Channels))
 	if err := model.Write(&file, h, model.Weights{Words: wordList("some", "words"), Reader: absurd}); err != nil {
 		t.Fatal(err)
 	}

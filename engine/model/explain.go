@@ -49,7 +49,7 @@ type Examination struct {
 	scratch *scratch
 	text    *text.Scratch
 	tokens  []text.Token
-	gaps    *cnn.Gaps
+	gaps    *cnn.Occlusion
 	carried []float64 // what each token carries of a head's logit
 	left    int       // how many more words the reader may leave out
 }
@@ -286,9 +286,9 @@ func (x *Examination) reading(w Window) *reading {
 func (x *Examination) readWithout(r *reading) {
 	s := x.scratch
 	if x.gaps == nil {
-		x.gaps = x.model.cnn.Gaps(&s.read, s.kept, s.words)
+		x.gaps = x.model.cnn.Occlude(&s.read, s.kept, s.words)
 	}
-	r.without = x.gaps.Read(int(s.keptTo[r.First]), int(s.keptTo[r.End]))
+	r.without = x.gaps.Logits(int(s.keptTo[r.First]), int(s.keptTo[r.End]))
 	if len(r.without) == 1 {
 		// Nothing remains that could be read: the word carries all that the reader says for the head.
 		for h, logit := range r.logits {

@@ -14,31 +14,31 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// ReaderOptions say how the reader learns. The zero value of a field stands for the default.
-type ReaderOptions struct {
+// CNNOptions say how the reader learns. The zero value of a field stands for the default.
+type CNNOptions struct {
 	// Epochs is the number of passes over the written texts. Default 4.
 	Epochs int
 	// Rate is the learning rate of Adam at the start; it falls to zero in a straight line. Default 0.002.
 	Rate float64
 	// Scraped is the part of the scraped texts that each pass reads. Default 0.15.
 	Scraped float64
-	// Forget is the share of words that a pass reads by their parts alone, so that these learn to stand in. Default 0.1.
-	Forget float64
-	// Drop is the share of the values behind a window's summary that a pass leaves out. Default 0.2.
-	Drop float64
+	// WordDropout is the share of words that a pass reads by their parts alone, so that these learn to stand in. Default 0.1.
+	WordDropout float64
+	// HiddenDropout is the share of the values behind a window's summary that a pass leaves out. Default 0.2.
+	HiddenDropout float64
 	// Decay pulls dense weights to zero, relative to the rate. Default 0.01.
 	Decay float64
 	// WordRate is the learning rate of the vectors of words and their parts, relative to Rate. Default 1.
 	WordRate float64
-	// Skip is the share of tokens that a pass does not see at all. Default 0.05.
-	Skip float64
-	// Start is the length of the first vectors of words. Default 1.
-	Start float64
+	// TokenDropout is the share of tokens that a pass does not see at all. Default 0.05.
+	TokenDropout float64
+	// InitialNorm is the length of the first vectors of words. Default 1.
+	InitialNorm float64
 	// Seed seeds the order, the first weights and what is left out.
 	Seed uint64
 }
 
-func (o ReaderOptions) withDefaults() ReaderOptions {
+func (o CNNOptions) withDefaults() CNNOptions {
 	set := func(f *float64, v float64) {
 		if *f == 0 {
 			*f = v
@@ -49,12 +49,12 @@ func (o ReaderOptions) withDefaults() ReaderOptions {
 	}
 	set(&o.Rate, 0.002)
 	set(&o.Scraped, 0.15)
-	set(&o.Forget, 0.1)
-	set(&o.Drop, 0.2)
+	set(&o.WordDropout, 0.1)
+	set(&o.HiddenDropout, 0.2)
 	set(&o.Decay, 0.01)
-	set(&o.Start, 1)
+	set(&o.InitialNorm, 1)
 	set(&o.WordRate, 1)
-	set(&o.Skip, 0.05)
+	set(&o.TokenDropout, 0.05)
 	return o
 }
 
@@ -65,7 +65,7 @@ const workers = 2
 // batchTexts is the number of texts between two steps.
 const batchTexts = 32
 
-const width = cnn.Width
+const width = cnn.Channels
 
 // spelling is a distinct folded word of the texts.
 type spelling struct {
@@ -84,7 +84,7 @@ type reading struct {
 
 // readerFit holds the state of a training.
 type readerFit struct {
-	opt        ReaderOptions
+	opt        CNNOptions
 	examples   []Example
 	texts      []reading
 	spellings  []spelling
@@ -118,17 +118,17 @@ func newSparse(rows int) sparse {
 	return sparse{values: make([]float32, rows*width), moments: moments{make([]float32, rows*width), make([]float32, rows*width)}}
 }
 
-// FitReader learns a reader. The same examples and options give the same weights.
+// FitCNN learns a reader. The same examples and options give the same weights.
 //
 // first is the linear model, for its clusters and its dictionary.
-func FitReader(examples []Example, first *Fitted, opt ReaderOptions) *cnn.Model {
+func FitCNN(examples []Example, first *Fitted, opt CNNOptions) *cnn.Model {
 	f := &readerFit{opt: opt.withDefaults(), examples: examples, clusters: first.Weights.Clusters, dictionary: text.NewDictionary(first.Weights.Words)}
 	f.collect()
 	f.start()
 	var odds [model.Heads]float64
 	f.boost, odds = balance(examples)
 	for h, o := range odds {
-		f.dense.OutBy[h] = float32(o)
+		f.dense.OutputBias[h] = float32(o)
 	}
 	f.run()
 	return f.export()
@@ -157,11 +157,11 @@ func (f *readerFit) collect() {
 			if !ok {
 				at = int32(len(f.spellings))
 				index[string(t.Folded)] = at
-				f.spellings = append(f.spellings, spelling{hash: model.WordHash(t.Folded), word: -1, group: f.group(t.Folded), parts: cnn.AppendParts(nil, t.Folded)})
+				f.spellings = append(f.spellings, spelling{hash: model.WordHash(t.Folded), word: -1, group: f.group(t.Folded), parts: cnn.AppendSubwords(nil, t.Folded)})
 			}
 			f.spellings[at].count += count
 			r.words = append(r.words, at)
-			r.marks = append(r.marks, cnn.AppendMarks(nil, t.Flags))
+			r.marks = append(r.marks, cnn.AppendShape(nil, t.Flags))
 		}
 		f.texts = append(f.texts, r)
 	}
@@ -172,9 +172,9 @@ func (f *readerFit) collect() {
 			rows++
 		}
 	}
-	f.words, f.parts = newSparse(rows), newSparse(cnn.Parts)
+	f.words, f.parts = newSparse(rows), newSparse(cnn.SubwordRows)
 	f.groups, f.groupGrads = newSparse(model.Classes+clusterCount), newRowGrads(model.Classes+clusterCount)
-	f.wordGrads, f.partGrads = newRowGrads(rows), newRowGrads(cnn.Parts)
+	f.wordGrads, f.partGrads = newRowGrads(rows), newRowGrads(cnn.SubwordRows)
 }
 
 // group returns the row that a word shares with those of its class or else of its cluster, or -1.
@@ -198,12 +198,12 @@ func (f *readerFit) start() {
 	}
 	f.dense = cnn.NewDense(make([]float32, cnn.DenseSize))
 	for l := range cnn.Layers {
-		fill(f.dense.Kernel[l], 1/math.Sqrt(cnn.Taps*width))
+		fill(f.dense.Kernel[l], 1/math.Sqrt(cnn.KernelSize*width))
 	}
-	fill(f.dense.Query, 1/math.Sqrt(width))
-	fill(f.dense.Mark, 0.05)
-	fill(f.dense.Hide, 1/math.Sqrt(cnn.Pooled))
-	fill(f.dense.Out, 0.5/math.Sqrt(cnn.Hidden))
+	fill(f.dense.AttentionQueries, 1/math.Sqrt(width))
+	fill(f.dense.Shape, 0.05)
+	fill(f.dense.HiddenWeights, 1/math.Sqrt(cnn.Pooled))
+	fill(f.dense.OutputWeights, 0.5/math.Sqrt(cnn.Hidden))
 	fill(f.words.values, 0.1)
 	f.company(r)
 	fill(f.parts.values, 0.05)
@@ -211,7 +211,7 @@ func (f *readerFit) start() {
 	for l := range f.flipped {
 		f.flipped[l] = make([]float32, len(f.dense.Kernel[l]))
 	}
-	f.hideBack, f.outBack = make([]float32, len(f.dense.Hide)), make([]float32, len(f.dense.Out))
+	f.hideBack, f.outBack = make([]float32, len(f.dense.HiddenWeights)), make([]float32, len(f.dense.OutputWeights))
 }
 
 // company starts the vectors of words where skip-grams put them: by the company that they keep.
@@ -227,7 +227,7 @@ func (f *readerFit) company(r *rand.Rand) {
 			e := vectors[i]
 			normalise(&e)
 			for d, x := range e {
-				f.words.values[int(s.word)*width+d] = x * float32(f.opt.Start)
+				f.words.values[int(s.word)*width+d] = x * float32(f.opt.InitialNorm)
 			}
 		}
 	}
@@ -273,10 +273,10 @@ func (f *readerFit) run() {
 func (f *readerFit) batch(crew []*pupil, batch []int, rate float64) {
 	f.steps++
 	for l := range f.flipped {
-		flip(f.flipped[l], f.dense.Kernel[l], cnn.Taps*width, 2*width)
+		flip(f.flipped[l], f.dense.Kernel[l], cnn.KernelSize*width, 2*width)
 	}
-	flip(f.hideBack, f.dense.Hide, cnn.Pooled, cnn.Hidden)
-	flip(f.outBack, f.dense.Out, cnn.Hidden, cnn.Outputs)
+	flip(f.hideBack, f.dense.HiddenWeights, cnn.Pooled, cnn.Hidden)
+	flip(f.outBack, f.dense.OutputWeights, cnn.Hidden, cnn.Outputs)
 	var wait sync.WaitGroup
 	for i, p := range crew {
 		wait.Go(func() {
@@ -432,14 +432,14 @@ type pupil struct {
 	sums   [cnn.Layers][]float32
 	back   [2][]float32
 	forgot []uint8 // what was seen of each token
-	row    [cnn.Taps * width]float32
+	row    [cnn.KernelSize * width]float32
 	window windowState
 }
 
 // windowState is what the summary of a window leaves for the way back.
 type windowState struct {
 	best   [width]int32
-	share  [cnn.Queries][cnn.MostTokens]float32
+	share  [cnn.Queries][cnn.MaxTokens]float32
 	pooled [cnn.Pooled]float32
 	keep   [cnn.Pooled]float32
 	hidden [cnn.Hidden]float32
@@ -468,13 +468,13 @@ func (p *pupil) embed(r *reading, learning bool) {
 	for t, at := range r.words {
 		out := p.layers[0][t*width : (t+1)*width]
 		s := &f.spellings[at]
-		if learning && p.random.Float64() < f.opt.Skip {
+		if learning && p.random.Float64() < f.opt.TokenDropout {
 			p.forgot = append(p.forgot, skipped)
 			clear(out)
 			continue
 		}
 		forgot := known
-		if s.word < 0 || learning && p.random.Float64() < f.opt.Forget {
+		if s.word < 0 || learning && p.random.Float64() < f.opt.WordDropout {
 			forgot = forgotten
 		}
 		p.forgot = append(p.forgot, forgot)
@@ -495,7 +495,7 @@ func (p *pupil) embed(r *reading, learning bool) {
 			}
 		}
 		for _, m := range r.marks[t] {
-			for c, v := range f.dense.Mark[int(m)*width : (int(m)+1)*width] {
+			for c, v := range f.dense.Shape[int(m)*width : (int(m)+1)*width] {
 				out[c] += v
 			}
 		}
@@ -559,7 +559,7 @@ func (p *pupil) learn(i int) {
 		}
 		p.summarise(w)
 		s := &p.window
-		drop := float32(f.opt.Drop)
+		drop := float32(f.opt.HiddenDropout)
 		for c := range s.pooled {
 			s.keep[c] = 1 / (1 - drop)
 			if p.random.Float32() < drop {
@@ -587,9 +587,9 @@ func (p *pupil) learn(i int) {
 // backHead goes from the logits of a window back to its tokens.
 func (p *pupil) backHead(grad *[cnn.Outputs]float32, last []float32, w model.Window) {
 	f, s, g := p.fit, &p.window, p.grad
-	kernel.Outer(g.Out, s.hidden[:], grad[:])
+	kernel.Outer(g.OutputWeights, s.hidden[:], grad[:])
 	for i, v := range grad {
-		g.OutBy[i] += v
+		g.OutputBias[i] += v
 	}
 	var hidden [cnn.Hidden]float32
 	kernel.MulAdd(hidden[:], grad[:], f.outBack)
@@ -597,9 +597,9 @@ func (p *pupil) backHead(grad *[cnn.Outputs]float32, last []float32, w model.Win
 		if v == 0 {
 			hidden[i] = 0
 		}
-		g.HideBy[i] += hidden[i]
+		g.HiddenBias[i] += hidden[i]
 	}
-	kernel.Outer(g.Hide, s.pooled[:], hidden[:])
+	kernel.Outer(g.HiddenWeights, s.pooled[:], hidden[:])
 	var pooled [cnn.Pooled]float32
 	kernel.MulAdd(pooled[:], hidden[:], f.hideBack)
 	for i := range pooled {
@@ -612,8 +612,8 @@ func (p *pupil) backHead(grad *[cnn.Outputs]float32, last []float32, w model.Win
 	n := w.End - w.First
 	for q := range cnn.Queries {
 		back := pooled[(1+q)*width : (2+q)*width]
-		query, queryGrad := f.dense.Query[q*width:(q+1)*width], g.Query[q*width:(q+1)*width]
-		var dots [cnn.MostTokens]float32
+		query, queryGrad := f.dense.AttentionQueries[q*width:(q+1)*width], g.AttentionQueries[q*width:(q+1)*width]
+		var dots [cnn.MaxTokens]float32
 		var mean float32
 		for t := range n {
 			row := in[t*width : (t+1)*width]
@@ -644,7 +644,7 @@ func (p *pupil) backLayers(n int) {
 		above, below := p.back[0], p.back[1]
 		copy(below, above)
 		in := p.layers[l]
-		step := cnn.Steps[l]
+		step := cnn.Dilations[l]
 		for t := range n {
 			sum := p.sums[l][t*2*width : (t+1)*2*width]
 			up := above[t*width : (t+1)*width]
@@ -659,10 +659,10 @@ func (p *pupil) backLayers(n int) {
 			for c, v := range grad {
 				g.Bias[l][c] += v
 			}
-			var row [cnn.Taps * width]float32
+			var row [cnn.KernelSize * width]float32
 			kernel.MulAdd(row[:], grad[:], f.flipped[l])
-			for tap := range cnn.Taps {
-				if at := t + (tap-cnn.Taps/2)*step; at >= 0 && at < n {
+			for tap := range cnn.KernelSize {
+				if at := t + (tap-cnn.KernelSize/2)*step; at >= 0 && at < n {
 					for c, v := range row[tap*width : (tap+1)*width] {
 						below[at*width+c] += v
 					}
@@ -686,7 +686,7 @@ func (p *pupil) backWords(r *reading) {
 			into[c] += v
 		}
 		for _, m := range r.marks[t] {
-			into := p.grad.Mark[int(m)*width : (int(m)+1)*width]
+			into := p.grad.Shape[int(m)*width : (int(m)+1)*width]
 			for c, v := range grad {
 				into[c] += v
 			}

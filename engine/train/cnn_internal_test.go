@@ -24,14 +24,14 @@ func tinyFit(n int) *readerFit {
 	}
 	f := &readerFit{
 		spellings: []spelling{
-			{word: 0, group: -1, parts: cnn.AppendParts(nil, []byte("first"))},
-			{word: 1, group: 2, parts: cnn.AppendParts(nil, []byte("second"))},
-			{word: -1, group: -1, parts: cnn.AppendParts(nil, []byte("third"))},
-			{word: -1, group: 1, parts: cnn.AppendParts(nil, []byte("thirst"))},
+			{word: 0, group: -1, parts: cnn.AppendSubwords(nil, []byte("first"))},
+			{word: 1, group: 2, parts: cnn.AppendSubwords(nil, []byte("second"))},
+			{word: -1, group: -1, parts: cnn.AppendSubwords(nil, []byte("third"))},
+			{word: -1, group: 1, parts: cnn.AppendSubwords(nil, []byte("thirst"))},
 			{word: 2, group: 2},
 		},
-		words: newSparse(3), groups: newSparse(4), parts: newSparse(cnn.Parts),
-		wordGrads: newRowGrads(3), groupGrads: newRowGrads(4), partGrads: newRowGrads(cnn.Parts),
+		words: newSparse(3), groups: newSparse(4), parts: newSparse(cnn.SubwordRows),
+		wordGrads: newRowGrads(3), groupGrads: newRowGrads(4), partGrads: newRowGrads(cnn.SubwordRows),
 		dense:    cnn.NewDense(make([]float32, cnn.DenseSize)),
 		hideBack: make([]float32, cnn.Pooled*cnn.Hidden), outBack: make([]float32, cnn.Hidden*cnn.Outputs),
 		adam:  moments{make([]float32, cnn.DenseSize), make([]float32, cnn.DenseSize)},
@@ -46,7 +46,7 @@ func tinyFit(n int) *readerFit {
 	fill(f.parts.values, 1)
 	for t := range n {
 		f.texts[0].words = append(f.texts[0].words, int32(r.IntN(len(f.spellings))))
-		f.texts[0].marks = append(f.texts[0].marks, []uint8{uint8(t % cnn.Marks), uint8((t + 5) % cnn.Marks)})
+		f.texts[0].marks = append(f.texts[0].marks, []uint8{uint8(t % cnn.ShapeFeatures), uint8((t + 5) % cnn.ShapeFeatures)})
 	}
 	for h := range f.examples[0].Labels {
 		f.boost[h] = 1 + float32(h)/10
@@ -74,10 +74,10 @@ func TestGradientsAreTheSlopesOfTheLoss(t *testing.T) {
 		f := tinyFit(n)
 		p := newPupil(f, 0)
 		for l := range f.flipped {
-			flip(f.flipped[l], f.dense.Kernel[l], cnn.Taps*width, 2*width)
+			flip(f.flipped[l], f.dense.Kernel[l], cnn.KernelSize*width, 2*width)
 		}
-		flip(f.hideBack, f.dense.Hide, cnn.Pooled, cnn.Hidden)
-		flip(f.outBack, f.dense.Out, cnn.Hidden, cnn.Outputs)
+		flip(f.hideBack, f.dense.HiddenWeights, cnn.Pooled, cnn.Hidden)
+		flip(f.outBack, f.dense.OutputWeights, cnn.Hidden, cnn.Outputs)
 		p.learn(0)
 		f.learnWords([]*pupil{p}, 0, 1)
 		// After one step with a rate of zero, Adam's first means are a tenth of the gradients.
@@ -92,12 +92,12 @@ func TestGradientsAreTheSlopesOfTheLoss(t *testing.T) {
 			weights, grads []float32
 		}
 		groups := []group{
-			{"query", f.dense.Query, p.grad.Query},
-			{"mark", f.dense.Mark, p.grad.Mark},
-			{"hide", f.dense.Hide, p.grad.Hide},
-			{"hide bias", f.dense.HideBy, p.grad.HideBy},
-			{"out", f.dense.Out, p.grad.Out},
-			{"out bias", f.dense.OutBy, p.grad.OutBy},
+			{"query", f.dense.AttentionQueries, p.grad.AttentionQueries},
+			{"mark", f.dense.Shape, p.grad.Shape},
+			{"hide", f.dense.HiddenWeights, p.grad.HiddenWeights},
+			{"hide bias", f.dense.HiddenBias, p.grad.HiddenBias},
+			{"out", f.dense.OutputWeights, p.grad.OutputWeights},
+			{"out bias", f.dense.OutputBias, p.grad.OutputBias},
 			{"words", f.words.values, gradient(f.words)},
 			{"groups", f.groups.values, gradient(f.groups)},
 			{"parts", f.parts.values, gradient(f.parts)},

@@ -122,8 +122,8 @@ func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
 		return nil, err
 	}
 	pool := NewPool(all, true)
-	learn := pool.Splits[Learn]
-	s.Learn, s.Tune, s.Judge, s.Digest = len(learn), len(pool.Splits[Tune]), len(pool.Splits[Judge]), pool.Digest
+	learn := pool.Splits[Training]
+	s.Learn, s.Tune, s.Judge, s.Digest = len(learn), len(pool.Splits[Calibration]), len(pool.Splits[Test]), pool.Digest
 	s.Disguised, s.Embedded, s.Swapped = len(Augment(learn, copies.Disguise, seed)), len(Embed(learn, copies.Embed, seed)), len(Swap(learn, copies.Swap, seed))
 	s.Patterns = len(Neutral())
 	if data == nil {

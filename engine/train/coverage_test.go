@@ -134,7 +134,7 @@ func TestAgreementLeavesOutWhatWasLearned(t *testing.T) {
 		"moderation/ruddit.jsonl.gz":       packed(t, `{"text":"good morning","labels":{"offensiveness_score":0.6}}`+"\n"+`{"text":"you filthy idiot","labels":{"offensiveness_score":-0.4}}`+"\n"),
 	}
 	pool := &train.Pool{}
-	pool.Splits[train.Learn] = []train.Example{{Text: "Learned!"}}
+	pool.Splits[train.Training] = []train.Example{{Text: "Learned!"}}
 	var b strings.Builder
 	if err := train.Agreement(&b, m, data, pool); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@
 //
 // The way of a row: [Read] maps the labels of every source to the 13 heads, missing ones masked; [NewPool] removes
 // duplicates and splits; [Augment], [Embed] and [Swap] add copies and [Neutral] sentences; [Fit] learns the linear model by
-// AdaGrad on one goroutine and [FitReader] the second stage by Adam on two, with fixed seeds; [Calibrate] fits probabilities on
+// AdaGrad on one goroutine and [FitCNN] the second stage by Adam on two, with fixed seeds; [Calibrate] fits probabilities on
 // rows that were held back; [Evaluate] reports. The same data gives the same bytes.
 package train
 

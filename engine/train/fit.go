@@ -21,9 +21,9 @@ type Options struct {
 	// PartRate is the rate of the parts of words, relative to that of words. A word has a dozen parts that always come
 	// together; a lower rate lets the word itself and its neighbours say more. Default 1.
 	PartRate float64
-	// Caution is where the sum of squared gradients of a row starts. The larger it is, the less a feature that was met
+	// InitialAccumulator is where the sum of squared gradients of a row starts. The larger it is, the less a feature that was met
 	// a few times is believed. Default 0.1.
-	Caution float64
+	InitialAccumulator float64
 	// Decay pulls weights to zero at each step, relative to the rate. Default 1e-5.
 	Decay float64
 	// MinCount is how often a feature must be met to be learned; a row of this project's own text counts twice.
@@ -49,8 +49,8 @@ func (o Options) withDefaults() Options {
 	if o.PartRate == 0 {
 		o.PartRate = 1
 	}
-	if o.Caution == 0 {
-		o.Caution = 0.1
+	if o.InitialAccumulator == 0 {
+		o.InitialAccumulator = 0.1
 	}
 	if o.Decay == 0 {
 		o.Decay = 1e-5
@@ -275,7 +275,7 @@ func (f *fitter) step(e *Example, d document, rate float64) {
 
 // move takes a step of AdaGrad.
 func (f *fitter) move(row, grad []float32, rate float64, squares float32) {
-	step := float32(rate / math.Sqrt(float64(squares)+f.opt.Caution))
+	step := float32(rate / math.Sqrt(float64(squares)+f.opt.InitialAccumulator))
 	keep := 1 - step*float32(f.opt.Decay)
 	for h := range row {
 		row[h] = row[h]*keep - step*grad[h]

@@ -16,17 +16,17 @@ type Split uint8
 
 // The splits.
 const (
-	// Learn is what the weights are fitted on.
-	Learn Split = iota
-	// Tune is what the probabilities are calibrated on.
-	Tune
-	// Judge is what the figures of the report come from. Nothing is fitted on it.
-	Judge
+	// Training is what the weights are fitted on.
+	Training Split = iota
+	// Calibration is what the probabilities are calibrated on.
+	Calibration
+	// Test is what the figures of the report come from. Nothing is fitted on it.
+	Test
 )
 
 // Pool holds the examples without duplicates, by split.
 type Pool struct {
-	Splits [Judge + 1][]Example
+	Splits [Test + 1][]Example
 	// Digest is the SHA-256 over all examples, in hex.
 	Digest string
 }
@@ -78,22 +78,22 @@ func merge(into, e *Example) {
 func split(e *Example, key uint64, ship bool) Split {
 	if !ship && e.Written {
 		if slices.Contains(strangers, e.Source) || e.Group > 0 && e.Group%4 == 0 {
-			return Judge
+			return Test
 		}
 	}
 	switch n := key % 100; {
 	case e.Written && e.Group > 0:
 		// The texts of a group stay together: they differ by a word.
 		if e.Group%10 == 1 {
-			return Tune
+			return Calibration
 		}
-		return Learn
+		return Training
 	case n < 8:
-		return Tune
+		return Calibration
 	case n < 16 && !ship, n < 11:
-		return Judge
+		return Test
 	}
-	return Learn
+	return Training
 }
 
 // Sample keeps all examples that were labelled for this project and one of every so many of the others.

@@ -201,7 +201,7 @@ var crowds = []struct {
 // that are in none of the splits that weights or calibration were fitted on.
 func Agreement(w io.Writer, m *model.Model, data fs.FS, pool *Pool) error {
 	seen := map[uint64]bool{}
-	for _, s := range []Split{Learn, Tune} {
+	for _, s := range []Split{Training, Calibration} {
 		for i := range pool.Splits[s] {
 			seen[key(pool.Splits[s][i].Text)] = true
 		}

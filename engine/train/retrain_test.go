@@ -67,11 +67,11 @@ func byReader(m *model.Model) func(string) float64 {
 }
 
 // small learns a small cascade the way the shipped one is learned: linear model, reader, calibration.
-func small(t *testing.T, learn, tune []train.Example, opt train.Options, second train.ReaderOptions) (*train.Fitted, []byte) {
+func small(t *testing.T, learn, tune []train.Example, opt train.Options, second train.CNNOptions) (*train.Fitted, []byte) {
 	t.Helper()
 	learn = slices.Concat(learn, train.Augment(learn, 0.1, 1), train.Embed(learn, 0.1, 1), train.Swap(learn, 0.1, 1))
 	fitted := train.Fit(learn, opt)
-	fitted.Weights.Reader = train.FitReader(learn, fitted, second)
+	fitted.Weights.Reader = train.FitCNN(learn, fitted, second)
 	raw, err := fitted.File()
 	if err != nil {
 		t.Fatal(err)
@@ -113,8 +113,8 @@ func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := train.NewPool(all, false)
-	learn, tune, held := part(pool.Splits[train.Learn], 5), part(pool.Splits[train.Tune], 3), part(pool.Splits[train.Judge], 4)
-	fitted, file := small(t, learn, tune, train.Options{Epochs: 3, Buckets: 1 << 15, Rows: 120_000, Seed: 1}, train.ReaderOptions{Epochs: 4, Seed: 1})
+	learn, tune, held := part(pool.Splits[train.Training], 5), part(pool.Splits[train.Calibration], 3), part(pool.Splits[train.Test], 4)
+	fitted, file := small(t, learn, tune, train.Options{Epochs: 3, Buckets: 1 << 15, Rows: 120_000, Seed: 1}, train.CNNOptions{Epochs: 4, Seed: 1})
 	m := load(t, file)
 	got := anyCategory(held, together(m))
 	for _, c := range []struct {
@@ -141,7 +141,7 @@ func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 		"a reader of seven bits": func(f *train.Fitted) {
 			bytes := f.Weights.Reader.Marshal()
 			words := int(bytes[0]) | int(bytes[1])<<8 | int(bytes[2])<<16 | int(bytes[3])<<24
-			for i := len(bytes) - (words+cnn.Parts)*cnn.Width; i < len(bytes); i++ {
+			for i := len(bytes) - (words+cnn.SubwordRows)*cnn.Channels; i < len(bytes); i++ {
 				bytes[i] = byte(coarsened(int8(bytes[i])))
 			}
 			if f.Weights.Reader, err = cnn.Unmarshal(bytes); err != nil {
@@ -168,8 +168,8 @@ func TestTheSameDataGivesTheSameCascade(t *testing.T) {
 		t.Fatal(err)
 	}
 	learn := part(all, 120)
-	options := func() (train.Options, train.ReaderOptions) {
-		return train.Options{Epochs: 1, Buckets: 1 << 13, Rows: 20_000, Seed: 1}, train.ReaderOptions{Epochs: 1, Seed: 1}
+	options := func() (train.Options, train.CNNOptions) {
+		return train.Options{Epochs: 1, Buckets: 1 << 13, Rows: 20_000, Seed: 1}, train.CNNOptions{Epochs: 1, Seed: 1}
 	}
 	first, second := options()
 	_, a := small(t, learn, part(all, 61), first, second)

@@ -45,7 +45,7 @@ func corpus(t *testing.T) fs.FS {
 func makeModel(t *testing.T, all []train.Example) []byte {
 	t.Helper()
 	pool := train.NewPool(all, true)
-	learn := pool.Splits[train.Learn]
+	learn := pool.Splits[train.Training]
 	learn = append(append(learn, train.Augment(learn, 0.2, 1)...), train.Embed(learn, 0.2, 1)...)
 	fitted := train.Fit(learn, train.Options{Buckets: 1 << 12, Rows: 10_000, Seed: 1})
 	fitted.Header.TrainingDigest = pool.Digest
@@ -53,7 +53,7 @@ func makeModel(t *testing.T, all []train.Example) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := train.Calibrate(raw, pool.Splits[train.Tune], 0.02, 1)
+	file, err := train.Calibrate(raw, pool.Splits[train.Calibration], 0.02, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestWholeFilesAndGroupsAreHeldBack(t *testing.T) {
 	groups := map[int]train.Split{}
 	for s, examples := range pool.Splits {
 		for _, e := range examples {
-			if e.Source == "posts" && train.Split(s) != train.Judge {
+			if e.Source == "posts" && train.Split(s) != train.Test {
 				t.Fatalf("a row of posts is in split %d", s)
 			}
 			if e.Group == 0 {

@@ -49,12 +49,12 @@ func run(args []string, log io.Writer) error {
 	flags.IntVar(&opt.Epochs, "epochs", 0, "passes over the data")
 	flags.Float64Var(&opt.Rate, "rate", 0, "learning rate")
 	flags.Float64Var(&opt.PartRate, "part-rate", 0, "learning rate of the parts of words, relative")
-	flags.Float64Var(&opt.Caution, "caution", 0, "how little rare features are believed")
+	flags.Float64Var(&opt.InitialAccumulator, "caution", 0, "how little rare features are believed")
 	flags.Float64Var(&opt.Decay, "decay", 0, "weight decay")
 	flags.IntVar(&opt.Rows, "rows", 0, "rows to keep")
 	flags.IntVar(&opt.Buckets, "buckets", 0, "size of the table, a power of two")
 	flags.IntVar(&opt.MinCount, "min-count", 0, "how often a feature must be met")
-	var second train.ReaderOptions
+	var second train.CNNOptions
 	flags.IntVar(&second.Epochs, "reader-epochs", 0, "passes of the reader over the written texts")
 	flags.Float64Var(&second.Scraped, "reader-scraped", 0, "part of the scraped texts that each pass of the reader reads")
 	alone := flags.Bool("alone", false, "train no reader")
@@ -95,12 +95,12 @@ func run(args []string, log io.Writer) error {
 		}
 		return write(*report, m, files, pool)
 	}
-	learn := pool.Splits[train.Learn]
+	learn := pool.Splits[train.Training]
 	learn = train.Sample(learn, *sample)
 	train.Reweigh(learn, float32(*scraped))
 	learn = slices.Concat(learn, train.Augment(learn, *share, opt.Seed), train.Embed(learn, *embed, opt.Seed), train.Swap(learn, *swap, opt.Seed), train.Neutral())
 	fmt.Fprintf(log, "%s: %d texts to learn from, %d to calibrate on, %d to judge\n", time.Since(start).Round(time.Second), len(learn),
-		len(pool.Splits[train.Tune]), len(pool.Splits[train.Judge]))
+		len(pool.Splits[train.Calibration]), len(pool.Splits[train.Test]))
 
 	if *english != "" {
 		file, err := os.ReadFile(*english)
@@ -119,7 +119,7 @@ func run(args []string, log io.Writer) error {
 	fitted.Header.TrainingDigest = pool.Digest
 	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Weights.Rows))
 	if !*alone {
-		fitted.Weights.Reader = train.FitReader(learn, fitted, second)
+		fitted.Weights.Reader = train.FitCNN(learn, fitted, second)
 		fmt.Fprintf(log, "%s: reader\n", time.Since(start).Round(time.Second))
 	}
 	file, err := fitted.File()
@@ -131,7 +131,7 @@ func run(args []string, log io.Writer) error {
 
 // finish calibrates weights, writes them to a file when it has a name, and reports.
 func finish(file []byte, pool *train.Pool, data fs.FS, out, report string, gate float64, seed uint64) error {
-	file, err := train.Calibrate(file, pool.Splits[train.Tune], gate, seed)
+	file, err := train.Calibrate(file, pool.Splits[train.Calibration], gate, seed)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func write(name string, m *model.Model, data fs.FS, pool *train.Pool) error {
 		return nil
 	}
 	var text bytes.Buffer
-	train.Evaluate(&text, m, pool.Splits[train.Judge])
+	train.Evaluate(&text, m, pool.Splits[train.Test])
 	if data != nil {
 		// Like any source, those with fractions may be missing.
 		if err := train.Agreement(&text, m, data, pool); err != nil && !errors.Is(err, fs.ErrNotExist) {
