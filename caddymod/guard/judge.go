@@ -114,7 +114,7 @@ func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.
 	if err != nil {
 		return nil, err
 	}
-	j.levels = owner.Engine().Policy().Over(&override)
+	j.levels = owner.Engine().Policy().With(&override)
 	if err := j.levels.Validate(); err != nil {
 		return nil, err
 	}

@@ -169,7 +169,7 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The texts could not be judged now. Try again."))
 	}
 	whole := worst(results)
-	call.Services.Engine.Policy().Over(policy).Decide(&whole)
+	call.Services.Engine.Policy().With(policy).Decide(&whole)
 	call.SetVerdicts(&whole, results)
 
 	buffer := buffers.Get().(*[]byte)
