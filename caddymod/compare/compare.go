@@ -73,7 +73,7 @@ const maxThresholds = 10
 
 // Provision loads the handler that forwards.
 func (c *Compare) Provision(ctx caddy.Context) (err error) {
-	if c.app, err = app.GetWithoutStore(ctx); err != nil {
+	if c.app, err = app.Load(ctx); err != nil {
 		return err
 	}
 	c.logger = sampled.Logger(ctx.Logger())

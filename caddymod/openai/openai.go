@@ -86,7 +86,7 @@ func (*Moderations) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app and fills in the defaults.
 func (m *Moderations) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		return err
 	}
