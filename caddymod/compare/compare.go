@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -125,7 +126,7 @@ func (c *Compare) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	sent := &kept{}
 	forwarded.Body = sent.tee(r.Body)
 	encodings := r.Header["Content-Encoding"]
-	answer := &recorder{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	answer := &recorder{Writer: response.Observe(w)}
 	if err := c.proxy.ServeHTTP(answer, forwarded, next); err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (c *Compare) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 // compare judges the texts of a request and compares the scores with those of the answer.
 func (c *Compare) compare(r *http.Request, s *shape, request []byte, answer *recorder) {
-	if answer.status != http.StatusOK {
+	if answer.Status() != http.StatusOK {
 		c.app.Metrics().Compare(metrics.CompareUpstreamFailed)
 		return
 	}

@@ -26,11 +26,5 @@ func Problem(header http.Header, err error) *problem.Problem {
 		code = problem.UnsupportedEncoding
 		header.Set("Accept-Encoding", "gzip, identity")
 	}
-	return problem.New(code, sentence(err))
-}
-
-// sentence makes a sentence of an error of this package.
-func sentence(err error) string {
-	text := err.Error()
-	return string(text[0]&^0x20) + text[1:] + "."
+	return problem.FromError(code, err)
 }
