@@ -57,7 +57,7 @@ func (*KeyAuth) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (k *KeyAuth) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	k.access = Middleware{App: owner, Free: true, Sources: Sources{Query: k.Query, GoogleHeader: k.GoogleHeader}}
 	return err
 }

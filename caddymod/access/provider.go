@@ -42,7 +42,7 @@ func (*Provider) CaddyModule() caddy.ModuleInfo {
 // Provision finds the app.
 func (p *Provider) Provision(ctx caddy.Context) (err error) {
 	p.sources = Sources{Query: p.Query, GoogleHeader: p.GoogleHeader}
-	p.app, err = app.Get(ctx)
+	p.app, err = app.LoadWithStore(ctx)
 	return err
 }
 

@@ -34,7 +34,7 @@ func (*RateLimit) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (l *RateLimit) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	l.access = Middleware{App: owner}
 	return err
 }
