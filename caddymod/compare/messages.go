@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 )
 
@@ -22,7 +23,7 @@ type kept struct {
 func (k *kept) add(p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.over || len(k.data)+len(p) > decodeLimit {
+	if k.over || len(k.data)+len(p) > maxMessage {
 		k.over, k.data = true, nil
 		return
 	}
@@ -36,7 +37,11 @@ func (k *kept) decoded(encodings []string) []byte {
 	if k.over {
 		return nil
 	}
-	return decode(encodings, k.data)
+	decoded, err := coding.Decode(encodings, k.data, maxMessage)
+	if err != nil {
+		return nil
+	}
+	return decoded
 }
 
 // tee keeps what is read of a body.
