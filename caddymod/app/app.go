@@ -82,18 +82,18 @@ type App struct {
 	ctx      caddy.Context
 	logger   *zap.Logger
 	metrics  *metrics.Metrics
-	counting bool // metrics are acquired and not yet released
+	hasMetrics bool // metrics are acquired and not yet released
 	storage  Storage
 	engine   *engine.Engine
-	declared declared
+	declared declarations
 	events   emitter
 
-	// stored says that there is a store: a handler needs accounts, or the configuration is about them.
-	stored   bool
-	store    *shared // what this configuration holds
+	// needsStore says that there is a store: a handler needs accounts, or the configuration is about them.
+	needsStore   bool
+	pooled    *pooledStore // what this configuration holds
 	services atomic.Pointer[Services]
-	// atStart is what is still to be done, by its key.
-	atStart map[string]func()
+	// startChecks is what is still to be done, by its key.
+	startChecks map[string]func()
 	// started is closed when Start has ended or the configuration is given up.
 	started chan struct{}
 	once    sync.Once
@@ -123,21 +123,21 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // provisions configurations that it only validates, beside the server that has the store open.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger = ctx, sampled.Logger(ctx.Logger())
-	a.stored = a.StorageRaw != nil || len(a.Accounts) > 0
+	a.needsStore = a.StorageRaw != nil || len(a.Accounts) > 0
 	a.started = make(chan struct{})
 	a.setDefaults()
 	collectors, err := metrics.Acquire(ctx.GetMetricsRegistry(), stores.up)
 	if err != nil {
 		return err
 	}
-	a.metrics, a.counting = collectors, true
+	a.metrics, a.hasMetrics = collectors, true
 	if err := a.loadStorage(ctx); err != nil {
 		return err
 	}
 	if err := a.loadEngine(ctx); err != nil {
 		return err
 	}
-	if a.declared, err = a.resolve(); err != nil {
+	if a.declared, err = a.resolveAccounts(); err != nil {
 		return err
 	}
 	return a.loadEvents(ctx)
@@ -164,11 +164,11 @@ func (a *App) setDefaults() {
 
 // Start opens the store, or joins the one that the running configuration has open, and lets requests in.
 func (a *App) Start() error {
-	defer a.open()
+	defer a.markStarted()
 	if err := a.startStore(); err != nil {
 		return err
 	}
-	for _, check := range a.atStart {
+	for _, check := range a.startChecks {
 		check()
 	}
 	return nil
@@ -177,22 +177,22 @@ func (a *App) Start() error {
 // AtStart has a check called when all of the configuration is provisioned and the store is open; once for each key. It must be
 // called while a module is provisioned.
 func (a *App) AtStart(key string, check func()) {
-	if a.atStart == nil {
-		a.atStart = map[string]func(){}
+	if a.startChecks == nil {
+		a.startChecks = map[string]func(){}
 	}
-	a.atStart[key] = check
+	a.startChecks[key] = check
 }
 
 // startStore opens the store, where there is one.
 func (a *App) startStore() error {
-	if !a.stored {
+	if !a.needsStore {
 		return nil
 	}
 	store, err := a.openStore()
 	if err != nil {
 		return err
 	}
-	a.store = store
+	a.pooled = store
 	gate, err := a.newGate(store.Store)
 	if err != nil {
 		return err
@@ -214,8 +214,8 @@ func (a *App) newGate(store quota.Store) (*quota.Gate, error) {
 	})
 }
 
-// open wakes the requests that wait for the app.
-func (a *App) open() {
+// markStarted wakes the requests that wait for the app.
+func (a *App) markStarted() {
 	a.once.Do(func() { close(a.started) })
 }
 
@@ -225,18 +225,18 @@ func (a *App) Stop() error { return nil }
 // Cleanup gives back what this configuration took, and only that.
 func (a *App) Cleanup() error {
 	if a.started != nil {
-		a.open()
+		a.markStarted()
 	}
-	if a.counting {
-		a.counting = false
+	if a.hasMetrics {
+		a.hasMetrics = false
 		metrics.Release()
 	}
-	if a.store == nil {
+	if a.pooled == nil {
 		return nil
 	}
-	store := a.store
-	a.store = nil
-	return stores.drop(store)
+	store := a.pooled
+	a.pooled = nil
+	return stores.release(store)
 }
 
 // Acquire returns the app's services for one request, which calls [Services.Release] when it does not use them any more: the
@@ -246,15 +246,15 @@ func (a *App) Acquire(ctx context.Context) (*Services, error) {
 	if err != nil {
 		return nil, err
 	}
-	services.shared.acquire()
+	services.shared.beginUse()
 	return services, nil
 }
 
-// Hold is [App.Acquire] for a request that may need the services later. It does not wait, and returns nil when there are none.
-func (a *App) Hold() *Services {
+// TryAcquire is [App.Acquire] for a request that may need the services later. It does not wait, and returns nil when there are none.
+func (a *App) TryAcquire() *Services {
 	services := a.services.Load()
 	if services != nil {
-		services.shared.acquire()
+		services.shared.beginUse()
 	}
 	return services
 }
@@ -265,7 +265,7 @@ func (a *App) Services(ctx context.Context) (*Services, error) {
 	if services := a.services.Load(); services != nil {
 		return services, nil
 	}
-	if !a.stored {
+	if !a.needsStore {
 		return nil, ErrNoStore
 	}
 	timeout := time.NewTimer(time.Duration(a.StartTimeout))
@@ -314,7 +314,7 @@ func Load(ctx caddy.Context) (*App, error) {
 func LoadWithStore(ctx caddy.Context) (*App, error) {
 	owner, err := Load(ctx)
 	if err == nil {
-		owner.stored = true
+		owner.needsStore = true
 	}
 	return owner, err
 }

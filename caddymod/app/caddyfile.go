@@ -66,18 +66,18 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
-	r := reader{App: a}
+	r := blockParser{App: a}
 	if err := options.Block(d, "moderation", map[string]options.Option{
-		"storage":       {Read: a.readStorage},
-		"classifier":    {Read: a.readClassifier},
-		"key_prefix":    {Read: a.readKeyPrefix},
-		"tier":          {Read: a.readTier, Repeat: true},
+		"storage":       {Parse: a.readStorage},
+		"classifier":    {Parse: a.readClassifier},
+		"key_prefix":    {Parse: a.readKeyPrefix},
+		"tier":          {Parse: a.readTier, Repeat: true},
 		"threshold":     r.probabilities(&a.Thresholds, false),
 		"reject_level":  r.probabilities(&a.RejectLevels, true),
-		"feedback":      {Read: a.Feedback.read},
+		"feedback":      {Parse: a.Feedback.read},
 		"demo":          options.Switch(&a.Demo),
 		"start_timeout": options.Duration(&a.StartTimeout),
-		"account":       {Read: r.readAccount, Repeat: true},
+		"account":       {Parse: r.readAccount, Repeat: true},
 	}); err != nil {
 		return err
 	}
@@ -89,14 +89,14 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// reader reads options that can only be checked when all others are read, too.
-type reader struct {
+// blockParser reads options that can only be checked when all others are read, too.
+type blockParser struct {
 	*App
 	checks []func() error
 }
 
 // later checks something when the block is read; an error names the place where the dispenser is now.
-func (r *reader) later(d *caddyfile.Dispenser, check func() error) {
+func (r *blockParser) later(d *caddyfile.Dispenser, check func() error) {
 	here := *d
 	r.checks = append(r.checks, func() error {
 		if err := check(); err != nil {
@@ -112,7 +112,7 @@ func plain(err error) string {
 }
 
 func (a *App) readKeyPrefix(d *caddyfile.Dispenser) error {
-	if err := options.Text(&a.KeyPrefix, "<prefix>").Read(d); err != nil {
+	if err := options.Text(&a.KeyPrefix, "<prefix>").Parse(d); err != nil {
 		return err
 	}
 	if err := quota.ValidatePrefix(a.KeyPrefix); err != nil {
@@ -194,8 +194,8 @@ func (a *App) readTier(d *caddyfile.Dispenser) error {
 }
 
 // probabilities is an option "<category> <probability>". One may be allowed, as the largest.
-func (r *reader) probabilities(dst *map[string]float64, one bool) options.Option {
-	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+func (r *blockParser) probabilities(dst *map[string]float64, one bool) options.Option {
+	return options.Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		option := d.Val()
 		args, err := options.Args(d, "<category> <probability>")
 		if err != nil {
@@ -233,7 +233,7 @@ func (f *FeedbackBounds) read(d *caddyfile.Dispenser) error {
 	})
 }
 
-func (r *reader) readAccount(d *caddyfile.Dispenser) error {
+func (r *blockParser) readAccount(d *caddyfile.Dispenser) error {
 	args, err := options.ArgsBeforeBlock(d, "<id>")
 	if err != nil {
 		return err
@@ -251,11 +251,11 @@ func (r *reader) readAccount(d *caddyfile.Dispenser) error {
 		"name":                options.Text(&account.Name, "<text>"),
 		"tier":                options.Text(&account.Tier, "<name>"),
 		"status":              options.Text(&status, "<status>"),
-		"anchor_day":          {Read: account.readAnchorDay},
+		"anchor_day":          {Parse: account.readAnchorDay},
 		"threshold":           r.probabilities(&account.Thresholds, false),
 		"requests_per_month":  options.Whole(&account.RequestsPerMonth, "<number>"),
 		"requests_per_minute": options.Whole(&account.RequestsPerMinute, "<number>"),
-		"key":                 {Read: account.readKey, Repeat: true},
+		"key":                 {Parse: account.readKey, Repeat: true},
 	}); err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (a *Account) readKey(d *caddyfile.Dispenser) error {
 	if err := options.Block(d, "key", map[string]options.Option{
 		"name":        options.Text(&key.Name, "<text>"),
 		"environment": options.Text(&key.Environment, "<text>"),
-		"expires":     {Read: key.readExpires},
+		"expires":     {Parse: key.readExpires},
 	}); err != nil {
 		return err
 	}

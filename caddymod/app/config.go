@@ -57,8 +57,8 @@ type Key struct {
 	Expires string `json:"expires,omitempty"`
 }
 
-// declared are the accounts and keys of the configuration, as the gate takes them.
-type declared struct {
+// declarations are the accounts and keys of the configuration, as the gate takes them.
+type declarations struct {
 	accounts []quota.Account
 	keys     []quota.Key
 }
@@ -133,9 +133,9 @@ func byCategory(dst []float64, values map[string]float64, option string) error {
 	return nil
 }
 
-// resolve turns the declared accounts into what the gate takes. Placeholders of keys are replaced here, in memory alone.
-func (a *App) resolve() (declared, error) {
-	var all declared
+// resolveAccounts turns the declared accounts into what the gate takes. Placeholders of keys are replaced here, in memory alone.
+func (a *App) resolveAccounts() (declarations, error) {
+	var all declarations
 	replacer := caddy.NewReplacer()
 	seen := map[string]bool{}
 	hashes := map[quota.Hash]bool{}

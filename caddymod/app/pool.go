@@ -21,19 +21,19 @@ func init() {
 	caddy.OnExit(func(context.Context) { stores.closeAll() })
 }
 
-// pool are the open stores of the process, by the identity of their place: configurations before and after a reload share what
+// storePool are the open stores of the process, by the identity of their place: configurations before and after a reload share what
 // can be opened only once.
 //
 // Caddy does not wait for the requests of the configuration that it replaces. A store that no configuration holds any more
 // therefore stays open for a while (linger), for requests that have begun and not come to a handler of ours yet; then until
 // the last request that uses it has ended; and at most for the bound. A configuration that wants the place back takes it as it is.
-type pool struct {
+type storePool struct {
 	linger time.Duration
-	bound  time.Duration
-	// patience is how long the exit of the process waits for a store to close.
-	patience time.Duration
-	// watch is how often the health of a store is looked at, for the log.
-	watch  time.Duration
+	maxLinger  time.Duration
+	// closeTimeout is how long the exit of the process waits for a store to close.
+	closeTimeout time.Duration
+	// healthInterval is how often the health of a store is looked at, for the log.
+	healthInterval  time.Duration
 	logger *zap.Logger
 	// stopping reports whether nothing follows the configuration that lets go of its store.
 	stopping func() bool
@@ -41,21 +41,21 @@ type pool struct {
 	exiting func() bool
 
 	mu   sync.Mutex
-	open map[string]*shared
+	open map[string]*pooledStore
 }
 
 // stores is the pool of the process.
-var stores = &pool{
-	linger: time.Minute, bound: 5 * time.Minute, patience: 10 * time.Second, watch: time.Second,
+var stores = &storePool{
+	linger: time.Minute, maxLinger: 5 * time.Minute, closeTimeout: 10 * time.Second, healthInterval: time.Second,
 	logger:   processLogger("moderation.storage"),
 	stopping: func() bool { return caddy.ActiveContext().Context == nil },
 	exiting:  caddy.Exiting,
 }
 
-// shared is a store of a pool.
-type shared struct {
+// pooledStore is a store of a pool.
+type pooledStore struct {
 	storage.Store
-	pool     *pool
+	pool     *storePool
 	identity string
 
 	// uses are the requests that use the store now.
@@ -67,7 +67,7 @@ type shared struct {
 
 	holders   int
 	lingering bool
-	term      int // how often the store was retired
+	generation      int // how often the store was retired
 	timers    []*time.Timer
 	closing   bool
 	// ready is closed when the store is open, or could not be opened because of err; gone when it is closed.
@@ -75,8 +75,8 @@ type shared struct {
 	err         error
 }
 
-// take joins the open store of this identity, or opens it. What is taken is dropped once.
-func (p *pool) take(identity string, open func() (storage.Store, error)) (*shared, error) {
+// acquire joins the open store of this identity, or opens it. What is taken is dropped once.
+func (p *storePool) acquire(identity string, open func() (storage.Store, error)) (*pooledStore, error) {
 	for {
 		s, way := p.join(identity)
 		switch way {
@@ -105,7 +105,7 @@ const (
 )
 
 // join returns the entry of an identity, which the caller holds unless it closes.
-func (p *pool) join(identity string) (*shared, way) {
+func (p *storePool) join(identity string) (*pooledStore, way) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s, found := p.open[identity]; found {
@@ -116,16 +116,16 @@ func (p *pool) join(identity string) (*shared, way) {
 		s.revive()
 		return s, joined
 	}
-	s := &shared{pool: p, identity: identity, holders: 1, ready: make(chan struct{}), gone: make(chan struct{})}
+	s := &pooledStore{pool: p, identity: identity, holders: 1, ready: make(chan struct{}), gone: make(chan struct{})}
 	if p.open == nil {
-		p.open = map[string]*shared{}
+		p.open = map[string]*pooledStore{}
 	}
 	p.open[identity] = s
 	return s, fresh
 }
 
 // start opens the store of a fresh entry.
-func (p *pool) start(s *shared, open func() (storage.Store, error)) {
+func (p *storePool) start(s *pooledStore, open func() (storage.Store, error)) {
 	defer close(s.ready)
 	if s.Store, s.err = open(); s.err == nil {
 		go s.watch()
@@ -137,7 +137,7 @@ func (p *pool) start(s *shared, open func() (storage.Store, error)) {
 }
 
 // revive makes a retired store one that a configuration holds. The pool is locked.
-func (s *shared) revive() {
+func (s *pooledStore) revive() {
 	s.retired.Store(false)
 	s.lingering = false
 	for _, timer := range s.timers {
@@ -146,8 +146,8 @@ func (s *shared) revive() {
 	s.timers = nil
 }
 
-// drop gives back what was taken. The last one to do it closes the store, or leaves that to the requests that still use it.
-func (p *pool) drop(s *shared) error {
+// release gives back what was taken. The last one to do it closes the store, or leaves that to the requests that still use it.
+func (p *storePool) release(s *pooledStore) error {
 	stopping := p.stopping()
 	p.mu.Lock()
 	if s.holders--; s.holders > 0 {
@@ -155,12 +155,12 @@ func (p *pool) drop(s *shared) error {
 		return nil
 	}
 	s.retired.Store(true)
-	s.term++
-	term := s.term
+	s.generation++
+	term := s.generation
 	later := func(force bool) func() {
 		return func() {
 			p.mu.Lock()
-			current := s.term == term && s.holders == 0
+			current := s.generation == term && s.holders == 0
 			s.lingering = s.lingering && !current
 			p.mu.Unlock()
 			if current {
@@ -168,7 +168,7 @@ func (p *pool) drop(s *shared) error {
 			}
 		}
 	}
-	s.timers = append(s.timers, time.AfterFunc(p.bound, later(true)))
+	s.timers = append(s.timers, time.AfterFunc(p.maxLinger, later(true)))
 	if !stopping {
 		s.lingering = true
 		s.timers = append(s.timers, time.AfterFunc(p.linger, later(false)))
@@ -190,7 +190,7 @@ func (p *pool) drop(s *shared) error {
 }
 
 // closeAll closes what is open, whoever uses it: the process ends.
-func (p *pool) closeAll() {
+func (p *storePool) closeAll() {
 	var closing sync.WaitGroup
 	for _, s := range p.all() {
 		closing.Go(func() { s.report(s.close(true)) })
@@ -199,7 +199,7 @@ func (p *pool) closeAll() {
 }
 
 // all are the stores that are retired.
-func (p *pool) all() (retired []*shared) {
+func (p *storePool) all() (retired []*pooledStore) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.open {
@@ -210,18 +210,18 @@ func (p *pool) all() (retired []*shared) {
 	return retired
 }
 
-// acquire begins a use of the store, which release ends.
-func (s *shared) acquire() { s.uses.Add(1) }
+// beginUse begins a use of the store, which release ends.
+func (s *pooledStore) beginUse() { s.uses.Add(1) }
 
-// release ends a use of the store. The last one closes a store that nobody else wants.
-func (s *shared) release() {
+// endUse ends a use of the store. The last one closes a store that nobody else wants.
+func (s *pooledStore) endUse() {
 	if s.uses.Add(-1) == 0 && s.retired.Load() {
 		go func() { s.report(s.close(false)) }() // a request does not wait for that
 	}
 }
 
 // close closes a store that no configuration holds and no request uses. force closes it under requests that use it.
-func (s *shared) close(force bool) error {
+func (s *pooledStore) close(force bool) error {
 	p := s.pool
 	p.mu.Lock()
 	used := s.uses.Load()
@@ -251,7 +251,7 @@ func (s *shared) close(force bool) error {
 	select {
 	case err := <-closed:
 		return err
-	case <-time.After(p.patience):
+	case <-time.After(p.closeTimeout):
 		return errSlow
 	}
 }
@@ -260,15 +260,15 @@ func (s *shared) close(force bool) error {
 var errSlow = errors.New("closing the store takes too long: it is left to the end of the process")
 
 // report logs an error of closing that nobody waits for.
-func (s *shared) report(err error) {
+func (s *pooledStore) report(err error) {
 	if err != nil {
 		s.pool.logger.Error("closing the store of a former configuration", zap.Error(err))
 	}
 }
 
 // watch logs when the store becomes unavailable, and when it is available again, until it is closed.
-func (s *shared) watch() {
-	ticker := time.NewTicker(s.pool.watch)
+func (s *pooledStore) watch() {
+	ticker := time.NewTicker(s.pool.healthInterval)
 	defer ticker.Stop()
 	var since time.Time
 	for {
@@ -288,7 +288,7 @@ func (s *shared) watch() {
 }
 
 // look logs a change of health. It returns since when the store is unavailable; the zero time is never.
-func (s *shared) look(since, now time.Time) time.Time {
+func (s *pooledStore) look(since, now time.Time) time.Time {
 	err := s.Health()
 	switch {
 	case err != nil && since.IsZero():
@@ -302,9 +302,9 @@ func (s *shared) look(since, now time.Time) time.Time {
 }
 
 // up reports whether all stores that a configuration holds are available, and whether there is one.
-func (p *pool) up() (up, open bool) {
+func (p *storePool) up() (up, open bool) {
 	p.mu.Lock()
-	held := make([]*shared, 0, len(p.open))
+	held := make([]*pooledStore, 0, len(p.open))
 	for _, s := range p.open {
 		if s.holders > 0 {
 			held = append(held, s)

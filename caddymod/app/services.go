@@ -22,12 +22,12 @@ type Services struct {
 	// FeedbackBound is what one account may store on one UTC day.
 	FeedbackBound feedback.Bound
 
-	shared *shared
+	shared *pooledStore
 }
 
-// Release ends a use of the services that [App.Acquire] or [App.Hold] began. There may be none.
+// Release ends a use of the services that [App.Acquire] or [App.TryAcquire] began. There may be none.
 func (s *Services) Release() {
 	if s != nil {
-		s.shared.release()
+		s.shared.endUse()
 	}
 }

@@ -56,12 +56,12 @@ const (
 )
 
 // openStore takes the configuration's store.
-func (a *App) openStore() (*shared, error) {
+func (a *App) openStore() (*pooledStore, error) {
 	identity, err := a.storage.Identity()
 	if err != nil {
 		return nil, fmt.Errorf("finding the storage: %w", err)
 	}
-	return stores.take(identity, func() (storage.Store, error) {
+	return stores.acquire(identity, func() (storage.Store, error) {
 		logger := processLogger("moderation.storage")
 		for attempt := 1; ; attempt++ {
 			store, err := a.storage.Open(a.ctx, logger)
