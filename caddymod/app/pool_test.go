@@ -224,7 +224,7 @@ func TestExitDoesNotHang(t *testing.T) {
 		last := taken(t, p, "stuck", stuck)
 		p.stopping, p.exiting = func() bool { return true }, func() bool { return true }
 		began := time.Now()
-		if err := p.release(last); !errors.Is(err, errSlow) {
+		if err := p.release(last); !errors.Is(err, errCloseTimeout) {
 			t.Error(err)
 		}
 		p.closeAll()
@@ -271,7 +271,7 @@ func TestUsesMayRace(t *testing.T) {
 func TestUnavailabilityIsLoggedTwice(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, lines *observer.ObservedLogs) {
-		if _, open := p.up(); open {
+		if _, open := p.health(); open {
 			t.Error("a store is up that is not there")
 		}
 		of := &place{t: t}
@@ -280,7 +280,7 @@ func TestUnavailabilityIsLoggedTwice(t *testing.T) {
 		for _, sick := range []bool{false, true, false} {
 			of.sick.Store(sick)
 			time.Sleep(time.Minute)
-			if up, open := p.up(); up == sick || !open {
+			if up, open := p.health(); up == sick || !open {
 				t.Errorf("up %v, open %v", up, open)
 			}
 		}
@@ -290,7 +290,7 @@ func TestUnavailabilityIsLoggedTwice(t *testing.T) {
 		}
 		p.stopping = func() bool { return true }
 		dropped(t, p, s)
-		if _, open := p.up(); open {
+		if _, open := p.health(); open {
 			t.Error("a store is up that is closed")
 		}
 	})
