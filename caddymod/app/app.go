@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the Caddy app "moderation". It owns the engine, the gate and the store, and hands them to the handlers.
+// Package app is the Caddy app "moderation". It owns the engine, the gate and the store, and hands them to the
+// handlers.
 //
 // Two namespaces take guest modules: moderation.storage (interface [Storage]) and moderation.classifiers (interface
 // [engine.Classifier]).
@@ -34,14 +35,14 @@ func init() {
 // ErrStarting means that the app has not finished starting within its start timeout. Handlers answer 503.
 var ErrStarting = errors.New("the moderation app has not started yet")
 
-// ErrNoStore means that the configuration has no store: it names none, declares no account, and has no handler that needs
-// accounts. A guard alone needs none.
+// ErrNoStore means that the configuration has no store: it names none, declares no account, and has no handler that
+// needs accounts. A guard alone needs none.
 var ErrNoStore = errors.New("this configuration keeps no accounts: it serves nothing that needs them; " +
 	"the option storage of the global option moderation changes that")
 
-// App is the moderation service itself: the classifier, the policy, the accounts with their limits, and the store. All
-// moderation handlers of a configuration share it. Every option has a default, so an empty app works, and a configuration
-// that does not mention the app gets it with the defaults.
+// App is the moderation service itself: the classifier, the policy, the accounts with their limits, and the store.
+// All moderation handlers of a configuration share it. Every option has a default, so an empty app works, and a
+// configuration that does not mention the app gets it with the defaults.
 //
 // The first start on an empty database makes the account "demo" and prints its key once, to the standard error output.
 //
@@ -80,27 +81,29 @@ var ErrNoStore = errors.New("this configuration keeps no accounts: it serves not
 //
 // The app emits the events moderation_refused and moderation_flagged, and the metrics caddy_moderation_*.
 type App struct {
-	// The storage module, which keeps accounts, keys, counts and feedback. Default: the module "badger" with its default
-	// directory.
+	// The storage module, which keeps accounts, keys, counts and feedback. Default: the module "badger" with its
+	// default directory.
 	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=moderation.storage inline_key=module"`
 
-	// The classifier module, which turns text into probabilities. Default: the module "embedded", the model in the binary.
+	// The classifier module, which turns text into probabilities. Default: the module "embedded", the model in the
+	// binary.
 	ClassifierRaw json.RawMessage `json:"classifier,omitempty" caddy:"namespace=moderation.classifiers inline_key=module"`
 
 	// The prefix of new keys, which stands before "_sk_": 1 to 20 letters and digits. Keys that were made with another
 	// prefix stay valid. Default: mod.
 	KeyPrefix string `json:"key_prefix,omitempty"`
 
-	// The tiers that accounts can be on, by name. They replace all default ones. A limit of 0 means unlimited. Default: free
-	// (1,000 requests a month, 10 a minute), starter (25,000 and 60), growth (150,000 and 120) and business (500,000 and 300).
+	// The tiers that accounts can be on, by name. They replace all default ones. A limit of 0 means unlimited.
+	// Default: free (1,000 requests a month, 10 a minute), starter (25,000 and 60), growth (150,000 and 120) and
+	// business (500,000 and 300).
 	Tiers map[string]quota.Limits `json:"tiers,omitempty"`
 
-	// The probabilities above which a category is flagged, by category: greater than 0 and less than 1. Default: hate 0.7,
-	// harassment 0.7, self-harm 0.5, sexual 0.8, violence 0.6.
+	// The probabilities above which a category is flagged, by category: greater than 0 and less than 1. Default: hate
+	// 0.7, harassment 0.7, self-harm 0.5, sexual 0.8, violence 0.6.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
 
-	// The probabilities from which a flagged category is rejected instead of reviewed, by category: at least the threshold
-	// and at most 1. Default: half-way from the threshold to 1.
+	// The probabilities from which a flagged category is rejected instead of reviewed, by category: at least the
+	// threshold and at most 1. Default: half-way from the threshold to 1.
 	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
 
 	// The limits of what each account may store as feedback.
@@ -159,8 +162,8 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision prepares everything but the store, which [App.Start] opens: Caddy also provisions configurations that it only
-// validates, beside the server that has the store open.
+// Provision prepares everything but the store, which [App.Start] opens: Caddy also provisions configurations that it
+// only validates, beside the server that has the store open.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger = ctx, sampled.Logger(ctx.Logger())
 	a.needsStore = a.StorageRaw != nil || len(a.Accounts) > 0
@@ -202,8 +205,8 @@ func (a *App) setDefaults() {
 	}
 }
 
-// AtStart registers a check that runs once all modules of the configuration are provisioned and the store is open. A second
-// check with the same key replaces the first. AtStart must be called while a module is provisioned.
+// AtStart registers a check that runs once all modules of the configuration are provisioned and the store is open. A
+// second check with the same key replaces the first. AtStart must be called while a module is provisioned.
 func (a *App) AtStart(key string, check func()) {
 	if a.startChecks == nil {
 		a.startChecks = map[string]func(){}
@@ -281,15 +284,15 @@ func (a *App) Cleanup() error {
 	return stores.release(store)
 }
 
-// Engine returns the engine. It exists once the app is provisioned, before it has started: a handler that needs no accounts
-// need not wait for the store.
+// Engine returns the engine. It exists once the app is provisioned, before it has started: a handler that needs no
+// accounts need not wait for the store.
 func (a *App) Engine() *engine.Engine { return a.engine }
 
 // Metrics returns the service's collectors.
 func (a *App) Metrics() *metrics.Metrics { return a.metrics }
 
-// Logger returns the app's logger, for errors that a handler cannot tell the client. It is sampled: many requests with the
-// same trouble do not write a line each (see [sampled.Logger]).
+// Logger returns the app's logger, for errors that a handler cannot tell the client. It is sampled: many requests
+// with the same trouble do not write a line each (see [sampled.Logger]).
 func (a *App) Logger() *zap.Logger { return a.logger }
 
 // Now returns the time of the app's clock.
@@ -298,8 +301,9 @@ func (a *App) Now() time.Time { return a.now() }
 // Random returns the app's source of randomness.
 func (a *App) Random() io.Reader { return a.random }
 
-// Load returns the app of the configuration that ctx belongs to, for a module that only needs the engine. A configuration
-// that does not name the app gets one with the defaults. Load must be called while the module is provisioned.
+// Load returns the app of the configuration that ctx belongs to, for a module that only needs the engine. A
+// configuration that does not name the app gets one with the defaults. Load must be called while the module is
+// provisioned.
 func Load(ctx caddy.Context) (*App, error) {
 	loaded, err := ctx.App("moderation")
 	if err != nil {

@@ -256,8 +256,8 @@ func TestRequestsDoNotWaitForAFailedStart(t *testing.T) {
 	}
 }
 
-// TestStoreOfAnotherHolderIsLocked opens a store that somebody else has open: it is tried again for a while, and the error
-// names the directory once.
+// TestStoreOfAnotherHolderIsLocked opens a store that somebody else has open: it is tried again for a while, and the
+// error names the directory once.
 func TestStoreOfAnotherHolderIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

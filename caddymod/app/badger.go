@@ -25,17 +25,18 @@ func init() {
 // Badger is a storage module that keeps everything in an embedded database in a local directory. Nothing has to be
 // installed. The directory belongs to one Caddy process at a time and must not be on a network file system.
 //
-// The database runs in a process of its own, so that a failing disk takes no site down: the server starts its own program
-// under the name caddy-moderation-store, and starts it again when it dies. A reload does not touch that process; it ends
-// with the server. Where the server may not start programs, the database shares the server's process, and the log warns of
-// it.
+// The database runs in a process of its own, so that a failing disk takes no site down: the server starts its own
+// program under the name caddy-moderation-store, and starts it again when it dies. A reload does not touch that
+// process; it ends with the server. Where the server may not start programs, the database shares the server's
+// process, and the log warns of it.
 //
 // Syntax:
 //
 //	badger [<dir>]
 type Badger struct {
-	// The directory, which is made when it is missing. A relative one is relative to the directory that Caddy was started
-	// in. Global placeholders such as {env.DATA} are replaced. Default: the folder "moderation" in Caddy's data directory.
+	// The directory, which is made when it is missing. A relative one is relative to the directory that Caddy was
+	// started in. Global placeholders such as {env.DATA} are replaced. Default: the folder "moderation" in Caddy's
+	// data directory.
 	Dir string `json:"dir,omitempty"`
 
 	dir string // absolute, placeholders replaced

@@ -76,8 +76,9 @@ type declarations struct {
 // hashPrefix begins a key that is given by its hash.
 const hashPrefix = "sha256:"
 
-// Validate checks the values that Provision did not need: the times, the bounds, the tiers and the key prefix. Provision
-// has already checked the policy and the accounts, because it makes the engine and the declarations of them.
+// Validate checks the values that Provision did not need: the times, the bounds, the tiers and the key prefix.
+// Provision has already checked the policy and the accounts, because it makes the engine and the declarations of
+// them.
 func (a *App) Validate() error {
 	if a.StartTimeout < 0 {
 		return fmt.Errorf("start_timeout is %s; it must not be negative", time.Duration(a.StartTimeout))
@@ -122,8 +123,8 @@ func (a *App) policy() (engine.Policy, error) {
 	return policy, policy.Validate()
 }
 
-// Levels returns a policy with these thresholds and reject levels, which are given by the names of categories. Those that
-// are not given are 0. An error names the option and the category.
+// Levels returns a policy with these thresholds and reject levels, which are given by the names of categories. Those
+// that are not given are 0. An error names the option and the category.
 func Levels(thresholds, rejectLevels map[string]float64) (engine.Policy, error) {
 	var policy engine.Policy
 	if err := thresholdOption.fill(policy.Thresholds[:], thresholds); err != nil {
@@ -164,7 +165,8 @@ func (o *levelOption) fill(dst []float64, probabilities map[string]float64) erro
 	return nil
 }
 
-// resolveAccounts turns the declared accounts into what the gate takes. Placeholders of keys are replaced here, in memory alone.
+// resolveAccounts turns the declared accounts into what the gate takes. Placeholders of keys are replaced here, in
+// memory alone.
 func (a *App) resolveAccounts() (declarations, error) {
 	var all declarations
 	replacer := caddy.NewReplacer()
@@ -271,8 +273,8 @@ func (k Key) resolve(replacer *caddy.Replacer) (quota.Key, error) {
 		}
 		key.Hash = quota.HashKey(secret)
 	}
-	// The id of a declared key must be the same at each start and on each node, and must not reveal the key: it is the hash
-	// of its hash.
+	// The id of a declared key must be the same at each start and on each node, and must not reveal the key: it is
+	// the hash of its hash.
 	id := sha256.Sum256(key.Hash[:])
 	key.ID = "key_" + hex.EncodeToString(id[:8])
 	return key, nil

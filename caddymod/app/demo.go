@@ -143,7 +143,8 @@ func exactHost(route caddyhttp.Route) string {
 	return host
 }
 
-// routePath returns a path that the route matches, or that of the service's interface if it matches none or only patterns.
+// routePath returns a path that the route matches, or that of the service's interface if it matches none or only
+// patterns.
 func routePath(route caddyhttp.Route) string {
 	for _, set := range route.MatcherSets {
 		for _, matcher := range set {

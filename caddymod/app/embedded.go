@@ -20,8 +20,8 @@ func init() {
 	caddy.RegisterModule(new(Embedded))
 }
 
-// Embedded is a classifier module: the model that this project trains and embeds in the binary. It needs no network. It can
-// also load a model from a file, such as one that was trained on other texts.
+// Embedded is a classifier module: the model that this project trains and embeds in the binary. It needs no network.
+// It can also load a model from a file, such as one that was trained on other texts.
 //
 // Syntax:
 //
@@ -29,8 +29,8 @@ func init() {
 //		model <file>
 //	}
 type Embedded struct {
-	// A file with weights, as the trainer writes it. It is loaded with the configuration: after the file has changed, reload
-	// with --force. Global placeholders are replaced. Default: the weights in the binary.
+	// A file with weights, as the trainer writes it. It is loaded with the configuration: after the file has changed,
+	// reload with --force. Global placeholders are replaced. Default: the weights in the binary.
 	Model string `json:"model,omitempty"`
 
 	classifier engine.Classifier

@@ -21,12 +21,12 @@ func init() {
 	caddy.OnExit(func(context.Context) { stores.closeAll() })
 }
 
-// storePool holds the open stores of the process, by the identity of their place. The configurations before and after a
-// reload share what can be opened only once. A store has two counts: the configurations that hold it (acquire, release) and
-// the requests that use it (beginUse, endUse).
+// storePool holds the open stores of the process, by the identity of their place. The configurations before and after
+// a reload share what can be opened only once. A store has two counts: the configurations that hold it (acquire,
+// release) and the requests that use it (beginUse, endUse).
 //
-// Caddy does not wait for the requests of the configuration that it replaces. A store that no configuration holds any more
-// is retired. It stays open
+// Caddy does not wait for the requests of the configuration that it replaces. A store that no configuration holds any
+// more is retired. It stays open
 //   - for the linger time, for requests that have begun but not reached one of our handlers yet;
 //   - then until the last request that uses it has ended;
 //   - and at most for maxLinger.
@@ -161,8 +161,8 @@ func (s *pooledStore) stopTimers() {
 	s.timers = nil
 }
 
-// release ends a configuration's hold on a store. The last one retires it: the store closes at once when no configuration
-// follows and no request uses it, else when its timers or its last request say so.
+// release ends a configuration's hold on a store. The last one retires it: the store closes at once when no
+// configuration follows and no request uses it, else when its timers or its last request say so.
 func (p *storePool) release(s *pooledStore) error {
 	stopping := p.stopping()
 	p.mu.Lock()
@@ -243,8 +243,8 @@ func (s *pooledStore) endUse() {
 	}
 }
 
-// close closes a store that no configuration holds, unless it lingers or requests use it. With force it closes the store
-// under them.
+// close closes a store that no configuration holds, unless it lingers or requests use it. With force it closes the
+// store under them.
 func (s *pooledStore) close(force bool) error {
 	p := s.pool
 	p.mu.Lock()

@@ -190,7 +190,8 @@ func TestStoreIsTakenWhileItCloses(t *testing.T) {
 	})
 }
 
-// TestNothingFollows closes at once what no request uses when the last configuration stops, and waits for those that do.
+// TestNothingFollows closes at once what no request uses when the last configuration stops, and waits for those that
+// do.
 func TestNothingFollows(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
@@ -235,8 +236,8 @@ func TestExitDoesNotHang(t *testing.T) {
 	})
 }
 
-// TestUsesMayRace takes, uses and drops stores of one place at once: it is never open twice, never closed twice, and closed
-// in the end.
+// TestUsesMayRace takes, uses and drops stores of one place at once: it is never open twice, never closed twice, and
+// closed in the end.
 func TestUsesMayRace(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {

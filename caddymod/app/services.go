@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Services are what handlers use of the app once it has started. A request gets them with [App.Acquire] and gives them back
-// with [Services.Release]; the store stays open in between.
+// Services are what handlers use of the app once it has started. A request gets them with [App.Acquire] and gives
+// them back with [Services.Release]; the store stays open in between.
 type Services struct {
 	// Engine moderates text.
 	Engine *engine.Engine
@@ -29,8 +29,8 @@ type Services struct {
 	pooled *pooledStore
 }
 
-// Acquire returns the services for one request, which must call [Services.Release]. Until then the store stays open, even
-// when the configuration is replaced. It waits for the start and fails like [App.Services].
+// Acquire returns the services for one request, which must call [Services.Release]. Until then the store stays open,
+// even when the configuration is replaced. It waits for the start and fails like [App.Services].
 func (a *App) Acquire(ctx context.Context) (*Services, error) {
 	services, err := a.Services(ctx)
 	if err != nil {
@@ -49,9 +49,9 @@ func (a *App) TryAcquire() *Services {
 	return services
 }
 
-// Services returns the services for as long as the configuration runs; a request uses [App.Acquire]. While the app starts,
-// Services waits until ctx ends or the start timeout is over; the error then wraps [ErrStarting]. Without a store the error
-// is [ErrNoStore].
+// Services returns the services for as long as the configuration runs; a request uses [App.Acquire]. While the app
+// starts, Services waits until ctx ends or the start timeout is over; the error then wraps [ErrStarting]. Without a
+// store the error is [ErrNoStore].
 func (a *App) Services(ctx context.Context) (*Services, error) {
 	if services := a.services.Load(); services != nil {
 		return services, nil

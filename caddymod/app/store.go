@@ -19,12 +19,12 @@ import (
 
 // Storage is a guest module of the namespace moderation.storage: a place for the service's records.
 type Storage interface {
-	// Identity names the place. Two configurations with equal identities mean the same place, and share one open store, also
-	// across reloads. Options that only tune the store are not part of the identity.
+	// Identity names the place. Two configurations with equal identities mean the same place, and share one open
+	// store, also across reloads. Options that only tune the store are not part of the identity.
 	Identity() (string, error)
-	// Open opens the store. It is called when a configuration starts and no running one has the place open, never while a
-	// configuration is only checked. An error that wraps [ErrLocked] is retried for some seconds. The store lives on when the
-	// configuration that opened it is replaced.
+	// Open opens the store. It is called when a configuration starts and no running one has the place open, never
+	// while a configuration is only checked. An error that wraps [ErrLocked] is retried for some seconds. The store
+	// lives on when the configuration that opened it is replaced.
 	Open(ctx context.Context, logger *zap.Logger) (storage.Store, error)
 }
 
@@ -48,8 +48,9 @@ func (a *App) loadStorage(ctx caddy.Context) error {
 	return nil
 }
 
-// A lock outlives its holder for a moment: after a server was killed and the process of its database has not ended yet, and
-// when a configuration is replaced by one that is loaded outside of a reload, as tests and other programs do.
+// A lock outlives its holder for a moment: after a server was killed and the process of its database has not ended
+// yet, and when a configuration is replaced by one that is loaded outside of a reload, as tests and other programs
+// do.
 const (
 	lockAttempts = 20
 	lockPause    = 250 * time.Millisecond

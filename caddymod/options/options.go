@@ -53,8 +53,8 @@ func Block(d *caddyfile.Dispenser, what string, allowed map[string]Option) error
 	return nil
 }
 
-// Args returns exactly the arguments that syntax asks for, which names them for errors, such as "<category> <value>". The
-// option must have no block.
+// Args returns exactly the arguments that syntax asks for, which names them for errors, such as "<category> <value>".
+// The option must have no block.
 func Args(d *caddyfile.Dispenser, syntax string) ([]string, error) {
 	name := d.Val()
 	args, err := ArgsBeforeBlock(d, syntax)
