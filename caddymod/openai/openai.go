@@ -257,7 +257,7 @@ func (m *Moderations) Options() map[string]options.Option {
 // positive is an option with a number of 1 or more, which is read by parse: none of the limits can be switched off. what
 // describes the number in errors.
 func positive(dst *int64, syntax, what string, parse func(text string) (uint64, error)) options.Option {
-	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := options.Args(d, syntax)
 		if err != nil {
