@@ -4,8 +4,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,22 +41,6 @@ func TestFailuresAreOneReadableLine(t *testing.T) {
 	}
 	if got := oneLine(strings.Repeat("é", 1000)); len(got) > 700 || !strings.HasSuffix(got, "é...") {
 		t.Errorf("got %d bytes ending in %q", len(got), got[len(got)-10:])
-	}
-}
-
-func TestFramesOfEachLengthFormAreRead(t *testing.T) {
-	t.Parallel()
-	for _, masked := range []bool{false, true} {
-		for _, length := range []int{0, 1, 125, 126, 65_535, 65_536} {
-			t.Run(fmt.Sprint(length, masked), func(t *testing.T) {
-				t.Parallel()
-				data := bytes.Repeat([]byte{7}, length)
-				op, got, err := readFrame(bufio.NewReader(bytes.NewReader(frame(opBinary, data, masked))))
-				if op != opBinary || err != nil || !bytes.Equal(got, data) {
-					t.Errorf("got kind %d, %d bytes, %v", op, len(got), err)
-				}
-			})
-		}
 	}
 }
 
