@@ -57,7 +57,7 @@ func (*KeyAuth) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (k *KeyAuth) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	k.door = Middleware{App: owner, Free: true, Sources: Sources{Query: k.Query, GoogleHeader: k.GoogleHeader}}
 	return err
 }
@@ -101,7 +101,7 @@ func (*RateLimit) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (l *RateLimit) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	l.door = Middleware{App: owner}
 	return err
 }

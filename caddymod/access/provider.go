@@ -40,7 +40,7 @@ func (*Provider) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (p *Provider) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	p.door = Middleware{App: owner, Sources: Sources{Query: p.Query, GoogleHeader: p.GoogleHeader}}
 	return err
 }

@@ -78,7 +78,7 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the handlers of the routes.
 func (a *API) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		return err
 	}

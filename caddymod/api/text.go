@@ -47,7 +47,7 @@ func (*Text) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (t *Text) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (*Usage) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (u *Usage) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	u.door = access.Middleware{App: owner, Operation: metrics.Usage}
 	return err
 }

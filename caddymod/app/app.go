@@ -299,24 +299,24 @@ func (a *App) Now() time.Time { return a.now() }
 // Random returns the app's source of randomness.
 func (a *App) Random() io.Reader { return a.random }
 
-// Get returns the app of the configuration that ctx belongs to, for a module that needs accounts: the app has a store then.
-// Where the configuration does not name the app, it is made with the defaults. It must be called while the module is
-// provisioned.
-func Get(ctx caddy.Context) (*App, error) {
-	owner, err := GetWithoutStore(ctx)
-	if err == nil {
-		owner.stored = true
-	}
-	return owner, err
-}
-
-// GetWithoutStore is [Get] for a module that needs only the judge.
-func GetWithoutStore(ctx caddy.Context) (*App, error) {
+// Load returns the app of the configuration that ctx belongs to, for a module that only needs the engine. A configuration
+// that does not name the app gets one with the defaults. Load must be called while the module is provisioned.
+func Load(ctx caddy.Context) (*App, error) {
 	loaded, err := ctx.App("moderation")
 	if err != nil {
 		return nil, err
 	}
 	return loaded.(*App), nil
+}
+
+// LoadWithStore is [Load] for a module that needs accounts, limits or corrections: the app then opens its store when it
+// starts.
+func LoadWithStore(ctx caddy.Context) (*App, error) {
+	owner, err := Load(ctx)
+	if err == nil {
+		owner.stored = true
+	}
+	return owner, err
 }
 
 // Interface guards

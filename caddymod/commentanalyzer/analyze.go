@@ -88,7 +88,7 @@ func (*Analyze) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app and reads the configuration.
 func (a *Analyze) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		return err
 	}

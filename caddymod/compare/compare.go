@@ -23,7 +23,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -73,7 +73,7 @@ const maxThresholds = 10
 
 // Provision loads the handler that forwards.
 func (c *Compare) Provision(ctx caddy.Context) (err error) {
-	if c.app, err = app.GetWithoutStore(ctx); err != nil {
+	if c.app, err = app.Load(ctx); err != nil {
 		return err
 	}
 	c.logger = sampled.Logger(ctx.Logger())
@@ -196,7 +196,7 @@ const decodeLimit = 2 << 20
 
 // decode undoes a Content-Encoding; nil when that cannot be done within the limit.
 func decode(encodings []string, body []byte) []byte {
-	reader, err := content.DecodeReader(encodings, bytes.NewReader(body))
+	reader, err := coding.NewReader(encodings, bytes.NewReader(body))
 	if err != nil {
 		return nil
 	}

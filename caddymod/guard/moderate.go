@@ -154,7 +154,7 @@ func (*Moderate) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the guard.
 func (m *Moderate) Provision(ctx caddy.Context) (err error) {
-	if m.app, err = app.GetWithoutStore(ctx); err != nil {
+	if m.app, err = app.Load(ctx); err != nil {
 		return err
 	}
 	m.logger = sampled.Logger(ctx.Logger())

@@ -112,7 +112,7 @@ func (*ModerateResponse) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the guard.
 func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
-	if m.app, err = app.GetWithoutStore(ctx); err != nil {
+	if m.app, err = app.Load(ctx); err != nil {
 		return err
 	}
 	m.logger = sampled.Logger(ctx.Logger())

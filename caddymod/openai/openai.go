@@ -86,7 +86,7 @@ func (*Moderations) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app and fills in the defaults.
 func (m *Moderations) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The texts could not be judged now. Try again."))
 	}
 	whole := worst(results)
-	call.Services.Engine.Policy().Over(policy).Decide(&whole)
+	call.Services.Engine.Policy().With(policy).Decide(&whole)
 	call.SetVerdicts(&whole, results)
 
 	buffer := buffers.Get().(*[]byte)

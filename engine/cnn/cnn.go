@@ -7,7 +7,7 @@
 // Each token becomes a vector: what is known of its word, or of the parts of a word that is not known, and how it is
 // written. Three layers of gated convolutions (Dauphin et al. 2017, with the gate sigmoid replaced by a softsign), each of
 // three taps and wider than the one before, mix a token with those around it, seven to each side in all. A window of
-// tokens is summed up by the largest value of each channel and by [Queries] weighted means; a hidden layer makes logits of it.
+// tokens is summed up by the largest value of each channel and by [AttentionQueries] weighted means; a hidden layer makes logits of it.
 package cnn
 
 import (
@@ -27,10 +27,10 @@ const (
 	KernelSize = 3
 	// Layers is the number of convolutions.
 	Layers = 3
-	// Queries is the number of weighted means that sum up a window.
-	Queries = 2
+	// AttentionQueries is the number of weighted means that sum up a window.
+	AttentionQueries = 2
 	// Pooled is the number of values that sum up a window.
-	Pooled = (1 + Queries) * Channels
+	Pooled = (1 + AttentionQueries) * Channels
 	// Hidden is the width of the hidden layer.
 	Hidden = 64
 	// Outputs is the number of logits, padded to what package kernel takes; the first Heads are used.
@@ -48,19 +48,19 @@ var Dilations = [Layers]int{1, 2, 4}
 
 // Dense are the weights that every text meets, as slices of one array.
 type Dense struct {
-	All    []float32
-	Kernel [Layers][]float32 // Taps*Width rows of 2*Width: values, then gates
-	Bias   [Layers][]float32
-	AttentionQueries  []float32 // Queries rows of Width
-	Shape   []float32 // Marks rows of Width
-	HiddenWeights   []float32 // Pooled rows of Hidden
-	HiddenBias []float32
-	OutputWeights    []float32 // Hidden rows of Outputs
-	OutputBias  []float32
+	All           []float32
+	Kernel        [Layers][]float32 // Taps*Width rows of 2*Width: values, then gates
+	Bias          [Layers][]float32
+	Attention     []float32 // Queries rows of Width
+	Shape         []float32 // Marks rows of Width
+	HiddenWeights []float32 // Pooled rows of Hidden
+	HiddenBias    []float32
+	OutputWeights []float32 // Hidden rows of Outputs
+	OutputBias    []float32
 }
 
 // DenseSize is the number of dense weights.
-const DenseSize = Layers*(KernelSize*Channels*2*Channels+2*Channels) + Queries*Channels + ShapeFeatures*Channels + Pooled*Hidden + Hidden + Hidden*Outputs + Outputs
+const DenseSize = Layers*(KernelSize*Channels*2*Channels+2*Channels) + AttentionQueries*Channels + ShapeFeatures*Channels + Pooled*Hidden + Hidden + Hidden*Outputs + Outputs
 
 // NewDense lays the weights out in all, which must have DenseSize elements.
 func NewDense(all []float32) *Dense {
@@ -73,7 +73,7 @@ func NewDense(all []float32) *Dense {
 	for l := range Layers {
 		d.Kernel[l], d.Bias[l] = take(KernelSize*Channels*2*Channels), take(2*Channels)
 	}
-	d.AttentionQueries, d.Shape = take(Queries*Channels), take(ShapeFeatures*Channels)
+	d.Attention, d.Shape = take(AttentionQueries*Channels), take(ShapeFeatures*Channels)
 	d.HiddenWeights, d.HiddenBias = take(Pooled*Hidden), take(Hidden)
 	d.OutputWeights, d.OutputBias = take(Hidden*Outputs), take(Outputs)
 	return d
@@ -119,7 +119,7 @@ func Gather(row *[KernelSize * Channels]float32, in []float32, t, n, step int) {
 
 // Pool sums up the n tokens of a window. best takes the token that each channel's largest value comes from, share the
 // weight of each token in each mean.
-func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Channels]int32, share *[Queries][MaxTokens]float32) {
+func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Channels]int32, share *[AttentionQueries][MaxTokens]float32) {
 	top := pooled[:Channels]
 	copy(top, in[:Channels])
 	clear(best[:])
@@ -130,8 +130,8 @@ func (d *Dense) Pool(pooled *[Pooled]float32, in []float32, n int, best *[Channe
 			}
 		}
 	}
-	for q := range Queries {
-		query := d.AttentionQueries[q*Channels : (q+1)*Channels]
+	for q := range AttentionQueries {
+		query := d.Attention[q*Channels : (q+1)*Channels]
 		weights := share[q][:n]
 		dots(weights, in, query)
 		largest := slices.Max(weights)
@@ -171,8 +171,8 @@ func dots(out, in, query []float32) {
 	}
 }
 
-// Head turns what sums up a window into logits. hidden keeps the hidden layer.
-func (d *Dense) Head(out *[Outputs]float32, hidden *[Hidden]float32, pooled *[Pooled]float32) {
+// Logits turns what sums up a window into logits. hidden keeps the hidden layer.
+func (d *Dense) Logits(out *[Outputs]float32, hidden *[Hidden]float32, pooled *[Pooled]float32) {
 	copy(hidden[:], d.HiddenBias)
 	kernel.MulAdd(hidden[:], pooled[:], d.HiddenWeights)
 	for i, v := range hidden {
@@ -188,8 +188,8 @@ var marks = [ShapeFeatures]text.Flags{
 	text.Stretched, text.Exclaimed, text.Asked, text.Hashtag,
 }
 
-// AppendShape appends the numbers of the marks that a token has.
-func AppendShape(out []uint8, flags text.Flags) []uint8 {
+// AppendShapeFeatures appends the numbers of the marks that a token has.
+func AppendShapeFeatures(out []uint8, flags text.Flags) []uint8 {
 	for i, m := range marks {
 		if flags&m != 0 {
 			out = append(out, uint8(i))

@@ -139,11 +139,13 @@ func TestByHand(t *testing.T) {
 		{"a bias", func(d *cnn.Dense) { d.Bias[2][9] = 1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 9: 0.5}},
 		// The second query looks at channels 0 and 1: it sees ln 3 in a and 0 in c, so a weighs 3/4 in its mean.
 		{"a weighted mean", func(d *cnn.Dense) {
-			d.AttentionQueries[1*width+0] = float32(math.Log(3))
+			d.Attention[1*width+0] = float32(math.Log(3))
 			d.HiddenWeights[(2*width+2)*cnn.Hidden+40], d.OutputWeights[40*cnn.Outputs+11] = 1, 1 // channel 2 of its mean
 			d.HiddenWeights[(2*width+0)*cnn.Hidden+41], d.OutputWeights[41*cnn.Outputs+12] = 1, 1 // channel 0
 		}, []string{"a", "c"}, 0, 2, 0, map[int]float32{0: 1, 2: 4, 11: 1, 12: 0.75}},
-		{"a plain mean", func(d *cnn.Dense) { d.HiddenWeights[(width+2)*cnn.Hidden+40], d.OutputWeights[40*cnn.Outputs+11] = 1, 1 },
+		{"a plain mean", func(d *cnn.Dense) {
+			d.HiddenWeights[(width+2)*cnn.Hidden+40], d.OutputWeights[40*cnn.Outputs+11] = 1, 1
+		},
 			[]string{"a", "a", "c", "a"}, 0, 4, 0, map[int]float32{0: 1, 2: 4, 11: 1}},
 		{"biases of the head", func(d *cnn.Dense) { d.HiddenBias[60], d.OutputWeights[60*cnn.Outputs+3], d.OutputBias[4] = 2, -3, -1 }, []string{"a"}, 0, 1, 0, map[int]float32{0: 1, 3: -6, 4: -1}},
 	}
@@ -226,7 +228,7 @@ func TestOnlyTheMarginMatters(t *testing.T) {
 	for _, w := range [][2]int{{0, 1}, {0, 40}, {3, 20}, {7, 8}, {60, 124}, {100, 150}, {149, 150}, {140, 149}, {0, 64}} {
 		var s cnn.Scratch
 		first, end := w[0], w[1]
-		from, to := max(first-cnn.Margin, 0), min(end+cnn.Margin, len(tokens))
+		from, to := max(first-cnn.ReceptiveRadius, 0), min(end+cnn.ReceptiveRadius, len(tokens))
 		alone := *m.Logits(&s, tokens[from:to], hashes[from:to], first-from, end-from)
 		if inside := *m.Logits(&shared, tokens, hashes, first, end); inside != alone {
 			t.Errorf("tokens %d to %d: inside the text %v, with the margin alone %v", first, end, inside, alone)
@@ -253,7 +255,7 @@ func TestWindowsDoNotDisturbEachOther(t *testing.T) {
 		for range 60 {
 			first := r.IntN(n)
 			end := first + r.IntN(min(n-first, cnn.MaxTokens)+1)
-			got := *m.Window(&s, first, end)
+			got := *m.WindowLogits(&s, first, end)
 			if want := *m.Logits(&alone, tokens, hashes, first, end); got != want {
 				t.Fatalf("tokens %d to %d of %d: %v after other windows, %v alone", first, end, n, got[:2], want[:2])
 			}
@@ -330,11 +332,11 @@ func TestMarks(t *testing.T) {
 		flags text.Flags
 		want  []uint8
 	}{{0, nil}, {text.Obfuscated, []uint8{0}}, {text.Hashtag | text.Caps | text.Recovered, []uint8{1, 11}}, {text.Recovered, nil}} {
-		if got := cnn.AppendShape(nil, test.flags); !slices.Equal(got, test.want) {
+		if got := cnn.AppendShapeFeatures(nil, test.flags); !slices.Equal(got, test.want) {
 			t.Errorf("flags %b have the marks %d, want %d", test.flags, got, test.want)
 		}
 	}
-	if got := cnn.AppendShape(nil, math.MaxUint16); len(got) != cnn.ShapeFeatures {
+	if got := cnn.AppendShapeFeatures(nil, math.MaxUint16); len(got) != cnn.ShapeFeatures {
 		t.Errorf("%d marks, want %d", len(got), cnn.ShapeFeatures)
 	}
 }

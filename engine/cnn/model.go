@@ -122,7 +122,7 @@ type Scratch struct {
 	sums   []float32
 	parts  []uint16
 	best   [Channels]int32
-	share  [Queries][MaxTokens]float32
+	share  [AttentionQueries][MaxTokens]float32
 	pooled [Pooled]float32
 	hidden [Hidden]float32
 	out    [Outputs]float32
@@ -133,8 +133,8 @@ type Scratch struct {
 	done   []bool
 }
 
-// Margin is how many tokens to each side change what a token is read as.
-const Margin = 7
+// ReceptiveRadius is how many tokens to each side change what a token is read as.
+const ReceptiveRadius = 7
 
 // Begin takes in a text, of which windows are read then. hashes holds the hash of each token's folded form. Both must stay as
 // they are until the last window is read.
@@ -149,16 +149,16 @@ func (s *Scratch) Begin(tokens []text.Token, hashes []uint64) {
 }
 
 // Logits reads the window from first to end of a text and returns its logits, of which the caller uses as many as it has
-// heads. It is [Scratch.Begin] and [Model.Window] in one.
+// heads. It is [Scratch.Begin] and [Model.WindowLogits] in one.
 func (m *Model) Logits(s *Scratch, tokens []text.Token, hashes []uint64, first, end int) *[Outputs]float32 {
 	s.Begin(tokens, hashes)
-	return m.Window(s, first, end)
+	return m.WindowLogits(s, first, end)
 }
 
-// Window reads the window from first to end of the text that the scratch took in and returns its logits, of which the caller
+// WindowLogits reads the window from first to end of the text that the scratch took in and returns its logits, of which the caller
 // uses as many as it has heads. At most [MaxTokens] are read of a window. What was read for one window is not read again
-// for the next: how a token is read depends on the [Margin] around it and not on the window.
-func (m *Model) Window(s *Scratch, first, end int) *[Outputs]float32 {
+// for the next: how a token is read depends on the [ReceptiveRadius] around it and not on the window.
+func (m *Model) WindowLogits(s *Scratch, first, end int) *[Outputs]float32 {
 	end = min(end, first+MaxTokens)
 	if end <= first {
 		clear(s.out[:])
@@ -176,20 +176,20 @@ func (m *Model) Window(s *Scratch, first, end int) *[Outputs]float32 {
 		t = stop
 	}
 	m.dense.Pool(&s.pooled, s.last[first*Channels:end*Channels], end-first, &s.best, &s.share)
-	m.dense.Head(&s.out, &s.hidden, &s.pooled)
+	m.dense.Logits(&s.out, &s.hidden, &s.pooled)
 	return &s.out
 }
 
 // layers computes the last layer of the tokens from first to end.
 func (m *Model) layers(s *Scratch, first, end int) {
-	from, to := max(first-Margin, 0), min(end+Margin, len(s.tokens))
+	from, to := max(first-ReceptiveRadius, 0), min(end+ReceptiveRadius, len(s.tokens))
 	n := to - from
 	s.grow(n)
 	for i := range n {
 		m.embed(s, s.layers[0][i*Channels:(i+1)*Channels], &s.tokens[from+i], s.hashes[from+i])
 	}
 	in, out := s.layers[0], s.layers[1]
-	ahead := Margin // how many tokens to each side the layers to come look at
+	ahead := ReceptiveRadius // how many tokens to each side the layers to come look at
 	for l, step := range Dilations {
 		ahead -= step
 		m.dense.convolve(l, out, s.sums, in, max(first-ahead, 0)-from, min(end+ahead, len(s.tokens))-from, n)

@@ -14,7 +14,7 @@ type Occlusion struct {
 	hashes []uint64
 	layers [Layers + 1][]float32 // of the whole text, where they are done; the zeroth are the tokens themselves
 	done   [Layers + 1][]bool
-	near   map[int][]float32 // by the token that is left out: the last layer of those within Margin to each side
+	near   map[int][]float32 // by the token that is left out: the last layer of those within ReceptiveRadius to each side
 	local  [Layers + 1][]float32
 	window []float32
 }
@@ -32,8 +32,8 @@ func (m *Model) Occlude(s *Scratch, tokens []text.Token, hashes []uint64) *Occlu
 	return g
 }
 
-// nearby is how many tokens around a gap what changes there is read from: Margin on each side, and Margin around these.
-const nearby = 4 * Margin
+// nearby is how many tokens around a gap what changes there is read from: ReceptiveRadius on each side, and ReceptiveRadius around these.
+const nearby = 4 * ReceptiveRadius
 
 // Logits reads a window as [Model.Logits] does, once without each of its tokens: the k-th logits are those without the k-th
 // token. It costs far less than as many calls of Logits would: only what stands near the gap is read again. A window of
@@ -54,10 +54,10 @@ func (g *Occlusion) Logits(first, end int) [][Outputs]float32 {
 	for k := range out {
 		gap := first + k
 		around := g.around(gap)
-		from, to := max(gap-Margin, first), min(gap+Margin, end-1)
-		copy(window[(from-first)*Channels:(to-first)*Channels], around[(from-gap+Margin)*Channels:])
+		from, to := max(gap-ReceptiveRadius, first), min(gap+ReceptiveRadius, end-1)
+		copy(window[(from-first)*Channels:(to-first)*Channels], around[(from-gap+ReceptiveRadius)*Channels:])
 		dense.Pool(&s.pooled, window, end-1-first, &s.best, &s.share)
-		dense.Head(&s.out, &s.hidden, &s.pooled)
+		dense.Logits(&s.out, &s.hidden, &s.pooled)
 		out[k] = s.out
 		if k == len(out)-1 {
 			break
@@ -69,7 +69,7 @@ func (g *Occlusion) Logits(first, end int) [][Outputs]float32 {
 	return out
 }
 
-// around returns the last layer without a token: Margin tokens to the left of the gap, then as many to the right. What lies
+// around returns the last layer without a token: ReceptiveRadius tokens to the left of the gap, then as many to the right. What lies
 // beyond the text is not set.
 func (g *Occlusion) around(gap int) []float32 {
 	if near, ok := g.near[gap]; ok {
@@ -95,9 +95,9 @@ func (g *Occlusion) around(gap int) []float32 {
 			reach += Dilations[l]
 		}
 	}
-	near := make([]float32, 2*Margin*Channels)
-	first, end := max(at-Margin, 0), min(at+Margin, n)
-	copy(near[(first-at+Margin)*Channels:], g.local[Layers][first*Channels:end*Channels])
+	near := make([]float32, 2*ReceptiveRadius*Channels)
+	first, end := max(at-ReceptiveRadius, 0), min(at+ReceptiveRadius, n)
+	copy(near[(first-at+ReceptiveRadius)*Channels:], g.local[Layers][first*Channels:end*Channels])
 	g.near[gap] = near
 	return near
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// Carrier is a part of a text that carries a probability.
-type Carrier struct {
+// Evidence is a part of a text that carries a probability.
+type Evidence struct {
 	// Begin and End are its place in code points; End is exclusive.
 	Begin, End int
 	// Weight is its share of all that speaks for the probability, above 0 and at most 1.
@@ -21,8 +21,8 @@ type Carrier struct {
 }
 
 const (
-	// MostCarriers is how many carriers a head has at most.
-	MostCarriers = 5
+	// MaxEvidence is how many carriers a head has at most.
+	MaxEvidence = 5
 	// leastCarried is how much a word, and then a run of words, carries at least, as a part of what the one that carries
 	// most does.
 	leastCarried = 0.15
@@ -32,15 +32,15 @@ const (
 	mostLeftOut = 160
 )
 
-// Explain finds the parts of a text that carry the probabilities of the wanted heads: see [Examination.Explain].
-func (m *Model) Explain(content string, wanted [Heads]bool) [Heads][]Carrier {
-	x := m.Examine(content)
+// Explain finds the parts of a text that carry the probabilities of the wanted heads: see [Explainable.Explain].
+func (m *Model) Explain(content string, wanted [Heads]bool) [Heads][]Evidence {
+	x := m.ClassifyExplainable(content)
 	defer x.Close()
 	return x.Explain(wanted)
 }
 
-// Examination is a text that was judged and can still be explained. It is not safe for concurrent use.
-type Examination struct {
+// Explainable is a text that was judged and can still be explained. It is not safe for concurrent use.
+type Explainable struct {
 	// Probabilities and Words are what [Model.Classify] returns.
 	Probabilities Probabilities
 	Words         int
@@ -54,28 +54,28 @@ type Examination struct {
 	left    int       // how many more words the reader may leave out
 }
 
-// Examine judges a text as [Model.Classify] does. Close must be called when nothing is to be explained any more.
-func (m *Model) Examine(content string) *Examination {
-	x := &Examination{model: m, scratch: m.scratch(), text: text.Get()}
+// ClassifyExplainable judges a text as [Model.Classify] does. Close must be called when nothing is to be explained any more.
+func (m *Model) ClassifyExplainable(content string) *Explainable {
+	x := &Explainable{model: m, scratch: m.scratch(), text: text.Get()}
 	x.tokens = m.Tokenize(x.text, content)
 	x.Probabilities, x.Words = m.classify(x.scratch, x.tokens), x.text.Words()
 	return x
 }
 
 // Close gives the memory back.
-func (x *Examination) Close() {
+func (x *Explainable) Close() {
 	clear(x.scratch.readings)
 	x.model.release(x.scratch)
 	text.Put(x.text)
 }
 
 // Explain finds the parts of the text that carry the probabilities of the wanted heads, in the order of the text and without
-// overlap: at most [MostCarriers] for each head, none for a head that is not wanted.
+// overlap: at most [MaxEvidence] for each head, none for a head that is not wanted.
 //
 // What a word carries is how far the head's logit falls when the word is left out of the windows that decide: the linear
 // model loses the word's features, the reader reads the window again without it. Words that stand side by side in a sentence
 // are one carrier. A word that only repeats what stands before it counts for nothing with the model, so it carries nothing.
-func (x *Examination) Explain(wanted [Heads]bool) (carriers [Heads][]Carrier) {
+func (x *Explainable) Explain(wanted [Heads]bool) (carriers [Heads][]Evidence) {
 	x.carried, x.left = make([]float64, len(x.tokens)), mostLeftOut
 	var heads []int
 	for h := range wanted {
@@ -99,7 +99,7 @@ type reading struct {
 }
 
 // carriers finds the carriers of a head.
-func (x *Examination) carriers(h int) []Carrier {
+func (x *Explainable) carriers(h int) []Evidence {
 	clear(x.carried)
 	x.leaveOut(h)
 	most, all := 0.0, 0.0
@@ -111,7 +111,7 @@ func (x *Examination) carriers(h int) []Carrier {
 	if most == 0 {
 		return nil
 	}
-	var out []Carrier
+	var out []Evidence
 	last := -1 // the token that the last carrier ends with
 	for i, c := range x.carried {
 		if c < leastCarried*most {
@@ -122,7 +122,7 @@ func (x *Examination) carriers(h int) []Carrier {
 			out[n].End = max(out[n].End, end)
 			out[n].Weight += c
 		} else {
-			out = append(out, Carrier{Begin: begin, End: end, Weight: c})
+			out = append(out, Evidence{Begin: begin, End: end, Weight: c})
 		}
 		last = i
 	}
@@ -133,19 +133,19 @@ func (x *Examination) carriers(h int) []Carrier {
 }
 
 // strongest keeps the carriers that carry much, in their order.
-func strongest(carriers []Carrier) []Carrier {
+func strongest(carriers []Evidence) []Evidence {
 	byWeight := slices.Clone(carriers)
-	slices.SortStableFunc(byWeight, func(a, b Carrier) int { return cmp.Compare(b.Weight, a.Weight) })
-	byWeight = byWeight[:min(len(byWeight), MostCarriers)]
+	slices.SortStableFunc(byWeight, func(a, b Evidence) int { return cmp.Compare(b.Weight, a.Weight) })
+	byWeight = byWeight[:min(len(byWeight), MaxEvidence)]
 	least := leastCarried * byWeight[0].Weight
-	byWeight = slices.DeleteFunc(byWeight, func(c Carrier) bool { return c.Weight < least })
-	slices.SortFunc(byWeight, func(a, b Carrier) int { return cmp.Compare(a.Begin, b.Begin) })
+	byWeight = slices.DeleteFunc(byWeight, func(c Evidence) bool { return c.Weight < least })
+	slices.SortFunc(byWeight, func(a, b Evidence) int { return cmp.Compare(a.Begin, b.Begin) })
 	return byWeight
 }
 
 // place returns where a token stands in the text. Where the parts of joined words are not known exactly, because the words
 // are disguised as well, it is the place of all of them.
-func (x *Examination) place(i int) (begin, end int) {
+func (x *Explainable) place(i int) (begin, end int) {
 	t := &x.tokens[i]
 	if t.Flags&text.Recovered == 0 {
 		return t.Begin, t.End
@@ -171,45 +171,45 @@ func (x *Examination) place(i int) (begin, end int) {
 	return begin, end
 }
 
-// leaveOut finds what each token carries of a head's logit: the sum over the terms of its curve. See [Evidence.Terms].
-func (x *Examination) leaveOut(h int) {
+// leaveOut finds what each token carries of a head's logit: the sum over the terms of its curve. See [Logits.Terms].
+func (x *Explainable) leaveOut(h int) {
 	s, m := x.scratch, x.model
 	e, c := &s.evidence, &m.header.Calibration[h]
 	large := x.largest(s.large, h)
 	small := x.largest(s.small, h)
-	if len(e.LargeRead) == 0 {
+	if len(e.LargeCNN) == 0 {
 		x.leaveOutOfLinear(large, h, c.Alone.Large)
 		x.leaveOutOfLinear(small, h, c.Alone.Small)
 		return
 	}
-	curve := &c.Read
+	curve := &c.Both
 	window, sentence := 1.0, 0.0 // what their logits count
-	if len(e.SmallRead) > 0 {
+	if len(e.SmallCNN) > 0 {
 		terms := e.LongTerms(h, curve)
 		window, sentence = c.Long.Window, c.Long.Sentence
 		if terms[0] >= terms[1] {
-			window += c.Long.Worst
+			window += c.Long.Max
 		} else {
-			sentence += c.Long.Worst
+			sentence += c.Long.Max
 		}
 	}
-	read := x.worst(s.wanted[:len(s.large)], h, curve.Large, curve.Reader)
-	x.leaveOutOfReader(read, h, window*curve.Reader)
+	read := x.worst(s.wanted[:len(s.large)], h, curve.Large, curve.CNN)
+	x.leaveOutOfReader(read, h, window*curve.CNN)
 	if h < categories {
 		large = read.Window
 	}
 	x.leaveOutOfLinear(large, h, window*curve.Large)
-	if len(e.SmallRead) == 0 {
+	if len(e.SmallCNN) == 0 {
 		x.leaveOutOfLinear(small, h, curve.Small)
 		return
 	}
-	read = x.worst(s.wanted[len(s.large):], h, curve.Large, curve.Reader)
-	x.leaveOutOfReader(read, h, sentence*curve.Reader)
+	read = x.worst(s.wanted[len(s.large):], h, curve.Large, curve.CNN)
+	x.leaveOutOfReader(read, h, sentence*curve.CNN)
 	x.leaveOutOfLinear(read.Window, h, sentence*curve.Large)
 }
 
 // leaveOutOfLinear adds what the tokens of a window carry of its logit by the linear model, times weight.
-func (x *Examination) leaveOutOfLinear(w Window, h int, weight float64) {
+func (x *Explainable) leaveOutOfLinear(w Window, h int, weight float64) {
 	prefix, scale := x.scratch.prefix, x.model.header.Calibration[h].Scale*weight
 	sum := prefix[w.End].weights[h] - prefix[w.First].weights[h]
 	features := prefix[w.End].features - prefix[w.First].features
@@ -229,7 +229,7 @@ func (x *Examination) leaveOutOfLinear(w Window, h int, weight float64) {
 }
 
 // leaveOutOfReader adds what the tokens of a reading's window carry of its logit, times weight.
-func (x *Examination) leaveOutOfReader(r *reading, h int, weight float64) {
+func (x *Explainable) leaveOutOfReader(r *reading, h int, weight float64) {
 	keptTo := x.scratch.keptTo
 	if r.without == nil {
 		if x.left < r.End-r.First {
@@ -247,11 +247,11 @@ func (x *Examination) leaveOutOfReader(r *reading, h int, weight float64) {
 }
 
 // largest returns the first of the windows with the largest logit by the linear model.
-func (x *Examination) largest(windows []Window, h int) (largest Window) {
+func (x *Explainable) largest(windows []Window, h int) (largest Window) {
 	most := math.Inf(-1)
 	for _, w := range windows {
 		var z [Heads]float64
-		if x.model.logits(&z, x.scratch.prefix, w); z[h] > most {
+		if x.model.linearLogits(&z, x.scratch.prefix, w); z[h] > most {
 			most, largest = z[h], w
 		}
 	}
@@ -260,14 +260,14 @@ func (x *Examination) largest(windows []Window, h int) (largest Window) {
 
 // worst returns the reading of the window that looks worst to both stages together, among those that the reader read:
 // [Model.reread] left no score to them. There is at least one.
-func (x *Examination) worst(windows []unsure, h int, linear, read float64) (worst *reading) {
+func (x *Explainable) worst(windows []unsure, h int, linear, read float64) (worst *reading) {
 	most := math.Inf(-1)
 	for _, w := range windows {
 		if !math.IsInf(w.score, -1) {
 			continue
 		}
 		var z [Heads]float64
-		x.model.logits(&z, x.scratch.prefix, w.Window)
+		x.model.linearLogits(&z, x.scratch.prefix, w.Window)
 		r := x.reading(w.Window)
 		if both := linear*z[h] + read*min(max(float64(r.logits[h]), -mostReader), mostReader); both > most {
 			most, worst = both, r
@@ -277,13 +277,13 @@ func (x *Examination) worst(windows []unsure, h int, linear, read float64) (wors
 }
 
 // reading returns what the reader said of a window that it read.
-func (x *Examination) reading(w Window) *reading {
+func (x *Explainable) reading(w Window) *reading {
 	readings := x.scratch.readings
 	return &readings[slices.IndexFunc(readings, func(r reading) bool { return r.Window == w })]
 }
 
 // readWithout has the reader read the window of a reading without each of its tokens.
-func (x *Examination) readWithout(r *reading) {
+func (x *Explainable) readWithout(r *reading) {
 	s := x.scratch
 	if x.gaps == nil {
 		x.gaps = x.model.cnn.Occlude(&s.read, s.kept, s.words)

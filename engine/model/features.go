@@ -110,8 +110,8 @@ func (m *memory) met(pair uint64, at int) bool {
 	return again
 }
 
-// Read takes in a text. [Features.Word] and [Features.Context] then give the features of its tokens.
-func (f *Features) Read(tokens []text.Token) {
+// Extract takes in a text. [Features.Word] and [Features.Context] then give the features of its tokens.
+func (f *Features) Extract(tokens []text.Token) {
 	f.begin(tokens)
 	for i := range tokens {
 		f.read(i)
@@ -170,9 +170,9 @@ func (f *Features) learn(e *known, folded []byte, hash uint64) {
 // Repeats reports whether token i only repeats what stood shortly before it. It then counts for nothing.
 func (f *Features) Repeats(i int) bool { return f.words[i].again }
 
-// Whole is the number of features of [Features.Word] that stand for the word as a whole: they come first, then those
+// WholeWord is the number of features of [Features.Word] that stand for the word as a whole: they come first, then those
 // of its parts.
-func (f *Features) Whole(i int) int {
+func (f *Features) WholeWord(i int) int {
 	if f.words[i].form != f.words[i].hash {
 		return 2
 	}

@@ -53,8 +53,8 @@ type Header struct {
 	Examples int `json:"examples"`
 	// Buckets is the size of the table: a power of two.
 	Buckets int `json:"buckets"`
-	// Gate is the logit of a category, by the linear model alone, above which the reader reads a window again.
-	Gate float64 `json:"gate"`
+	// CNNThreshold is the logit of a category, by the linear model alone, above which the reader reads a window again.
+	CNNThreshold float64 `json:"gate"`
 	// Calibration turns sums of weights into probabilities, for each head.
 	Calibration [Heads]Calibration `json:"calibration"`
 }
@@ -70,7 +70,7 @@ type Calibration struct {
 	// Alone is for texts that the linear model is sure of, Read for those that the reader read, Long for those of them
 	// that have five small windows or more.
 	Alone Curve     `json:"alone"`
-	Read  Curve     `json:"read"`
+	Both  Curve     `json:"read"`
 	Long  LongCurve `json:"long"`
 }
 
@@ -83,7 +83,7 @@ type Calibration struct {
 // small windows. Where the reader reads nothing, r is 0 and l the largest of any window; for the attributes l always is.
 type Curve struct {
 	Large  float64 `json:"large"`
-	Reader float64 `json:"reader,omitempty"`
+	CNN    float64 `json:"reader,omitempty"`
 	Small  float64 `json:"small"`
 	Length float64 `json:"length,omitempty"`
 	Offset float64 `json:"offset"`
@@ -97,15 +97,15 @@ type Curve struct {
 type LongCurve struct {
 	Window   float64 `json:"window"`
 	Sentence float64 `json:"sentence"`
-	Worst    float64 `json:"worst"`
+	Max      float64 `json:"worst"`
 	Length   float64 `json:"length"`
 	Offset   float64 `json:"offset"`
 }
 
 func (c Calibration) sum() float64 {
-	sum := c.Scale + c.Bias + c.Long.Window + c.Long.Sentence + c.Long.Worst + c.Long.Length + c.Long.Offset
-	for _, curve := range []Curve{c.Alone, c.Read} {
-		sum += curve.Large + curve.Reader + curve.Small + curve.Length + curve.Offset
+	sum := c.Scale + c.Bias + c.Long.Window + c.Long.Sentence + c.Long.Max + c.Long.Length + c.Long.Offset
+	for _, curve := range []Curve{c.Alone, c.Both} {
+		sum += curve.Large + curve.CNN + curve.Small + curve.Length + curve.Offset
 	}
 	return sum
 }
@@ -127,8 +127,8 @@ type Weights struct {
 	// Words are the words that disguised ones are read as ([text.NewDictionary]). What the commonest of them weigh is
 	// worked out when the file is loaded, so that judging is faster.
 	Words []text.Word
-	// Reader is the second stage; nil for a model that has none.
-	Reader *cnn.Model
+	// CNN is the second stage; nil for a model that has none.
+	CNN *cnn.Model
 }
 
 // Write writes a weights file. The same header and weights give the same bytes.
@@ -147,7 +147,7 @@ func Write(w io.Writer, header Header, weights Weights) error {
 	if err != nil {
 		return fmt.Errorf("starting compression: %w", err)
 	}
-	body := enc.EncodeAll(slices.Concat(marshalWords(weights.Words), marshalReader(weights.Reader), marshalClusters(weights.Clusters), t.marshal()), nil)
+	body := enc.EncodeAll(slices.Concat(marshalWords(weights.Words), marshalReader(weights.CNN), marshalClusters(weights.Clusters), t.marshal()), nil)
 	return assemble(w, header, body)
 }
 
@@ -174,7 +174,7 @@ func Recalibrate(w io.Writer, file []byte, gate float64, calibration [Heads]Cali
 		return err
 	}
 	size := int(binary.LittleEndian.Uint32(file[len(magic):]))
-	m.header.Gate, m.header.Calibration = gate, calibration
+	m.header.CNNThreshold, m.header.Calibration = gate, calibration
 	return assemble(w, m.header, file[len(magic)+4+size:len(file)-sha256.Size])
 }
 

@@ -132,15 +132,15 @@ var classOf = func() map[string]wordClass {
 	return m
 }()
 
-// Classes is the number of classes of words.
-const Classes = int(numClasses)
+// NumWordClasses is the number of classes of words.
+const NumWordClasses = int(numClasses)
 
-// ClassOf returns the class of a folded word, from 1 to Classes-1: words of a class play the same part in a sentence. It is
+// WordClassOf returns the class of a folded word, from 1 to Classes-1: words of a class play the same part in a sentence. It is
 // 0 for a word without a class.
-func ClassOf(folded []byte) int { return int(classOf[string(folded)]) }
+func WordClassOf(folded []byte) int { return int(classOf[string(folded)]) }
 
-// IsListed reports whether a folded word is one of those that the features have classes for.
-func IsListed(folded string) bool {
+// HasWordClass reports whether a folded word is one of those that the features have classes for.
+func HasWordClass(folded string) bool {
 	_, ok := classOf[folded]
 	return ok
 }

@@ -63,7 +63,7 @@ type scratch struct {
 	words    []uint64     // their hashes
 	keptTo   []int32      // how many of the tokens up to one are kept
 	wanted   []unsure
-	evidence Evidence
+	evidence Logits
 	readings []reading // what the reader said, in the order in which it read
 }
 
@@ -86,10 +86,10 @@ func (m *Model) Probabilities(content string) Probabilities {
 	return p
 }
 
-// Tokenize splits content into the tokens that [Model.ClassifyTokens] takes: those of [text.Scratch.Read] with the dictionary of
+// Tokenize splits content into the tokens that [Model.ClassifyTokens] takes: those of [text.Scratch.TokenizeWith] with the dictionary of
 // the weights file. They are valid until s is used again.
 func (m *Model) Tokenize(s *text.Scratch, content string) []text.Token {
-	return s.Read(content, m.dictionary)
+	return s.TokenizeWith(content, m.dictionary)
 }
 
 // ClassifyTokens judges a text that is tokenised already, by [Model.Tokenize].
@@ -101,7 +101,7 @@ func (m *Model) ClassifyTokens(tokens []text.Token) Probabilities {
 
 func (m *Model) classify(s *scratch, tokens []text.Token) Probabilities {
 	e := &s.evidence
-	m.gather(s, e, tokens, m.header.Gate)
+	m.gather(s, e, tokens, m.header.CNNThreshold)
 	var p Probabilities
 	for h := range m.header.Calibration {
 		p[h] = m.probability(e, h)
@@ -110,26 +110,26 @@ func (m *Model) classify(s *scratch, tokens []text.Token) Probabilities {
 }
 
 // probability turns the evidence of a head into a probability.
-func (m *Model) probability(e *Evidence, h int) float64 {
+func (m *Model) probability(e *Logits, h int) float64 {
 	c := &m.header.Calibration[h]
 	curve := &c.Alone
-	if len(e.LargeRead) > 0 {
-		curve = &c.Read
+	if len(e.LargeCNN) > 0 {
+		curve = &c.Both
 	}
-	if len(e.SmallRead) > 0 {
+	if len(e.SmallCNN) > 0 {
 		x, long := e.LongTerms(h, curve), &c.Long
-		return sigmoid(long.Window*x[0] + long.Sentence*x[1] + long.Worst*x[2] + long.Length*x[3] + long.Offset)
+		return sigmoid(long.Window*x[0] + long.Sentence*x[1] + long.Max*x[2] + long.Length*x[3] + long.Offset)
 	}
 	x := e.Terms(h, curve)
-	return sigmoid(curve.Large*x[0] + curve.Reader*x[1] + curve.Small*x[2] + curve.Length*x[3] + curve.Offset)
+	return sigmoid(curve.Large*x[0] + curve.CNN*x[1] + curve.Small*x[2] + curve.Length*x[3] + curve.Offset)
 }
 
 // Terms returns what a curve weighs: l, r, s, n and 1, in the terms of [Curve].
-func (e *Evidence) Terms(h int, c *Curve) [5]float64 {
+func (e *Logits) Terms(h int, c *Curve) [5]float64 {
 	x := [5]float64{e.Large[h], 0, e.Small[h], e.Length, 1}
-	if len(e.LargeRead) > 0 {
+	if len(e.LargeCNN) > 0 {
 		var l float64
-		l, x[1] = worstOf(e.LargeRead, h, c)
+		l, x[1] = worstOf(e.LargeCNN, h, c)
 		if h < categories {
 			x[0] = l
 		}
@@ -139,20 +139,20 @@ func (e *Evidence) Terms(h int, c *Curve) [5]float64 {
 
 // LongTerms returns what the curve of longer texts weighs: u, v, the larger of them, n and 1, in the terms of [LongCurve];
 // read is [Calibration.Read]. The reader must have read windows of both sizes.
-func (e *Evidence) LongTerms(h int, read *Curve) [5]float64 {
-	l, r := worstOf(e.LargeRead, h, read)
-	s, q := worstOf(e.SmallRead, h, read)
-	u, v := read.Large*l+read.Reader*r, read.Large*s+read.Reader*q
+func (e *Logits) LongTerms(h int, read *Curve) [5]float64 {
+	l, r := worstOf(e.LargeCNN, h, read)
+	s, q := worstOf(e.SmallCNN, h, read)
+	u, v := read.Large*l+read.CNN*r, read.Large*s+read.CNN*q
 	return [5]float64{u, v, max(u, v), e.Length, 1}
 }
 
 // worstOf returns the logits of the window that looks worst to both stages together.
-func worstOf(windows []Pair, h int, c *Curve) (l, r float64) {
+func worstOf(windows []WindowLogits, h int, c *Curve) (l, r float64) {
 	most := math.Inf(-1)
 	for i := range windows {
 		w := &windows[i]
-		if z := c.Large*w.Linear[h] + c.Reader*w.Reader[h]; z > most {
-			most, l, r = z, w.Linear[h], w.Reader[h]
+		if z := c.Large*w.Linear[h] + c.CNN*w.CNN[h]; z > most {
+			most, l, r = z, w.Linear[h], w.CNN[h]
 		}
 	}
 	return l, r
@@ -165,7 +165,7 @@ const categories = 5
 // themselves: five, a text of three sentences. Shorter ones are read as a whole.
 const minSentences = 1.6
 
-// manyWindows is what a unit of [Evidence.Length] adds to the gate of longer texts.
+// manyWindows is what a unit of [Logits.Length] adds to the gate of longer texts.
 const manyWindows = 0.3
 
 // mostLarge and mostSmall bound the windows of a text that are read again, beside the worst one of each category.
@@ -174,22 +174,22 @@ const mostLarge, mostSmall = 3, 6
 // keepTokens bounds what a pooled scratch keeps, so that one huge text does not hold memory for ever.
 const keepTokens = 1 << 16
 
-// Evidence is what calibration starts from.
-type Evidence struct {
+// Logits is what calibration starts from.
+type Logits struct {
 	// Large and Small are the largest logits of a large and of a small window, by the linear model.
 	Large, Small [Heads]float64
-	// LargeRead and SmallRead are the windows that the reader read.
-	LargeRead, SmallRead []Pair
+	// LargeCNN and SmallCNN are the windows that the reader read.
+	LargeCNN, SmallCNN []WindowLogits
 	// Length is the natural logarithm of the number of small windows.
 	Length float64
-	// Worst is the largest logit of a category, by the linear model alone, of any window; less in longer texts, where the
+	// Max is the largest logit of a category, by the linear model alone, of any window; less in longer texts, where the
 	// worst of many windows always looks bad. Above the gate the text is read again.
-	Worst float64
+	Max float64
 }
 
-// Pair is what both stages say of a window.
-type Pair struct {
-	Linear, Reader [Heads]float64
+// WindowLogits is what both stages say of a window.
+type WindowLogits struct {
+	Linear, CNN [Heads]float64
 }
 
 // top is the worst window of a category.
@@ -204,9 +204,9 @@ type unsure struct {
 	score float64
 }
 
-// Evidence returns what calibration starts from. The reader reads the worst windows even if the linear model is sure of
+// Logits returns what calibration starts from. The reader reads the worst windows even if the linear model is sure of
 // them.
-func (m *Model) Evidence(content string) (e Evidence) {
+func (m *Model) Logits(content string) (e Logits) {
 	tokens := text.Get()
 	defer text.Put(tokens)
 	s := m.scratch()
@@ -231,30 +231,30 @@ func (m *Model) release(s *scratch) {
 
 // gather collects the evidence of a text. The reader reads those windows of which a category's logit is above from, and at
 // least one of each size when there is one.
-func (m *Model) gather(s *scratch, e *Evidence, tokens []text.Token, from float64) {
-	e.LargeRead, e.SmallRead, s.readings = e.LargeRead[:0], e.SmallRead[:0], s.readings[:0]
+func (m *Model) gather(s *scratch, e *Logits, tokens []text.Token, from float64) {
+	e.LargeCNN, e.SmallCNN, s.readings = e.LargeCNN[:0], e.SmallCNN[:0], s.readings[:0]
 	prefix := m.sums(s, tokens)
-	s.large = AppendLarge(s.large[:0], len(tokens))
-	s.small = AppendSmall(s.small[:0], tokens)
+	s.large = AppendLargeWindows(s.large[:0], len(tokens))
+	s.small = appendSmallWindows(s.small[:0], tokens)
 	e.Length = math.Log(float64(len(s.small)))
 	s.wanted = s.wanted[:0]
 	var large, small [categories]top
 	worst := m.worst(s, &e.Large, &large, prefix, s.large)
-	e.Worst = max(worst, m.worst(s, &e.Small, &small, prefix, s.small))
+	e.Max = max(worst, m.worst(s, &e.Small, &small, prefix, s.small))
 	more := 0.0
 	if e.Length >= minSentences {
 		more = manyWindows * e.Length
-		e.Worst -= more
+		e.Max -= more
 	}
-	if e.Worst <= from || m.cnn == nil || len(tokens) == 0 {
+	if e.Max <= from || m.cnn == nil || len(tokens) == 0 {
 		return
 	}
 	from += more
 	s.keep(tokens)
 	s.read.Begin(s.kept, s.words)
-	e.LargeRead = m.reread(s, e.LargeRead, prefix, s.wanted[:len(s.large)], &large, mostLarge, from)
+	e.LargeCNN = m.reread(s, e.LargeCNN, prefix, s.wanted[:len(s.large)], &large, mostLarge, from)
 	if e.Length >= minSentences {
-		e.SmallRead = m.reread(s, e.SmallRead, prefix, s.wanted[len(s.large):], &small, mostSmall, from)
+		e.SmallCNN = m.reread(s, e.SmallCNN, prefix, s.wanted[len(s.large):], &small, mostSmall, from)
 	}
 }
 
@@ -275,7 +275,7 @@ func (s *scratch) keep(tokens []text.Token) {
 
 // reread has the reader read the worst of the windows: for each category the worst window of all, where its logit is above
 // from, then others that are above from in the order of their scores, and one window in any case.
-func (m *Model) reread(s *scratch, out []Pair, prefix []sums, windows []unsure, tops *[categories]top, most int, from float64) []Pair {
+func (m *Model) reread(s *scratch, out []WindowLogits, prefix []sums, windows []unsure, tops *[categories]top, most int, from float64) []WindowLogits {
 	for h := range tops {
 		if t := &tops[h]; t.score > from {
 			out = m.readWindow(s, out, prefix, &windows[t.window])
@@ -297,17 +297,17 @@ func (m *Model) reread(s *scratch, out []Pair, prefix []sums, windows []unsure, 
 }
 
 // readWindow has the reader read a window that it has not read yet.
-func (m *Model) readWindow(s *scratch, out []Pair, prefix []sums, w *unsure) []Pair {
+func (m *Model) readWindow(s *scratch, out []WindowLogits, prefix []sums, w *unsure) []WindowLogits {
 	if math.IsInf(w.score, -1) {
 		return out
 	}
 	w.score = math.Inf(-1)
-	logits := m.cnn.Window(&s.read, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
+	logits := m.cnn.WindowLogits(&s.read, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
 	s.readings = append(s.readings, reading{Window: w.Window, logits: *logits})
-	var p Pair
-	m.logits(&p.Linear, prefix, w.Window)
-	for h := range p.Reader {
-		p.Reader[h] = min(max(float64(logits[h]), -mostReader), mostReader)
+	var p WindowLogits
+	m.linearLogits(&p.Linear, prefix, w.Window)
+	for h := range p.CNN {
+		p.CNN[h] = min(max(float64(logits[h]), -mostReader), mostReader)
 	}
 	return append(out, p)
 }
@@ -377,7 +377,7 @@ func (m *Model) worst(s *scratch, best *[Heads]float64, tops *[categories]top, p
 	worst := math.Inf(-1)
 	for i, w := range windows {
 		var z [Heads]float64
-		m.logits(&z, prefix, w)
+		m.linearLogits(&z, prefix, w)
 		for h := range best {
 			best[h] = max(best[h], z[h])
 		}
@@ -396,8 +396,8 @@ func (m *Model) worst(s *scratch, best *[Heads]float64, tops *[categories]top, p
 	return worst
 }
 
-// logits computes what the linear model says of a window.
-func (m *Model) logits(z *[Heads]float64, prefix []sums, w Window) {
+// linearLogits computes what the linear model says of a window.
+func (m *Model) linearLogits(z *[Heads]float64, prefix []sums, w Window) {
 	a, b := &prefix[w.First], &prefix[w.End]
 	norm := 1 / Norm(int(b.features-a.features))
 	for h := range z {

@@ -25,8 +25,8 @@ type Window struct {
 	First, End int
 }
 
-// AppendLarge appends the large windows of n tokens. A text that about fits is one window.
-func AppendLarge(out []Window, n int) []Window {
+// AppendLargeWindows appends the large windows of n tokens. A text that about fits is one window.
+func AppendLargeWindows(out []Window, n int) []Window {
 	if n <= largeTokens+largeStride/2 {
 		return append(out, Window{0, n})
 	}
@@ -36,8 +36,8 @@ func AppendLarge(out []Window, n int) []Window {
 	return append(out, Window{n - largeTokens, n})
 }
 
-// AppendSmall appends the small windows of the tokens. A text of one sentence is one window.
-func AppendSmall(out []Window, tokens []text.Token) []Window {
+// appendSmallWindows appends the small windows of the tokens. A text of one sentence is one window.
+func appendSmallWindows(out []Window, tokens []text.Token) []Window {
 	last := Window{First: -1}
 	for first := 0; first < len(tokens) || first == 0; {
 		end := first
