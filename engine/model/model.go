@@ -18,8 +18,8 @@
 //
 //  1. [HeadNames]: its name, at the end. [Heads] follows. More than 16 heads need a wider row of the table, more than
 //     32 a wider output layer of the network: the build says so.
-//  2. Package engine: a constant of type Attribute in engine.go, at the end, and NumAttributes. The names of categories
-//     and attributes come from HeadNames. The build fails in engine/names.go until the numbers agree.
+//  2. Package engine: a constant of type Attribute in categories.go, at the end, and NumAttributes. The names of categories
+//     and attributes come from HeadNames. The build fails there until the numbers agree.
 //  3. Package train: a constant in sources.go, at the end, and below it the labels of the sources that say something of
 //     the head; a threshold in report.go. The tests of the package fail until the numbers agree.
 //  4. The weights: a file is trained for the heads of its build, and [Load] refuses any other with [ErrSchema]. Train
