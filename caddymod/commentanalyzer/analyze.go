@@ -73,9 +73,9 @@ type Analyze struct {
 	// "*" stands for all of them. Default none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
-	app   *app.App
-	door  access.Middleware
-	table attributeTable
+	app    *app.App
+	access access.Middleware
+	table  attributeTable
 }
 
 // CaddyModule returns the Caddy module information.
@@ -93,7 +93,7 @@ func (a *Analyze) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.app = owner
-	a.door = access.Middleware{
+	a.access = access.Middleware{
 		App:       owner,
 		Operation: metrics.Analyze,
 		Sources:   access.Sources{Query: true, GoogleHeader: true},
@@ -136,7 +136,7 @@ func (a *Analyze) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return nil
 	}
 	if analyze {
-		return a.door.Serve(w, r, a.handle)
+		return a.access.Serve(w, r, a.handle)
 	}
 	return a.discover(w, r)
 }

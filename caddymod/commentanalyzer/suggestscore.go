@@ -62,8 +62,8 @@ type SuggestScore struct {
 	// "*" stands for all of them. Default none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
-	app  *app.App
-	door access.Middleware
+	app    *app.App
+	access access.Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -81,7 +81,7 @@ func (s *SuggestScore) Provision(ctx caddy.Context) error {
 		return err
 	}
 	s.app = owner
-	s.door = access.Middleware{
+	s.access = access.Middleware{
 		App:       owner,
 		Operation: metrics.Suggestscore,
 		Sources:   access.Sources{Query: true, GoogleHeader: true},
@@ -103,7 +103,7 @@ func (s *SuggestScore) ServeHTTP(w http.ResponseWriter, r *http.Request, next ca
 	if s.CORSOrigins.Serve(w, r) {
 		return nil
 	}
-	return s.door.Serve(w, r, s.handle)
+	return s.access.Serve(w, r, s.handle)
 }
 
 // handle answers an authenticated call.

@@ -72,9 +72,9 @@ type Moderations struct {
 	// Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
-	app   *app.App
-	door  access.Middleware
-	batch *batch
+	app    *app.App
+	access access.Middleware
+	batch  *batch
 }
 
 // CaddyModule returns the Caddy module information.
@@ -104,7 +104,7 @@ func (m *Moderations) Provision(ctx caddy.Context) error {
 		m.BodyTimeout = caddy.Duration(defaultBodyTimeout)
 	}
 	m.app = owner
-	m.door = access.Middleware{App: owner, Operation: metrics.OpenAI, Deferred: true, Problem: writeProblem}
+	m.access = access.Middleware{App: owner, Operation: metrics.OpenAI, Deferred: true, Problem: writeProblem}
 	m.batch = newBatch(runtime.GOMAXPROCS(0))
 	return nil
 }
@@ -139,7 +139,7 @@ func (m *Moderations) ServeHTTP(w http.ResponseWriter, r *http.Request, next cad
 		return nil
 	}
 	began := m.app.Now()
-	return m.door.Serve(w, r, func(w http.ResponseWriter, r *http.Request, call *access.Call) error {
+	return m.access.Serve(w, r, func(w http.ResponseWriter, r *http.Request, call *access.Call) error {
 		return m.handle(w, r, call, began)
 	})
 }
