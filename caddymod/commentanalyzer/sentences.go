@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// maxSentences is how many sentences one text is taken apart into; the last one holds what is left.
+// maxSentences is the maximum number of sentences that a text is split into; the last one holds the rest.
 const maxSentences = 256
 
-// sentence is a part of a text, and where it lies in UTF-16 code units, end exclusive.
+// sentence is a part of a text with its position in UTF-16 code units, end exclusive.
 type sentence struct {
 	text       string
 	begin, end int
 }
 
-// sentences takes a text apart. A sentence ends at a line break, at 。！？, and at . ! ? or … before white space or the end, with
-// the quotation marks and brackets that close it; but not after abbreviations and initials. White space around a sentence
+// sentences splits a text. A sentence ends at a line break, at 。！？, and at . ! ? or … before white space or the end, with
+// the quotation marks and brackets that close it, but not after abbreviations and initials. White space around a sentence
 // is not part of it. What has no letter or digit belongs to the sentence before it, or to the first one.
 func sentences(text string) []sentence {
 	var found []sentence
@@ -42,7 +42,7 @@ func sentences(text string) []sentence {
 	return found
 }
 
-// firstSentence is the length in bytes of the first sentence with everything up to the second.
+// firstSentence returns the length, in bytes, of the first sentence and everything up to the second.
 func firstSentence(text string) int {
 	words := false
 	for i := 0; i < len(text); {
@@ -67,7 +67,7 @@ func firstSentence(text string) int {
 	return len(text)
 }
 
-// closing is the length of the end of a sentence: its marks and what is closed behind them.
+// closing returns the length of the end of a sentence: its punctuation, quotation marks and brackets.
 func closing(text string) int {
 	end := strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune(".!?…。！？\"'”’»)]}」』*_~", r) })
 	if end < 0 {
@@ -76,13 +76,13 @@ func closing(text string) int {
 	return end
 }
 
-// spaceAt reports whether there is white space, or nothing more, at a place of a text.
+// spaceAt reports whether white space, or the end, is at a position of a text.
 func spaceAt(text string, at int) bool {
 	r, size := utf8.DecodeRuneInString(text[at:])
 	return size == 0 || unicode.IsSpace(r)
 }
 
-// wordless is the length of the words at the beginning of a text that have no letter and no digit, such as ":)" or "🙂".
+// wordless returns the length of the words at the beginning of a text that have no letter and no digit, such as ":)" or "🙂".
 func wordless(text string) int {
 	kept := 0
 	for {
@@ -90,7 +90,9 @@ func wordless(text string) int {
 		if begin < 0 {
 			return len(text)
 		}
-		end := strings.IndexFunc(text[kept+begin:], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsLetter(r) || unicode.IsDigit(r) })
+		end := strings.IndexFunc(text[kept+begin:], func(r rune) bool {
+			return unicode.IsSpace(r) || unicode.IsLetter(r) || unicode.IsDigit(r)
+		})
 		if end < 0 {
 			return len(text)
 		}
@@ -102,14 +104,14 @@ func wordless(text string) int {
 	}
 }
 
-// abbreviations are written with a full stop that ends no sentence.
+// abbreviations end in a full stop that ends no sentence.
 var abbreviations = map[string]bool{
 	"mr": true, "mrs": true, "ms": true, "dr": true, "prof": true, "st": true, "jr": true, "sr": true, "vs": true, "e.g": true,
 	"i.e": true, "cf": true, "approx": true, "fig": true, "rev": true, "gen": true, "sen": true, "rep": true, "gov": true,
 	"u.s": true, "u.k": true, "ph.d": true, "a.m": true, "p.m": true,
 }
 
-// abbreviated reports whether a text ends in an abbreviation or an initial, to which the full stop behind it belongs.
+// abbreviated reports whether a text ends in an abbreviation or an initial, so that the full stop behind it is part of it.
 func abbreviated(text string) bool {
 	const longest = 8
 	tail := text[max(0, len(text)-longest):]
@@ -123,5 +125,6 @@ func abbreviated(text string) bool {
 	}
 	word := strings.ToLower(tail[max(0, begin)+size:])
 	// "I" ends sentences more often than it is an initial.
-	return abbreviations[word] || utf8.RuneCountInString(word) == 1 && word != "i" && word[0] < utf8.RuneSelf && unicode.IsUpper(rune(tail[len(tail)-1]))
+	return abbreviations[word] || utf8.RuneCountInString(word) == 1 && word != "i" && word[0] < utf8.RuneSelf &&
+		unicode.IsUpper(rune(tail[len(tail)-1]))
 }

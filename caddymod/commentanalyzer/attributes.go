@@ -12,46 +12,45 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// off stands for no score in the configuration of an attribute.
+// off is the configuration of an attribute without a score.
 const off = "off"
 
-// scoredAs says which score of the classifier answers a name of the Perspective API, where it is not the score of the
-// same name or of the name without _EXPERIMENTAL.
+// scoredAs maps names of the Perspective API to scores of the classifier, where it is not the score of the same name or of the
+// name without _EXPERIMENTAL.
 //
-// A name stands here only if what it asks is what the score was taught. Names without a score are in [unscoredNames].
+// A name stands here only if the score was trained on what the name means. Names without a score are in [unscoredNames].
 var scoredAs = map[string]engine.Attribute{
 	// An old name of the experimental toxicity.
 	"TOXICITY_FAST": engine.Toxicity,
-	// The head for PROFANITY is taught with the labels "obscene" (Jigsaw) and "Profane/Obscene" (Civil Comments).
+	// The head for PROFANITY is trained on the labels "obscene" (Jigsaw) and "Profane/Obscene" (Civil Comments).
 	"OBSCENE": engine.Profanity,
-	// "Intending to provoke or inflame" is a part of what the crowd was asked as toxic: likely to make people leave.
+	// "Intending to provoke or inflame" is a part of the annotators' definition of toxic: likely to make people leave.
 	"INFLAMMATORY": engine.Toxicity,
-	// Insults whose target is named; the score does not see the target, because the model does not see who wrote what.
+	// Insults with a certain target. The score ignores the target, because the model does not see who wrote what.
 	"ATTACK_ON_AUTHOR":    engine.Insult,
 	"ATTACK_ON_COMMENTER": engine.Insult,
-	// What the moderators of one newspaper would reject: of all scores the one for toxicity is the nearest.
+	// What the moderators of one newspaper would reject. The score for toxicity is the nearest.
 	"LIKELY_TO_REJECT": engine.Toxicity,
 }
 
-// unscoredNames are the other names that the Perspective API has or had. There is nothing that they could honestly be
-// answered with.
+// unscoredNames are the other names that the Perspective API has or had. No score would answer them honestly.
 var unscoredNames = []string{
 	"ATTACK_ON_PUBLISHER", "FLIRTATION", "INCOHERENT", "OFF_TOPIC", "UNSUBSTANTIAL",
 	// Bridging, and what was called constructive before.
-	"AFFINITY_EXPERIMENTAL", "COMPASSION_EXPERIMENTAL", "CONSTRUCTIVE_EXPERIMENTAL", "CURIOSITY_EXPERIMENTAL", "NUANCE_EXPERIMENTAL",
-	"PERSONAL_STORY_EXPERIMENTAL", "REASONING_EXPERIMENTAL", "RESPECT_EXPERIMENTAL",
-	// Persuasion. Rankers of feeds ask for them beside toxicity.
+	"AFFINITY_EXPERIMENTAL", "COMPASSION_EXPERIMENTAL", "CONSTRUCTIVE_EXPERIMENTAL", "CURIOSITY_EXPERIMENTAL",
+	"NUANCE_EXPERIMENTAL", "PERSONAL_STORY_EXPERIMENTAL", "REASONING_EXPERIMENTAL", "RESPECT_EXPERIMENTAL",
+	// Persuasion. Programs that rank feeds ask for them beside toxicity.
 	"ALIENATION_EXPERIMENTAL", "FEARMONGERING_EXPERIMENTAL", "GENERALIZATION_EXPERIMENTAL", "MORAL_OUTRAGE_EXPERIMENTAL",
 	"POWER_APPEAL_EXPERIMENTAL", "SCAPEGOATING_EXPERIMENTAL",
 }
 
-// attributeTable holds the names that may be asked for: the scored ones with their score, the others with -1.
+// attributeTable holds the names that may be asked for, each with the index of its score or [unscored].
 type attributeTable map[string]int
 
-// unscored marks a known name without a score.
+// unscored stands for a known name without a score.
 const unscored = -1
 
-// newAttributeTable makes the table of the defaults and what the configuration changes.
+// newAttributeTable returns the table of the defaults and of the configured names.
 func newAttributeTable(configured map[string]string) (attributeTable, error) {
 	table := attributeTable{}
 	for i := range engine.NumAttributes {
@@ -82,7 +81,7 @@ func newAttributeTable(configured map[string]string) (attributeTable, error) {
 	return table, nil
 }
 
-// attributeNames lists the scores that there are.
+// attributeNames lists the names of all scores.
 func attributeNames() string {
 	names := make([]string, engine.NumAttributes)
 	for i := range names {
