@@ -34,8 +34,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // declaredHash is the hash of a key that nobody has.
 const declaredHash = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-// address is that of the admin endpoint of the configuration that runs. Each has another one: Caddy closes the one of the
-// configuration before in the background, and connections that still reach it are reset.
+// address is that of the admin endpoint of the configuration that runs. Each has another one: Caddy closes the one of
+// the configuration before in the background, and connections that still reach it are reset.
 var address string
 
 // freeAddress returns an address that nobody listens on.
@@ -49,8 +49,8 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// load runs the service until the test ends; moderation are options of the app, without which there is no app. Caddy is one
-// per process, so tests that load do not run in parallel.
+// load runs the service until the test ends; moderation are options of the app, without which there is no app. Caddy
+// is one per process, so tests that load do not run in parallel.
 func load(t *testing.T, moderation string) {
 	t.Helper()
 	loadAt(t, freeAddress(t), moderation)

@@ -35,7 +35,7 @@ func TestRoutes(t *testing.T) {
 		{"POST", "accounts", `{"id":7}`, 400, `{"error":"the body has a member of the wrong type: /id"}`},
 		{"POST", "accounts", `{"id":"b"`, 400, `{"error":"the body is not a well-formed JSON object"}`},
 		{"POST", "accounts", ``, 400, `{"error":"the body is not a well-formed JSON object"}`},
-		{"POST", "accounts", strings.Repeat(" ", bodyLimit+1), 413, `{"error":"the body is too large; it may have 65536 bytes"}`},
+		{"POST", "accounts", strings.Repeat(" ", maxBody+1), 413, `{"error":"the body is too large; it may have 65536 bytes"}`},
 		{"POST", "accounts", `{"id":"b","overrides":{"thresholds":{"hat":0.5}}}`, 400,
 			`{"error":"thresholds has an unknown category \"hat\"; the categories are hate, harassment, self-harm, sexual, violence"}`},
 		{"POST", "accounts", `{"id":"b","overrides":{"thresholds":{"hate":0.5},"requests_per_month":0}}`, 201,

@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// TestTranscript runs commands as an operator would and compares what the terminal shows: lines of the standard output as
-// they are, those of the standard error output after "! ".
+// TestTranscript runs commands as an operator would and compares what the terminal shows: lines of the standard
+// output as they are, those of the standard error output after "! ".
 func TestTranscript(t *testing.T) {
 	load(t, "storage badger DIR")
 	var shown strings.Builder
