@@ -36,13 +36,13 @@ type answer struct {
 
 	declared  content.Type
 	encodings []string
-	sniff     bool           // there is no Content-Type, so that the body tells what it is
-	trailers  []string       // names of fields that come behind the body
-	kept      *[]byte        // from the pool
-	mayFlow   bool           // what is held becomes a stream when it is flushed
+	sniff     bool             // there is no Content-Type, so that the body tells what it is
+	trailers  []string         // names of fields that come behind the body
+	kept      *[]byte          // from the pool
+	mayFlow   bool             // what is held becomes a stream when it is flushed
 	growth    *stream.Detector // tells whether held JSON is one
-	mayRetry  bool           // the app can be asked for the whole
-	partial   bool           // the app must be asked for the whole
+	mayRetry  bool             // the app can be asked for the whole
+	partial   bool             // the app must be asked for the whole
 
 	flow      io.WriteCloser // judges a stream
 	events    bool           // it is one of server-sent events

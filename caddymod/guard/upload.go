@@ -43,7 +43,9 @@ func (t *formTexts) Finish() ([]content.Piece, error) {
 type flowTexts struct{ *content.StreamExtractor }
 
 // Push takes the next bytes.
-func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) { return t.StreamExtractor.Push(chunk), nil }
+func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) {
+	return t.StreamExtractor.Push(chunk), nil
+}
 
 // Finish takes the end.
 func (t flowTexts) Finish() ([]content.Piece, error) { return t.StreamExtractor.Finish(), nil }

@@ -13,63 +13,64 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// found is a piece of text in an event.
-type found struct {
+// fragment is a fragment of text in an event.
+type fragment struct {
 	where   *node
 	variant variant
 	text    string
-	// tail is the first half of a surrogate pair at the end of text, head the second half at its beginning; 0 for none.
+	// tail is the first half of a surrogate pair at the end of text, head the second half at its beginning, 0 for
+	// none.
 	head, tail rune
 }
 
-// Variants of texts that are views of others.
+// Choices of the variants that are views of others.
 const (
-	combined = -1       // all variants at a place in their order
-	messages = -1 << 20 // each piece for itself
-	spaced   = -2       // bare words with the space that belongs to the format, for readers that leave it there
+	combined = -1       // all variants at a place, in order
+	messages = -1 << 20 // each fragment by itself
+	spaced   = -2       // barewords with the space of the format, for clients that keep it
 )
 
 // meta is what the events of a stream have in common, as they write it. It is never changed, only replaced.
 type meta struct {
 	id, object, created, model, createdAt string
-	response                              string // of responses: the value that the last events showed
-	kind                                  kind
-	chat                                  bool // of Ollama: the text is that of a message
-	familiar                              bool // its places are known
+	response                              string // OpenAI's responses: its latest value
+	protocol                              protocol
+	chat                                  bool // Ollama: the text is that of a message
+	familiar                              bool // the places of the protocol are known
 }
 
-// reading is what was read in an event.
-type reading struct {
-	texts    []found
+// parsedEvent is what was parsed of an event.
+type parsedEvent struct {
+	texts    []fragment
 	meta     meta
 	typ      string
 	index    int
 	sequence int
 	finish   bool
 	done     bool
-	seen     uint64 // choices, by their index
-	finished uint64 // those of them that have a finish_reason
-	nested   []byte // the answer that an event of responses shows
+	seen     uint64 // alternatives, by their index
+	finished uint64 // alternatives that have a finish_reason
+	nested   []byte // OpenAI's responses: the response in the event
 }
 
-// record is what the framing of a stream says about an event.
+// record is the content of an event, as its framing has it.
 type record struct {
 	name  string // of the event
 	data  []byte
 	space bool // data followed a space
-	line  bool // it is a line, or an element of an array
+	line  bool // a line, or an element of an array
 }
 
-// reader reads the data of events.
-type reader struct {
+// eventParser parses the data of events.
+type eventParser struct {
 	*tree
 	decoder *jsontext.Decoder
 	source  bytes.Reader
-	choice  int  // of the element that is read
-	ended   bool // the element that is read has a reason to finish
-	bare    bool // words came that are no JSON
-	spaced  bool // after a space
-	reading
+	choice  int  // of the current element
+	ended   bool // the current element has a finish_reason
+	bare    bool // there were words that are no JSON
+	spaced  bool // barewords follow a space
+	parsedEvent
 }
 
 // Limits of what is kept of an event, in bytes.
@@ -81,56 +82,56 @@ const (
 // errTrailing says that something follows the value.
 var errTrailing = errors.New("more than one value")
 
-func newReader(o *Options) *reader {
-	return &reader{tree: newTree(o), decoder: jsontext.NewDecoder(new(bytes.Reader))}
+func newEventParser(o *Options) *eventParser {
+	return &eventParser{tree: newTree(o), decoder: jsontext.NewDecoder(new(bytes.Reader))}
 }
 
-// read reads an event, on the base of what is known from those before.
-func (r *reader) read(in *record, before *meta) {
-	r.reading = reading{texts: r.texts[:0], meta: *before, index: -1, sequence: -1, typ: in.name}
+// parse parses an event, given what is known from those before it.
+func (r *eventParser) parse(in *record, before *meta) {
+	r.parsedEvent = parsedEvent{texts: r.texts[:0], meta: *before, index: -1, sequence: -1, typ: in.name}
 	data := bytes.TrimSpace(in.data)
 	switch {
 	case len(data) == 0:
 		if r.bare {
-			r.readBare(in) // a space between words
+			r.parseBarewords(in) // a space between words
 		}
 		return
 	case string(data) == "[DONE]":
 		r.finish, r.done = true, true
 		return
 	}
-	if in.name == "data" && r.meta.kind == unknownKind {
-		r.meta.kind = langServeKind
+	if in.name == "data" && r.meta.protocol == unknownProtocol {
+		r.meta.protocol = langServeProtocol
 	}
 	from := r.root
 	if in.line && len(data) > 2 && data[1] == ':' && isCode(data[0]) {
 		// A part of the AI SDK's data stream: its code and its value.
 		from = r.child(r.root, string(data[:2]))
 		data = bytes.TrimSpace(data[2:])
-		r.meta.kind = dataKind
+		r.meta.protocol = aiSDKDataProtocol
 	}
 	structured := data[0] == '{' || data[0] == '[' || data[0] == '"'
-	switch err := r.readValue(data, from); {
+	switch err := r.parseValue(data, from); {
 	case err == nil && !structured && r.bare:
-		r.readBare(in) // a number among words
+		r.parseBarewords(in) // a number among words
 	case err == nil:
-	case !structured || !r.readLoosely(data, from):
-		r.readBare(in)
+	case !structured || !r.parseLenient(data, from):
+		r.parseBarewords(in)
 	}
 	if len(r.nested) > 0 {
-		if kindOfType(r.typ) == responsesKind {
-			r.familiar()
+		if protocolOfType(r.typ) == responsesProtocol {
+			r.markFamiliar()
 		}
-		_ = r.readValue(r.nested, r.child(r.root, "response"))
+		_ = r.parseValue(r.nested, r.child(r.root, "response"))
 	}
-	r.sort()
+	r.dropNonText()
 }
 
 // isCode reports whether c is the code of a part of the AI SDK's data stream.
 func isCode(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' }
 
-// readValue reads a value that is all of data.
-func (r *reader) readValue(data []byte, from *node) error {
+// parseValue parses data that is a single value.
+func (r *eventParser) parseValue(data []byte, from *node) error {
 	r.source.Reset(data)
 	r.decoder.Reset(&r.source, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if err := r.value(from, 0); err != nil {
@@ -142,8 +143,8 @@ func (r *reader) readValue(data []byte, from *node) error {
 	return nil
 }
 
-// readBare takes data for words: some services send no JSON.
-func (r *reader) readBare(in *record) {
+// parseBarewords takes data for words: some services send no JSON.
+func (r *eventParser) parseBarewords(in *record) {
 	if r.named {
 		return
 	}
@@ -153,32 +154,32 @@ func (r *reader) readBare(in *record) {
 		if in.space {
 			text = " " + text
 		}
-		r.texts = append(r.texts, found{where: r.root, variant: variant{choice: spaced}, text: text})
+		r.texts = append(r.texts, fragment{where: r.root, variant: variant{choice: spaced}, text: text})
 	}
-	r.texts = append(r.texts, found{where: r.root, text: string(in.data)})
+	r.texts = append(r.texts, fragment{where: r.root, text: string(in.data)})
 }
 
-// readLoosely reads data that is nearly JSON as lenient parsers do. It reports whether that was all there is to read.
-func (r *reader) readLoosely(data []byte, from *node) bool {
+// parseLenient parses data that is nearly JSON as lenient parsers do. It reports whether that was all of the data.
+func (r *eventParser) parseLenient(data []byte, from *node) bool {
 	r.texts, r.nested = r.texts[:0], nil
-	fixed, ok := strict(data)
-	return r.readValue(fixed, from) == nil && ok
+	fixed, ok := strictJSON(data)
+	return r.parseValue(fixed, from) == nil && ok
 }
 
-// maxDepth is how deep the places are that are told apart.
+// maxDepth is the maximum depth of places that are told apart.
 const maxDepth = 64
 
-// familiar notes that the stream is of a kind whose places are known.
-func (r *reader) familiar() { r.meta.familiar = true }
+// markFamiliar notes that the stream is of a protocol whose places are known.
+func (r *eventParser) markFamiliar() { r.meta.familiar = true }
 
-// sort drops text that is none by the type of its event, and notes what the type says.
-func (r *reader) sort() {
+// dropNonText drops fragments that are no text by the type of their event, and notes what the type says.
+func (r *eventParser) dropNonText() {
 	r.finish = r.finish || endsText(r.typ)
-	if known := kindOfType(r.typ); known != unknownKind {
-		r.meta.kind = known
+	if known := protocolOfType(r.typ); known != unknownProtocol {
+		r.meta.protocol = known
 	}
 	if isFamiliarType(r.typ) {
-		r.familiar()
+		r.markFamiliar()
 	}
 	typ := r.typ
 	if r.meta.familiar {
@@ -199,12 +200,12 @@ func (r *reader) sort() {
 		return
 	}
 	for i := range r.texts {
-		r.mix(&r.texts[i])
+		r.noteVariant(&r.texts[i])
 	}
 }
 
-// mix notes variants of the text at a place. Readers that do not tell them apart see one text.
-func (r *reader) mix(f *found) {
+// noteVariant notes the variants of the text at a place. Clients that do not tell them apart see one text.
+func (r *eventParser) noteVariant(f *fragment) {
 	n := f.where
 	v := f.variant
 	if n.branch {
@@ -219,7 +220,8 @@ func (r *reader) mix(f *found) {
 	}
 }
 
-// carriesText reports whether the delta of an event of this type is text. No type is that of somebody else's stream.
+// carriesText reports whether the delta of an event of this type is text. An event without a known type is from
+// another protocol, where it is.
 func carriesText(typ string) bool {
 	if !strings.HasPrefix(typ, "response.") {
 		return true
@@ -227,7 +229,8 @@ func carriesText(typ string) bool {
 	return strings.Contains(typ, "text") || strings.Contains(typ, "refusal") || strings.Contains(typ, "transcript")
 }
 
-// isFamiliarType reports whether the type of an event is one of responses or messages, whose texts stand at known places.
+// isFamiliarType reports whether the type of an event is one of OpenAI's responses or Anthropic's messages, whose
+// texts stand at known places.
 func isFamiliarType(typ string) bool {
 	switch typ {
 	case "message_start", "message_delta", "message_stop", "ping":
@@ -236,42 +239,41 @@ func isFamiliarType(typ string) bool {
 	return strings.HasPrefix(typ, "response.") || strings.HasPrefix(typ, "content_block_")
 }
 
-// kindOfType is the interface that has events of this type.
-func kindOfType(typ string) kind {
+// protocolOfType returns the protocol that has events of this type.
+func protocolOfType(typ string) protocol {
 	switch typ {
 	case "message_start":
-		return messagesKind
+		return messagesProtocol
 	case "start", "start-step", "text-start", "text-delta", "reasoning-start", "reasoning-delta":
-		return uiKind
+		return aiSDKMessagesProtocol
 	case "message-start", "content-start", "content-delta":
-		return cohereKind
+		return cohereProtocol
 	}
 	switch {
 	case strings.HasPrefix(typ, "content_block_"):
-		return messagesKind
+		return messagesProtocol
 	case strings.HasPrefix(typ, "response."):
-		return responsesKind
+		return responsesProtocol
 	case strings.HasPrefix(typ, "thread."):
-		return assistantsKind
+		return assistantsProtocol
 	}
-	return unknownKind
+	return unknownProtocol
 }
 
 // endsText reports whether the type of an event says that a text has ended.
 func endsText(typ string) bool {
 	switch typ {
-	case "content_block_stop", "message_stop", "error",
-		"response.completed", "response.incomplete", "response.failed",
-		"text-end", "reasoning-end", "finish", "finish-step", "content-end", "message-end", "message_end", "stream-end",
-		"thread.message.completed", "thread.run.completed", "done", "end":
+	case "content_block_stop", "message_stop", "error", "response.completed", "response.incomplete",
+		"response.failed", "text-end", "reasoning-end", "finish", "finish-step", "content-end", "message-end",
+		"message_end", "stream-end", "thread.message.completed", "thread.run.completed", "done", "end":
 		return true
 	}
 	return strings.HasPrefix(typ, "response.") && strings.HasSuffix(typ, ".done")
 }
 
-// value reads a value. element is the depth of the alternative that it is in, or 0.
-func (r *reader) value(n *node, element int) error {
-	if n.meaning&isIgnored != 0 || r.named && len(n.ways) == 0 || n.depth > maxDepth {
+// value parses a value. element is the depth of the alternative that it is in, or 0.
+func (r *eventParser) value(n *node, element int) error {
+	if n.meaning&isIgnored != 0 || r.named && len(n.places) == 0 || n.depth > maxDepth {
 		return r.decoder.SkipValue()
 	}
 	kind := r.decoder.PeekKind()
@@ -279,11 +281,12 @@ func (r *reader) value(n *node, element int) error {
 		r.finish = true
 		r.ended = r.ended || element > 0
 	}
-	if n.kind != unknownKind && r.meta.kind == unknownKind && (n.meaning&isEnd == 0 || kind == 't' || kind == 'f') {
-		r.meta.kind = n.kind
+	if n.protocol != unknownProtocol && r.meta.protocol == unknownProtocol &&
+		(n.meaning&isEnd == 0 || kind == 't' || kind == 'f') {
+		r.meta.protocol = n.protocol
 	}
 	if n.meaning&isFamiliar != 0 {
-		r.familiar()
+		r.markFamiliar()
 	}
 	switch {
 	case kind == '{' && n.meaning&isResponse != 0 && n.depth == 1 && len(r.nested) == 0:
@@ -309,8 +312,8 @@ func (r *reader) value(n *node, element int) error {
 	return nil
 }
 
-// object reads the members of an object.
-func (r *reader) object(n *node, element int) error {
+// object parses the members of an object.
+func (r *eventParser) object(n *node, element int) error {
 	if _, err := r.decoder.ReadToken(); err != nil {
 		return err
 	}
@@ -321,8 +324,8 @@ func (r *reader) object(n *node, element int) error {
 		}
 		name := token.String()
 		if !r.named && len(name) > 1 && strings.IndexByte(name, ' ') > 0 {
-			// A name of several words may be what somebody says.
-			r.texts = append(r.texts, found{where: r.child(n, "#name"), text: name + "\n"})
+			// A name of several words may be a message.
+			r.texts = append(r.texts, fragment{where: r.child(n, "#name"), text: name + "\n"})
 		}
 		next := r.child(n, r.memberOf(name))
 		if name != "index" || n.depth != element || n.depth == 0 || r.decoder.PeekKind() != '0' {
@@ -343,8 +346,8 @@ func (r *reader) object(n *node, element int) error {
 	return err
 }
 
-// array reads the elements of an array. Those of the outermost array are alternatives, which may tell their index.
-func (r *reader) array(n *node, element int) error {
+// array parses the elements of an array. Those of the outermost array are alternatives, which may state their index.
+func (r *eventParser) array(n *node, element int) error {
 	if _, err := r.decoder.ReadToken(); err != nil {
 		return err
 	}
@@ -380,9 +383,9 @@ func (r *reader) array(n *node, element int) error {
 	return err
 }
 
-// isAny reports whether a place asks for all elements or members of the node.
+// isAny reports whether an option's pointer selects all elements or members of the node.
 func isAny(n *node) bool {
-	for _, way := range n.ways {
+	for _, way := range n.places {
 		if len(way.parts) > n.depth && way.parts[n.depth] == "*" {
 			return true
 		}
@@ -390,11 +393,11 @@ func isAny(n *node) bool {
 	return false
 }
 
-// choiceBit is the bit of an alternative. Those that nobody asks for share one.
+// choiceBit returns the bit of an alternative. All from the 64th on share one.
 func choiceBit(choice int) uint64 { return 1 << min(choice, 63) }
 
 // scalar takes in a value that is neither an object nor an array.
-func (r *reader) scalar(value jsontext.Value, n *node) {
+func (r *eventParser) scalar(value jsontext.Value, n *node) {
 	isString := value.Kind() == '"'
 	if n.meaning&isType != 0 && isString {
 		r.typ = unquote(value)
@@ -409,14 +412,14 @@ func (r *reader) scalar(value jsontext.Value, n *node) {
 		r.identify(n.name, value)
 	}
 	if n.meaning&isEnd != 0 && value.Kind() == 't' {
-		r.done = n.kind == ollamaKind
+		r.done = n.protocol == ollamaProtocol
 	}
 	switch {
 	case !isString:
 	case r.named:
-		for _, way := range n.ways {
+		for _, way := range n.places {
 			if way.meaning&isText != 0 && len(way.parts) <= n.depth {
-				r.texts = append(r.texts, newFound(way.text, value))
+				r.texts = append(r.texts, newFragment(way.text, value))
 				return // however many places it stands at
 			}
 		}
@@ -427,11 +430,11 @@ func (r *reader) scalar(value jsontext.Value, n *node) {
 		if n.depth == 2 && n.name == "content" {
 			r.meta.chat = true
 		}
-		r.texts = append(r.texts, newFound(n, value))
+		r.texts = append(r.texts, newFragment(n, value))
 	}
 }
 
-// number reads a whole number.
+// number parses a whole number.
 func number(dst *int, value jsontext.Value) {
 	if n, err := strconv.Atoi(string(value)); err == nil {
 		*dst = n
@@ -439,7 +442,7 @@ func number(dst *int, value jsontext.Value) {
 }
 
 // identify notes a member that the events of a stream have in common.
-func (r *reader) identify(name string, value jsontext.Value) {
+func (r *eventParser) identify(name string, value jsontext.Value) {
 	var dst *string
 	switch name {
 	case "id":
@@ -458,15 +461,15 @@ func (r *reader) identify(name string, value jsontext.Value) {
 	}
 }
 
-// newFound makes a piece of text of a JSON string. A lone half of a surrogate pair at either end is kept apart, because the
-// other half may be in the event before or after.
-func newFound(where *node, value jsontext.Value) found {
-	f := found{where: where}
+// newFragment returns the fragment in a JSON string. A lone half of a surrogate pair at either end is kept apart,
+// because the other half may be in the event before or after.
+func newFragment(where *node, value jsontext.Value) fragment {
+	f := fragment{where: where}
 	inner := value[1 : len(value)-1]
 	if half := surrogate(inner, 0); half >= 0xdc00 {
-		f.head, inner = half, inner[escape:]
+		f.head, inner = half, inner[escapeSize:]
 	}
-	if at := len(inner) - escape; at >= 0 && !escaped(inner[:at]) {
+	if at := len(inner) - escapeSize; at >= 0 && !escaped(inner[:at]) {
 		if half := surrogate(inner, at); half >= 0 && half < 0xdc00 {
 			f.tail, inner = half, inner[:at]
 		}
@@ -479,33 +482,33 @@ func newFound(where *node, value jsontext.Value) found {
 	return f
 }
 
-// escape is the length of \uXXXX.
-const escape = 6
+// escapeSize is the length of \uXXXX.
+const escapeSize = 6
 
-// surrogate returns the half of a surrogate pair that is escaped at the position, or -1.
+// surrogate returns the half of a surrogate pair that is escaped at this position, or -1.
 func surrogate(text []byte, at int) rune {
-	if len(text) < at+escape || text[at] != '\\' || text[at+1] != 'u' {
+	if len(text) < at+escapeSize || text[at] != '\\' || text[at+1] != 'u' {
 		return -1
 	}
-	n, err := strconv.ParseUint(string(text[at+2:at+escape]), 16, 16)
+	n, err := strconv.ParseUint(string(text[at+2:at+escapeSize]), 16, 16)
 	if err != nil || !utf16.IsSurrogate(rune(n)) {
 		return -1
 	}
 	return rune(n)
 }
 
-// escaped reports whether a backslash at the end of text takes what follows its meaning.
+// escaped reports whether a backslash at the end of text escapes what follows.
 func escaped(text []byte) bool {
 	return (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1
 }
 
-// unquote returns what a JSON string says; halves of surrogate pairs and broken UTF-8 become U+FFFD.
+// unquote returns the content of a JSON string. Halves of surrogate pairs and broken UTF-8 become U+FFFD.
 func unquote(value []byte) string {
 	text, _ := jsontext.AppendUnquote(nil, value) // an error is one of UTF-8
 	return string(text)
 }
 
-// unescape returns text of JSON without its escapes. What is none stays.
+// unescape undoes the escapes of JSON. What is no escape stays.
 func unescape(text []byte) string {
 	at := bytes.IndexByte(text, '\\')
 	if at < 0 {
@@ -516,10 +519,10 @@ func unescape(text []byte) string {
 		out = append(out, text[:at]...)
 		text = text[at:]
 		size := min(2, len(text))
-		if len(text) >= escape && text[1] == 'u' {
-			size = escape
-			if half := surrogate(text, 0); half >= 0 && half < 0xdc00 && surrogate(text, escape) >= 0xdc00 {
-				size = 2 * escape
+		if len(text) >= escapeSize && text[1] == 'u' {
+			size = escapeSize
+			if half := surrogate(text, 0); half >= 0 && half < 0xdc00 && surrogate(text, escapeSize) >= 0xdc00 {
+				size = 2 * escapeSize
 			}
 		}
 		plain, err := jsontext.AppendUnquote(nil, append(append([]byte{'"'}, text[:size]...), '"'))

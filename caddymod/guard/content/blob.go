@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// longName is the length in bytes at which the name of a member or a field is text, whatever it is made of.
-const longName = 48
+// longNameSize is the length, in bytes, from which the name of a member or field is text, whatever its characters.
+const longNameSize = 48
 
-// isText reports whether the name of a member or a field says something: developers write names in ASCII and without white
-// space between their letters, and whatever else stands there may be somebody's words.
-func isText(name string) bool {
-	if len(name) >= longName {
+// nameSpeaks reports whether the name of a member or field may be a message. Developers name things in ASCII, without
+// white space between letters; any other name may be somebody's words.
+func nameSpeaks(name string) bool {
+	if len(name) >= longNameSize {
 		return HasLetters(name)
 	}
 	letter, gap := false, false
@@ -39,20 +39,20 @@ func isText(name string) bool {
 	return false
 }
 
-// blob is the length in bytes at which a string without white space may be data and not language.
-const blob = 256
+// minBlob is the length, in bytes, from which a string without white space may be data and not language.
+const minBlob = 256
 
-// isIdentifier reports whether a text is a UUID or a time, which say nothing.
+// isIdentifier reports whether a text is a UUID or a time, which carry no meaning.
 func isIdentifier(s string) bool {
 	return len(s) <= 36 && (isDigit(s[0]) && isTime(s) || len(s) == 36 && isUUID(s))
 }
 
-// encodedRun returns the next run of encoded bytes in a text, from offset at on, and false where there is none. Spaces and
-// all other characters than those of base64 end a run, and so does a line break that is not within long lines.
-func encodedRun(s string, at int) (span, bool) {
-	for at+blob <= len(s) {
-		// Most texts have another character in the last few places where a run that begins here would not have ended yet.
-		last := at + blob - 1
+// findBlob returns the next run of encoded bytes in a text from the offset on, and false if there is none. A run ends
+// at a space or any other character outside of base64, and at a line break unless it is among long lines.
+func findBlob(s string, at int) (byteRange, bool) {
+	for at+minBlob <= len(s) {
+		// In most texts, one of the last bytes of a possible run is not base64, and the search can skip to it.
+		last := at + minBlob - 1
 		for last >= at && classes[s[last]] != 0 {
 			last--
 		}
@@ -60,30 +60,30 @@ func encodedRun(s string, at int) (span, bool) {
 			at = last + 1
 			continue
 		}
-		run := span{at, at + blob}
+		run := byteRange{at, at + minBlob}
 		for run.to < len(s) && classes[s[run.to]] != 0 {
 			run.to++
 		}
 		at = run.to
-		if run = inLongLines(s, run); run.to-run.from >= blob && isEncoded(s[run.from:run.to]) {
+		if run = inLongLines(s, run); run.to-run.from >= minBlob && isBlob(s[run.from:run.to]) {
 			return run, true
 		}
 	}
-	return span{}, false
+	return byteRange{}, false
 }
 
-// inLongLines cuts short lines from both ends of a run: encoders fill lines, up to the last, and words stand in short ones.
-func inLongLines(s string, run span) span {
+// inLongLines cuts short lines from both ends of a run: encoders fill their lines, and words stand in short ones.
+func inLongLines(s string, run byteRange) byteRange {
 	for {
 		i := strings.IndexAny(s[run.from:run.to], "\r\n")
-		if i < 0 || i >= longName {
+		if i < 0 || i >= longNameSize {
 			break
 		}
 		run.from += i + 1
 	}
 	for {
 		i := strings.LastIndexAny(s[run.from:run.to], "\r\n")
-		if i < 0 || run.to-run.from-i > longName {
+		if i < 0 || run.to-run.from-i > longNameSize {
 			break
 		}
 		run.to = run.from + i
@@ -91,21 +91,21 @@ func inLongLines(s string, run span) span {
 	return run
 }
 
-// appendLong appends a long text without the runs of encoded bytes in it. Of these what may be language is read.
+// appendLong appends a long text without its runs of encoded bytes, and what may be language in those.
 func appendLong(dst []Piece, name, text string) []Piece {
-	run, found := encodedRun(text, 0)
+	run, found := findBlob(text, 0)
 	if !found {
-		return add(dst, Piece{Name: name, Text: text})
+		return appendPiece(dst, Piece{Name: name, Text: text})
 	}
 	var around []byte
 	var hidden []Piece
 	for at := 0; ; {
 		if !found {
-			run = span{len(text), len(text)}
+			run = byteRange{len(text), len(text)}
 		}
 		if before := withoutDataURL(text[at:run.from], found); strings.TrimSpace(before) != "" {
 			if around = append(around, before...); found && before == text[at:run.from] {
-				around = append(around, text[run.from:run.from+blob/16]...) // a word may begin or end there
+				around = append(around, text[run.from:run.from+minBlob/16]...) // a word may begin or end there
 			}
 			around = append(around, '\n')
 		}
@@ -116,18 +116,18 @@ func appendLong(dst []Piece, name, text string) []Piece {
 			hidden = appendNoise(hidden, name, bytesOf(encoded), false)
 		}
 		if at = run.to; strings.TrimSpace(text[at:]) != "" {
-			around = append(around, text[run.to-blob/16:run.to]...)
+			around = append(around, text[run.to-minBlob/16:run.to]...)
 		}
-		run, found = encodedRun(text, at)
+		run, found = findBlob(text, at)
 	}
-	if around = bytes.TrimSpace(around); HasLetters(view(around)) {
-		dst = add(dst, Piece{Name: name, Text: view(around)})
+	if around = bytes.TrimSpace(around); HasLetters(stringOf(around)) {
+		dst = appendPiece(dst, Piece{Name: name, Text: stringOf(around)})
 	}
-	return again(dst, hidden, noise)
+	return appendReading(dst, hidden, readingNoise)
 }
 
-// withoutDataURL returns what stands before encoded bytes without the beginning of their data: URL, if it is one of those
-// that everybody knows.
+// withoutDataURL returns the text before encoded bytes without the prefix of their data: URL, if its type is a common
+// one.
 func withoutDataURL(before string, encoded bool) string {
 	i := strings.LastIndex(before, "data:")
 	if !encoded || i < 0 {
@@ -142,8 +142,10 @@ func withoutDataURL(before string, encoded bool) string {
 
 // dataTypes are the media types of most data: URLs.
 var dataTypes = []string{
-	"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp", "image/avif", "image/heic", "image/bmp", "image/svg+xml",
-	"image/x-icon", "audio/mpeg", "audio/mp3", "audio/wav", "audio/ogg", "audio/webm", "video/mp4", "video/webm", "application/pdf",
+	"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp", "image/avif", "image/heic", "image/bmp",
+	"image/svg+xml",
+	"image/x-icon", "audio/mpeg", "audio/mp3", "audio/wav", "audio/ogg", "audio/webm", "video/mp4", "video/webm",
+	"application/pdf",
 	"application/octet-stream", "application/zip", "font/woff2", "font/woff", "",
 }
 
@@ -184,11 +186,11 @@ func isUUID(s string) bool {
 	return true
 }
 
-// isEncoded reports whether a long text is bytes in base64 or in hexadecimal, and neither a text in base64 nor words that are
-// run together in camel case or with underscores: its letters are not those of a language. In English, two of
-// five letters are vowels; in random base64 it is one of six (without the A, of which zeros are made), and nothing else has so
+// isBlob reports whether a long text is bytes in base64 or hexadecimal, and not text in base64 or words that are run
+// together in camel case or with underscores. Its letters are not those of a language: in English, two of five
+// letters are vowels; in random base64, one of six (without the A, of which zeros are made), and nothing else has so
 // many digits and changes of case.
-func isEncoded(s string) bool {
+func isBlob(s string) bool {
 	var digits, letters, vowels, changes int
 	var last byte
 	hex := true
@@ -251,7 +253,7 @@ var classes = func() (t [256]byte) {
 	return t
 }()
 
-// isHex reports whether encoded bytes are in hexadecimal, in which there are no words.
+// isHex reports whether encoded bytes are in hexadecimal, which spells no words.
 func isHex(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if _, ok := hexValue(s[i]); !ok {
@@ -261,7 +263,7 @@ func isHex(s string) bool {
 	return true
 }
 
-// isMedia reports whether base64 begins like a picture, a sound, a film, a font or an archive.
+// isMedia reports whether base64 begins like an image, a sound, a video, a font or an archive.
 func isMedia(s string) bool {
 	var head [48]byte
 	n, err := base64.StdEncoding.Decode(head[:], bytesOf(s[:64]))

@@ -9,113 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-const (
-	longestCode = 256 // bytes of a tag of BBCode, and of what an image stands for
-	mostCodes   = 16  // names of them in a text
-)
-
-// withoutCodes takes the tags of BBCode out of a text: those with a name that some tag ends ([/b]).
-func withoutCodes(s string) string {
-	names := make([]string, 0, mostCodes)
-	for rest := s; len(names) < mostCodes; {
-		i := strings.Index(rest, "[/")
-		if i < 0 {
-			break
-		}
-		rest = rest[i+2:]
-		if name, end := codeName(rest); end < len(rest) && rest[end] == ']' && !among(names, name) {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return s
-	}
-	out := make([]byte, 0, len(s))
-	for {
-		i := strings.IndexByte(s, '[')
-		if i < 0 {
-			return view(append(out, s...))
-		}
-		out = append(out, s[:i]...)
-		s = s[i:]
-		ends := strings.HasPrefix(s, "[/")
-		start := 1
-		if ends {
-			start = 2
-		}
-		name, n := codeName(s[start:])
-		size := codeSize(s)
-		if size == 0 || !among(names, name) && name != "*" && !strings.EqualFold(name, "br") && !strings.EqualFold(name, "hr") {
-			out = append(out, '[')
-			s = s[1:]
-			continue
-		}
-		if behind := s[start+n]; behind != ']' && behind != '=' && behind != ' ' {
-			out = append(out, '[')
-			s = s[1:]
-			continue
-		}
-		s = s[size:]
-		switch strings.ToLower(name) {
-		case "img", "attach", "attachment":
-			if end := strings.Index(s[:min(len(s), longestCode)], "[/"); end >= 0 && !ends {
-				s = s[end:]
-			}
-		case "*", "br", "hr", "li", "tr", "td", "quote", "list", "code":
-			out = append(out, '\n')
-		}
-	}
-}
-
-// codeName returns the name that a tag of BBCode begins with, and its end.
-func codeName(s string) (string, int) {
-	i := 0
-	for i < len(s) && i < 20 && (isLetter(s[i]) || isDigit(s[i]) || s[i] == '*' || s[i] == '-' || s[i] == '_') {
-		i++
-	}
-	return s[:i], i
-}
-
-// codeSize returns the size of the tag that s may begin with, 0 where it does not end.
-func codeSize(s string) int {
-	for i := 1; i < len(s) && i < longestCode; i++ {
-		switch s[i] {
-		case ']':
-			return i + 1
-		case '[', '\n':
-			return 0
-		}
-	}
-	return 0
-}
-
-// among reports whether a name is empty or in the list, in any case.
-func among(list []string, s string) bool {
-	for _, one := range list {
-		if strings.EqualFold(one, s) {
-			return true
-		}
-	}
-	return s == ""
-}
-
-// withoutMarks takes out of a text what stands in its words and is no letter, and the addresses of links.
+// withoutMarks removes from a text what stands within its words and is no letter, and the addresses of links.
 func withoutMarks(s string) string {
-	m := marks{s: s, left: 4*len(s) + 1024}
-	m.read()
+	m := markRemover{s: s, left: 4*len(s) + 1024}
+	m.scan()
 	if m.faint >= 3 && !m.all {
-		// Hyphens and the like in many words are a disguise; in some they are spelling.
-		m = marks{s: s, left: 4*len(s) + 1024, all: true}
-		m.read()
+		// Hyphens and the like are spelling in a few words, and a disguise in many.
+		m = markRemover{s: s, left: 4*len(s) + 1024, all: true}
+		m.scan()
 	}
 	if m.kept == 0 {
 		return s
 	}
-	return view(append(m.out, s[m.kept:]...))
+	return stringOf(append(m.out, s[m.kept:]...))
 }
 
-// marks finds runs of marks in a text.
-type marks struct {
+// markRemover removes runs of marks from a text.
+type markRemover struct {
 	s     string
 	out   []byte
 	kept  int  // up to here s is in out
@@ -125,21 +35,21 @@ type marks struct {
 	faint int  // runs of faint marks beside single letters
 }
 
-// markKind says what becomes of a mark.
+// markKind is what a mark means within a word.
 type markKind uint8
 
 const (
 	noMark  markKind = iota
-	unseen           // part of a run of other marks
+	weak             // part of a run of other marks
 	faint            // may be spelling: k-ill
-	firm             // is not in words: k**ill
+	strong           // is not in words: k**ill
 	address          // is not text wherever it stands: ](x)
 )
 
-func (m *marks) read() {
+func (m *markRemover) scan() {
 	s := m.s
 	for i := 0; i < len(s); {
-		if class := bareClass[s[i]]; class == bareText || class == bareTurned {
+		if class := markClass[s[i]]; class == byteText || class == byteTurned {
 			i++
 			continue
 		}
@@ -174,8 +84,8 @@ func (m *marks) read() {
 	}
 }
 
-// run returns the end of a run of marks, and what the strongest of them is.
-func (m *marks) run(i int) (end int, strongest markKind, addresses bool) {
+// run returns the end of a run of marks, its strongest kind, and whether there are addresses in it.
+func (m *markRemover) run(i int) (end int, strongest markKind, addresses bool) {
 	for end = i; end < len(m.s); {
 		size, kind := m.mark(end)
 		if size == 0 {
@@ -190,13 +100,13 @@ func (m *marks) run(i int) (end int, strongest markKind, addresses bool) {
 	return end, strongest, addresses
 }
 
-func (m *marks) drop(from, to int) {
+func (m *markRemover) drop(from, to int) {
 	m.out = append(m.out, m.s[m.kept:from]...)
 	m.kept = to
 }
 
-// replace appends the letters that symbols of a run look like.
-func (m *marks) replace(run string) {
+// replace appends the letters that the symbols of a run look like.
+func (m *markRemover) replace(run string) {
 	for _, r := range run {
 		switch r {
 		case '⭕', '◯', '⚪', '🔴', '🔵':
@@ -214,7 +124,7 @@ func (m *marks) replace(run string) {
 }
 
 // letterBefore reports whether a letter ends before i.
-func (m *marks) letterBefore(i int) bool {
+func (m *markRemover) letterBefore(i int) bool {
 	if i == 0 {
 		return false
 	}
@@ -225,7 +135,7 @@ func (m *marks) letterBefore(i int) bool {
 	return isSpelled(r)
 }
 
-func (m *marks) letterAt(i int) bool {
+func (m *markRemover) letterAt(i int) bool {
 	if c := m.s[i]; c < utf8.RuneSelf {
 		return isLetter(c)
 	}
@@ -233,30 +143,32 @@ func (m *marks) letterAt(i int) bool {
 	return isSpelled(r)
 }
 
-// isSpelled reports whether a character beyond ASCII is a letter of a script that is written with spaces and has the forms of
-// ASCII's letters, or a mark on one.
+// isSpelled reports whether a character beyond ASCII is a letter (or a mark on one) of a script that is written with
+// spaces or looks like ASCII letters.
 func isSpelled(r rune) bool {
 	switch {
 	case r < 0x590:
 		return unicode.IsLetter(r) || unicode.Is(unicode.Mn, r)
 	case r >= 0x1d00 && r < 0x2000, r >= 0x2070 && r < 0x2190, r >= 0xa720 && r < 0xa800:
 		return unicode.IsLetter(r)
-	case r >= 0x249c && r < 0x24ea, r >= 0x1f110 && r < 0x1f18a, r >= 0x1f1e6 && r < 0x1f200, r >= 0xff21 && r < 0xff5b, r >= 0x1d400 && r < 0x1d7cc:
+	case r >= 0x249c && r < 0x24ea, r >= 0x1f110 && r < 0x1f18a, r >= 0x1f1e6 && r < 0x1f200,
+		r >= 0xff21 && r < 0xff5b, r >= 0x1d400 && r < 0x1d7cc:
 		return true
 	}
 	return false
 }
 
-// besideSingle reports whether one of the letters around a run stands alone, so that what the run divides is no pair of words.
-// Single letters that one mark divides are for the judge, which reads abbreviations, too, but takes | for a letter.
-func (m *marks) besideSingle(i, end int) bool {
+// besideSingle reports whether one of the letters around a run stands alone, so that the run does not separate two
+// words. Single letters that a single mark separates are left to the classifier, which understands abbreviations, but
+// takes | for a letter.
+func (m *markRemover) besideSingle(i, end int) bool {
 	before := i < 2 || !isLetter(m.s[i-2])
 	behind := end+1 >= len(m.s) || !isLetter(m.s[end+1])
 	return before != behind || before && (end > i+1 || m.s[i] == '|')
 }
 
 // mark returns the size of the mark at i, 0 where there is none, and its kind.
-func (m *marks) mark(i int) (int, markKind) {
+func (m *markRemover) mark(i int) (int, markKind) {
 	s := m.s[i:]
 	next := byte(0)
 	if len(s) > 1 {
@@ -264,7 +176,7 @@ func (m *marks) mark(i int) (int, markKind) {
 	}
 	switch c := s[0]; c {
 	case '*', '~', '`', '^':
-		return 1, firm
+		return 1, strong
 	case '<':
 		return customEmoji(s)
 	case '|':
@@ -275,7 +187,7 @@ func (m *marks) mark(i int) (int, markKind) {
 		return 1, faint
 	case '_', '=':
 		if next == c || i > 0 && m.s[i-1] == c {
-			return 1, firm
+			return 1, strong
 		}
 		return 1, faint
 	case '.':
@@ -302,21 +214,21 @@ func (m *marks) mark(i int) (int, markKind) {
 	case ':':
 		return shortcode(s)
 	case '[':
-		return m.bracket(i, next)
+		return m.linkStart(i, next)
 	case ']':
-		return m.endBracket(i, next)
+		return m.linkEnd(i, next)
 	case '(':
 		return m.group(i, ')')
 	case '{':
 		return m.group(i, '}')
 	case ')':
-		return m.closes(i, '(')
+		return m.closingBracket(i, '(')
 	case '}':
 		if m.latex > 0 {
 			m.latex--
 			return 1, address
 		}
-		return m.closes(i, '{')
+		return m.closingBracket(i, '{')
 	}
 	if s[0] < utf8.RuneSelf {
 		return 0, noMark
@@ -325,8 +237,8 @@ func (m *marks) mark(i int) (int, markKind) {
 	return symbol(r, size)
 }
 
-// until returns where one of some bytes stands next, at most so many bytes away; -1 where none does.
-func (m *marks) until(s, stops string, most int) int {
+// until returns the index of the first of some bytes, -1 if there is none among the next most bytes.
+func (m *markRemover) until(s, stops string, most int) int {
 	if m.left < 0 {
 		return -1
 	}
@@ -340,23 +252,24 @@ func (m *marks) until(s, stops string, most int) int {
 	return end
 }
 
-// bracket reads an opening square bracket: of a link, or around letters of a word.
-func (m *marks) bracket(i int, next byte) (int, markKind) {
+// linkStart parses an opening square bracket: of a link, or around letters of a word.
+func (m *markRemover) linkStart(i int, next byte) (int, markKind) {
 	s := m.s[i:]
 	if next == '[' {
 		if end := m.until(s, "|]\n", 128); end > 0 && s[end] == '|' {
 			return end + 1, address // [[page|label]]
 		}
-		return 1, firm
+		return 1, strong
 	}
-	if end := m.until(s, "]\n", 64); end > 1 && end+1 < len(s) && s[end] == ']' && (s[end+1] == '(' || s[end+1] == '[') {
-		return 1, firm
+	if end := m.until(s, "]\n", 64); end > 1 && end+1 < len(s) && s[end] == ']' &&
+		(s[end+1] == '(' || s[end+1] == '[') {
+		return 1, strong
 	}
 	return m.group(i, ']')
 }
 
-// endBracket reads a closing square bracket.
-func (m *marks) endBracket(i int, next byte) (int, markKind) {
+// linkEnd parses a closing square bracket.
+func (m *markRemover) linkEnd(i int, next byte) (int, markKind) {
 	s := m.s[i:]
 	switch next {
 	case '(':
@@ -368,29 +281,29 @@ func (m *marks) endBracket(i int, next byte) (int, markKind) {
 			return end + 3, address
 		}
 	case ']':
-		return 1, firm
+		return 1, strong
 	}
 	if i > 0 && m.s[i-1] == ']' {
-		return 1, firm
+		return 1, strong
 	}
-	return m.closes(i, '[')
+	return m.closingBracket(i, '[')
 }
 
-// mostGrouped is how many letters of a word may stand in brackets.
-const mostGrouped = 3
+// maxGrouped is the maximum number of letters of a word that may stand in brackets.
+const maxGrouped = 3
 
-// group reads a bracket that opens before some letters of a word: k(i)ll, (k)ill, kil(l).
-func (m *marks) group(i int, closing byte) (int, markKind) {
+// group parses a bracket that opens before some letters of a word: k(i)ll, (k)ill, kil(l).
+func (m *markRemover) group(i int, closing byte) (int, markKind) {
 	s := m.s[i+1:]
 	n := 0
-	for n < len(s) && n <= mostGrouped && isLetter(s[n]) {
+	for n < len(s) && n <= maxGrouped && isLetter(s[n]) {
 		n++
 	}
 	if n == len(s) || s[n] != closing {
 		return 0, noMark
 	}
 	if n == 0 {
-		return 2, firm
+		return 2, strong
 	}
 	behind := byte(' ')
 	if n+1 < len(s) {
@@ -398,30 +311,31 @@ func (m *marks) group(i int, closing byte) (int, markKind) {
 	}
 	switch {
 	case isLetter(behind) || behind == m.s[i]:
-		return 1, firm
-	case n == 1 && strings.IndexByte(" \n.,!?", behind) >= 0 && i > 1 && (m.s[i-1] == closing || isLetter(m.s[i-1]) && isLetter(m.s[i-2])):
-		return 1, firm
+		return 1, strong
+	case n == 1 && strings.IndexByte(" \n.,!?", behind) >= 0 && i > 1 &&
+		(m.s[i-1] == closing || isLetter(m.s[i-1]) && isLetter(m.s[i-2])):
+		return 1, strong
 	}
 	return 0, noMark
 }
 
-// closes reads a bracket that closes behind some letters of a word.
-func (m *marks) closes(i int, opening byte) (int, markKind) {
+// closingBracket parses a bracket that closes behind some letters of a word.
+func (m *markRemover) closingBracket(i int, opening byte) (int, markKind) {
 	j := i - 1
-	for j >= 0 && i-j <= mostGrouped && isLetter(m.s[j]) {
+	for j >= 0 && i-j <= maxGrouped && isLetter(m.s[j]) {
 		j--
 	}
 	if j >= 0 && j < i-1 && m.s[j] == opening {
-		return 1, firm
+		return 1, strong
 	}
 	return 0, noMark
 }
 
-// backslash reads a command of LaTeX up to its brace, or the backslash of an escape.
-func (m *marks) backslash(s string, next byte) (int, markKind) {
+// backslash parses a LaTeX command up to its brace, or the backslash of an escape.
+func (m *markRemover) backslash(s string, next byte) (int, markKind) {
 	if !isLetter(next) {
 		if next > ' ' && next < utf8.RuneSelf {
-			return 1, unseen
+			return 1, weak
 		}
 		return 0, noMark
 	}
@@ -436,7 +350,7 @@ func (m *marks) backslash(s string, next byte) (int, markKind) {
 	return 1, faint
 }
 
-// customEmoji reads an emoji as chats write it: <:smile:123>.
+// customEmoji parses an emoji as chats write it: <:smile:123>.
 func customEmoji(s string) (int, markKind) {
 	if !strings.HasPrefix(s, "<:") && !strings.HasPrefix(s, "<a:") {
 		return 0, noMark
@@ -445,10 +359,10 @@ func customEmoji(s string) (int, markKind) {
 	if end < 0 || s[end] != '>' {
 		return 0, noMark
 	}
-	return end + 1, firm
+	return end + 1, strong
 }
 
-// shortcode reads the name of an emoji between colons.
+// shortcode parses the name of an emoji between colons.
 func shortcode(s string) (int, markKind) {
 	if len(s) < 4 || !isLetter(s[1]) {
 		return 1, faint
@@ -456,7 +370,7 @@ func shortcode(s string) (int, markKind) {
 	for i := 1; i < len(s) && i < 40; i++ {
 		switch c := s[i]; {
 		case c == ':':
-			return i + 1, firm
+			return i + 1, strong
 		case !isLetter(c) && !isDigit(c) && c != '_' && c != '-' && c != '+':
 			return 1, faint
 		}
@@ -464,22 +378,24 @@ func shortcode(s string) (int, markKind) {
 	return 1, faint
 }
 
-// symbol says what a character beyond ASCII is in a word.
+// symbol classifies a character beyond ASCII within a word.
 func symbol(r rune, size int) (int, markKind) {
 	switch {
-	case r == 0xad, r >= 0x200b && r <= 0x200f, r >= 0x2060 && r <= 0x206f, r >= 0xfe00 && r <= 0xfe0f, r >= 0x1f3fb && r <= 0x1f3ff,
+	case r == 0xad, r >= 0x200b && r <= 0x200f, r >= 0x2060 && r <= 0x206f, r >= 0xfe00 && r <= 0xfe0f,
+		r >= 0x1f3fb && r <= 0x1f3ff,
 		r == 0x20e3, r == 0x2800, r >= 0xe0000 && r < 0xe1000:
-		return size, unseen
+		return size, weak
 	case r == 0xb7, r == 0x2026:
 		return size, faint
 	case r == 0xaa, r == 0xb5, r == 0xba, r == 0xab, r == 0xbb:
 		return 0, noMark
-	case r > 0xa0 && r < 0xc0, r == 0xd7, r == 0xf7, r == 0x640, r >= 0x2020 && r <= 0x2024, r == 0x203c, r == 0x2043, r == 0x2049:
-		return size, firm
+	case r > 0xa0 && r < 0xc0, r == 0xd7, r == 0xf7, r == 0x640, r >= 0x2020 && r <= 0x2024, r == 0x203c, r == 0x2043,
+		r == 0x2049:
+		return size, strong
 	case isSpelled(r):
 		return 0, noMark
 	case r >= 0x2190 && r < 0x2c00, r >= 0x1f000 && r < 0x1fb00:
-		return size, firm
+		return size, strong
 	}
 	return 0, noMark
 }

@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// frame finds server-sent events.
-type frame struct {
+// sseFraming is the framing of server-sent events.
+type sseFraming struct {
 	first bool // nothing has come yet, so there may be a byte order mark
 	blank bool // nothing has come since the last end of a line
 	cr    bool // the last byte was a carriage return
 	begun bool // the event has a byte other than that of an end of line before it
 }
 
-// advance returns how many bytes of p belong to the event that has begun, and whether it is complete with them.
-func (f *frame) advance(p []byte) (n int, complete bool) {
+// advance returns how many bytes of p belong to the current event, and whether they complete it.
+func (f *sseFraming) advance(p []byte) (n int, complete bool) {
 	for n < len(p) {
 		char := p[n]
 		switch {
@@ -50,14 +50,14 @@ func (f *frame) advance(p []byte) (n int, complete bool) {
 // byteOrderMark may stand at the beginning of a stream.
 var byteOrderMark = []byte("\ufeff")
 
-// open reports false: server-sent events are no elements of anything.
-func (*frame) open() bool { return false }
+// open reports false: server-sent events are no elements of an array.
+func (*sseFraming) open() bool { return false }
 
 // lines reports false.
-func (*frame) lines() bool { return false }
+func (*sseFraming) lines() bool { return false }
 
 // record returns the data of an event, and false if it has none.
-func (f *frame) record(raw []byte) (in record, ok bool) {
+func (f *sseFraming) record(raw []byte) (in record, ok bool) {
 	lines := 0
 	if f.first {
 		raw = bytes.TrimPrefix(raw, byteOrderMark)
@@ -90,35 +90,35 @@ func (f *frame) record(raw []byte) (in record, ok bool) {
 	return in, lines > 0
 }
 
-// values finds the JSON values of a stream: one in each line, one behind the other, or as elements of an array. What does not
-// begin like a value is an event up to the end of its line.
-type values struct {
+// jsonFraming is the framing of JSON values: one in each line, one behind the other, or as elements of an array. What
+// does not begin like a value is an event up to the end of its line.
+type jsonFraming struct {
 	first bool
-	array bool  // an array is open whose elements are the events
-	in    where // what the event is, as far as it has come
-	comma bool  // a comma is before it
+	array bool      // an array is open whose elements are the events
+	in    jsonState // what the event is, as far as it has come
+	comma bool      // a comma is before it
 	// closed says that the array has ended.
 	closed bool
 	depth  int
-	// quoted says that a string is open, escaped that a backslash is before what comes next.
+	// quoted says that a string is open. escaped says that a backslash precedes what comes next.
 	quoted, escaped bool
 }
 
-// where is how far an event has come.
-type where uint8
+// jsonState is how far an event has come.
+type jsonState uint8
 
 const (
-	between where = iota // nothing has come but what divides events
-	opened               // an array has begun: its elements are events if they are objects
+	between jsonState = iota // nothing has come but what divides events
+	opened                   // an array has begun: its elements are events if they are objects
 	inValue
 	inLine
 )
 
-func (f *values) open() bool { return f.array }
+func (f *jsonFraming) open() bool { return f.array }
 
-func (*values) lines() bool { return true }
+func (*jsonFraming) lines() bool { return true }
 
-func (f *values) advance(p []byte) (n int, complete bool) {
+func (f *jsonFraming) advance(p []byte) (n int, complete bool) {
 	for n < len(p) {
 		switch f.in {
 		case between:
@@ -161,7 +161,7 @@ func (f *values) advance(p []byte) (n int, complete bool) {
 	return n, false
 }
 
-// lineEnd is the length of the end of a line that text begins with.
+// lineEnd returns the length of the line end that text begins with.
 func lineEnd(text []byte) int {
 	switch {
 	case bytes.HasPrefix(text, []byte("\n")):
@@ -172,9 +172,9 @@ func lineEnd(text []byte) int {
 	return 0
 }
 
-// between takes in a byte before an event. It reports whether that is an event of its own: the end of a line goes on at once.
-// A comma does not, so that a stream can end before it.
-func (f *values) between(c byte) (complete bool) {
+// between takes in a byte before an event. It reports whether the byte is an event of its own: a line end goes out at
+// once. A comma does not, so that a stream can end before it.
+func (f *jsonFraming) between(c byte) (complete bool) {
 	first := f.first
 	f.first = first && (c == 0xef || c == 0xbb || c == 0xbf)
 	switch c {
@@ -202,9 +202,9 @@ func (f *values) between(c byte) (complete bool) {
 	return false
 }
 
-// value takes in bytes of a value, up to its end or that of p. A line that ends within a string ends the value, too: it is
-// broken.
-func (f *values) value(p []byte) (n int) {
+// value takes in bytes of a value, up to its end or that of p. A line end within a string also ends the value, which
+// is broken.
+func (f *jsonFraming) value(p []byte) (n int) {
 	for ; n < len(p); n++ {
 		switch c := p[n]; {
 		case c == '\n' && f.quoted:
@@ -236,10 +236,11 @@ func (f *values) value(p []byte) (n int) {
 	return n
 }
 
-// record returns what an event says, without what divides it from others.
-func (f *values) record(raw []byte) (in record, ok bool) {
+// record returns the content of an event, without what separates it from others.
+func (f *jsonFraming) record(raw []byte) (in record, ok bool) {
 	data := bytes.TrimLeft(bytes.TrimPrefix(raw, byteOrderMark), " \t\r\n,]\x1e")
-	if inner := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("[")), " \t\r\n"); len(inner) > 0 && inner[0] == '{' && f.array {
+	if inner := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("[")), " \t\r\n"); len(inner) > 0 && inner[0] == '{' &&
+		f.array {
 		data = inner
 	}
 	return record{data: data, line: true}, len(data) > 0

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// strict writes what lenient parsers take for JSON as JSON: NaN and other words of Python and JavaScript, single quotes, names
-// without quotes, commas too many, and control characters in strings. It reports false if there are words that no parser
-// takes for a value.
-func strict(loose []byte) (out []byte, ok bool) {
+// strictJSON converts what lenient parsers take for JSON to JSON: NaN and other words of Python and JavaScript,
+// single quotes, names without quotes, extra commas, and control characters in strings. It reports false if there are
+// words that no parser takes for a value.
+func strictJSON(loose []byte) (out []byte, ok bool) {
 	ok = true
 	for at := 0; at < len(loose); {
 		switch c := loose[at]; c {
@@ -38,7 +38,8 @@ func strict(loose []byte) (out []byte, ok bool) {
 			case isLiteral(word):
 				out = append(out, word...)
 			default:
-				ok = ok && strings.Contains(" NaN Infinity -Infinity +Infinity undefined None True False ", " "+word+" ")
+				ok = ok && strings.Contains(" NaN Infinity -Infinity +Infinity undefined None True False ",
+					" "+word+" ")
 				out = append(out, "null"...)
 			}
 		}
@@ -54,7 +55,7 @@ func isLiteral(word string) bool {
 	return strings.Trim(word, "0123456789.+-eE") == "" && word[len(word)-1] <= '9' && (word[0] == '-' || word[0] >= '0')
 }
 
-// strictString appends the string that text begins with, and returns its length.
+// strictString appends the string that text begins with as JSON, and returns its length in text.
 func strictString(out, text []byte) ([]byte, int) {
 	const hex = "0123456789abcdef"
 	quote := text[0]

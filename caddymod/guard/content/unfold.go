@@ -5,10 +5,10 @@ package content
 
 import "strings"
 
-// unfolded returns what a text says to programs that join its lines, and false when it is not written for one of them:
+// unfolded returns a text as programs see it that join its lines, and false if it is not written for such a program:
 //
-//   - calendars and cards (RFC 5545, RFC 6350) go on in the next line behind a blank, anywhere in a word;
-//   - strings of YAML and TOML go on behind a backslash at the end of a line, without the blanks of the next one;
+//   - calendars and cards (RFC 5545, RFC 6350) continue in the next line behind a blank, even within a word;
+//   - strings of YAML and TOML continue behind a backslash at the end of a line, without the blanks of the next line;
 //   - mail and old cards may be quoted-printable (RFC 2045), and say so.
 func unfolded(text string) (string, bool) {
 	if strings.IndexByte(text, '\n') < 0 {
@@ -16,10 +16,10 @@ func unfolded(text string) (string, bool) {
 	}
 	plain := text
 	if _, is := cutPrefixFold(strings.TrimLeft(text, blank), "begin:v"); is {
-		plain = withoutFolds(plain)
+		plain = unfoldLines(plain)
 	}
 	if strings.Contains(plain, "\\\n") || strings.Contains(plain, "\\\r\n") {
-		plain = withoutContinuations(plain)
+		plain = joinContinuations(plain)
 	}
 	if indexFold(plain, "-printable") >= 0 {
 		plain = unquotePrintable(plain)
@@ -27,19 +27,19 @@ func unfolded(text string) (string, bool) {
 	return plain, plain != text
 }
 
-// withoutFolds joins the lines that begin with a blank to those before them.
-func withoutFolds(s string) string {
+// unfoldLines joins lines that begin with a blank to the line before them.
+func unfoldLines(s string) string {
 	return strings.NewReplacer("\r\n ", "", "\r\n\t", "", "\n ", "", "\n\t", "").Replace(s)
 }
 
-// withoutContinuations joins lines behind a backslash.
-func withoutContinuations(s string) string {
+// joinContinuations joins lines that end with a backslash to the next line.
+func joinContinuations(s string) string {
 	out := make([]byte, 0, len(s))
 	for {
 		before, rest, found := strings.Cut(s, "\\")
 		out = append(out, before...)
 		if !found {
-			return view(out)
+			return stringOf(out)
 		}
 		if line := strings.TrimPrefix(rest, "\r"); strings.HasPrefix(line, "\n") {
 			s = strings.TrimLeft(line, blank)
@@ -49,14 +49,14 @@ func withoutContinuations(s string) string {
 	}
 }
 
-// unquotePrintable decodes quoted-printable, and leaves what is none.
+// unquotePrintable decodes quoted-printable. What is not encoded stays.
 func unquotePrintable(s string) string {
 	out := make([]byte, 0, len(s))
 	for {
 		before, rest, found := strings.Cut(s, "=")
 		out = append(out, before...)
 		if !found {
-			return view(repair(out))
+			return stringOf(toValidUTF8(out))
 		}
 		s = rest
 		if line := strings.TrimLeft(rest, " \t\r"); strings.HasPrefix(line, "\n") {
@@ -75,11 +75,11 @@ func unquotePrintable(s string) string {
 	}
 }
 
-// appendUnfolded appends a text without its folds, if it has any.
+// appendUnfolded appends a text with its lines joined, if that makes a difference.
 func appendUnfolded(dst []Piece, name, text string) []Piece {
 	plain, changed := unfolded(text)
 	if !changed {
 		return dst
 	}
-	return again(dst, appendText(nil, name, plain), joinedLines)
+	return appendReading(dst, appendText(nil, name, plain), readingUnfolded)
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// stopped is what ends a stream of no known kind, and the error of those that know no better end.
-const stopped = "The answer was stopped."
+// stoppedMessage ends a stream of no known protocol, and is the error in those that have no better end.
+const stoppedMessage = "The answer was stopped."
 
-// final returns the events that end the stream well-formed. next is the first event that does not go on.
-func (e *Events) final(next *event) []byte {
+// finalEvents returns the events that end the stream well-formed. next is the first event that is not sent.
+func (e *Events) finalEvents(next *event) []byte {
 	out := ending{array: e.state.array, began: e.state.began, lines: e.frame.lines()}
 	if e.state.raw && !out.lines {
 		out.WriteString("\n\n") // in the middle of an event
@@ -23,51 +23,52 @@ func (e *Events) final(next *event) []byte {
 	open := e.state.open | next.changes.seen&^e.state.finished
 	switch m := next.meta; {
 	case e.state.done:
-		// Its reader knows already that it has ended.
+		// The client knows already that the stream has ended.
 	case len(e.o.Final) > 0:
 		for _, data := range e.o.Final {
 			out.event("", data)
 		}
-	case m.kind == contentsKind:
-		// The array of a stream that is one has its end, too.
+	case m.protocol == geminiProtocol:
+		// If the stream is an array, that ends, too.
 		out.array = out.array || next.changes.array
 		for open = max(open, 1); open != 0; open &= open - 1 {
 			out.event("", fmt.Appendf(nil,
-				`{"candidates":[{"content":{"role":"model","parts":[]},"finishReason":"SAFETY","index":%d}]}`, bits.TrailingZeros64(open)))
+				`{"candidates":[{"content":{"role":"model","parts":[]},"finishReason":"SAFETY","index":%d}]}`,
+				bits.TrailingZeros64(open)))
 		}
-	case m.kind == choicesKind:
+	case m.protocol == completionsProtocol:
 		finalChoices(&out, m, open)
-	case m.kind == ollamaKind:
+	case m.protocol == ollamaProtocol:
 		finalOllama(&out, m)
-	case out.lines && m.kind == dataKind:
+	case out.lines && m.protocol == aiSDKDataProtocol:
 		const usage = `"usage":{"promptTokens":0,"completionTokens":0}`
 		out.WriteString(`e:{"finishReason":"content-filter",` + usage + `,"isContinued":false}` + "\n")
 		out.WriteString(`d:{"finishReason":"content-filter",` + usage + "}\n")
-	case m.kind == cohereLineKind:
+	case m.protocol == cohereV1Protocol:
 		out.event("", []byte(`{"is_finished":true,"event_type":"stream-end","finish_reason":"ERROR_TOXIC","response":{"text":"","finish_reason":"ERROR_TOXIC"}}`))
 	case out.lines:
-		// Nothing is known to be understood.
-	case m.kind == messagesKind:
+		// Nothing is known that a client would understand.
+	case m.protocol == messagesProtocol:
 		e.finalMessages(&out)
-	case m.kind == responsesKind && m.response != "":
+	case m.protocol == responsesProtocol && m.response != "":
 		e.finalResponse(&out, m)
-	case m.kind == cohereKind:
-		out.event("message-end", []byte(`{"type":"message-end","delta":{"finish_reason":"ERROR","error":"`+stopped+`"}}`))
-	case m.kind == uiKind:
-		out.event("", []byte(`{"type":"error","errorText":"`+stopped+`"}`))
+	case m.protocol == cohereProtocol:
+		out.event("message-end", []byte(`{"type":"message-end","delta":{"finish_reason":"ERROR","error":"`+stoppedMessage+`"}}`))
+	case m.protocol == aiSDKMessagesProtocol:
+		out.event("", []byte(`{"type":"error","errorText":"`+stoppedMessage+`"}`))
 		out.event("", []byte("[DONE]"))
-	case m.kind == difyKind:
-		out.event("", []byte(`{"event":"error","status":422,"code":"content_filter","message":"`+stopped+`"}`))
-	case m.kind == textGenerationKind:
-		out.event("", []byte(`{"error":"`+stopped+`","error_type":"content_filter"}`))
-	case m.kind == llamaKind:
+	case m.protocol == difyProtocol:
+		out.event("", []byte(`{"event":"error","status":422,"code":"content_filter","message":"`+stoppedMessage+`"}`))
+	case m.protocol == textGenerationProtocol:
+		out.event("", []byte(`{"error":"`+stoppedMessage+`","error_type":"content_filter"}`))
+	case m.protocol == llamaProtocol:
 		out.event("", []byte(`{"content":"","stop":true,"stop_type":"content_filter"}`))
-	case m.kind == langServeKind:
-		out.event("error", []byte(`{"status_code":422,"message":"`+stopped+`"}`))
+	case m.protocol == langServeProtocol:
+		out.event("error", []byte(`{"status_code":422,"message":"`+stoppedMessage+`"}`))
 		out.event("end", nil)
 	default:
-		out.event("error", []byte(`{"error":{"code":"content_filter","message":"`+stopped+`"}}`))
-		if m.kind == assistantsKind {
+		out.event("error", []byte(`{"error":{"code":"content_filter","message":"`+stoppedMessage+`"}}`))
+		if m.protocol == assistantsProtocol {
 			out.event("done", []byte("[DONE]"))
 		}
 	}
@@ -77,7 +78,7 @@ func (e *Events) final(next *event) []byte {
 	return out.Bytes()
 }
 
-// ending is how a stream ends.
+// ending writes the end of a stream.
 type ending struct {
 	bytes.Buffer
 	lines bool
@@ -85,7 +86,7 @@ type ending struct {
 	began bool // there are some before
 }
 
-// event writes an event; name may be empty.
+// event writes an event. The name may be empty.
 func (out *ending) event(name string, data []byte) {
 	switch {
 	case !out.lines:
@@ -110,7 +111,7 @@ func (out *ending) close() {
 	}
 }
 
-// writeEvent writes an event; name may be empty.
+// writeEvent writes a server-sent event. The name may be empty.
 func writeEvent(out *bytes.Buffer, name string, data []byte) {
 	if name != "" {
 		out.WriteString("event: " + name + "\n")
@@ -125,7 +126,7 @@ func writeEvent(out *bytes.Buffer, name string, data []byte) {
 	out.WriteByte('\n')
 }
 
-// finalOllama ends what Ollama says.
+// finalOllama ends an answer of Ollama.
 func finalOllama(out *ending, m *meta) {
 	text := `"response":""`
 	if m.chat {
@@ -135,7 +136,7 @@ func finalOllama(out *ending, m *meta) {
 		or(m.model, `""`), or(m.createdAt, `"1970-01-01T00:00:00Z"`), text))
 }
 
-// finalChoices ends chat completions and completions: each alternative that is open, and the stream.
+// finalChoices ends chat completions and completions: each open alternative, and the stream.
 func finalChoices(out *ending, m *meta, open uint64) {
 	if open == 0 {
 		open = 1
@@ -154,7 +155,7 @@ func finalChoices(out *ending, m *meta, open uint64) {
 	}
 }
 
-// finalMessages ends Anthropic's messages: the content block that is open, and the message.
+// finalMessages ends Anthropic's messages: the open content block, and the message.
 func (e *Events) finalMessages(out *ending) {
 	if e.state.block >= 0 {
 		out.event("content_block_stop", fmt.Appendf(nil, `{"type":"content_block_stop","index":%d}`, e.state.block))
@@ -164,18 +165,22 @@ func (e *Events) finalMessages(out *ending) {
 	out.event("message_stop", []byte(`{"type":"message_stop"}`))
 }
 
-// finalResponse ends a stream of responses with the answer as it began, and why it is incomplete.
+// finalResponse ends OpenAI's responses with the response as it began, and the reason why it is incomplete.
 func (e *Events) finalResponse(out *ending, m *meta) {
 	var response bytes.Buffer
-	copyMembers(&response, []byte(m.response), func(name string) bool { return name != "status" && name != "incomplete_details" })
+	copyMembers(&response, []byte(m.response), func(name string) bool {
+		return name != "status" &&
+			name != "incomplete_details"
+	})
 	out.event("response.incomplete", fmt.Appendf(nil,
 		`{"type":"response.incomplete","sequence_number":%d,"response":{%s"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`,
 		e.state.sequence+1, response.Bytes()))
 }
 
-// copyMembers writes the members of an object whose names are wanted, each followed by a comma.
+// copyMembers writes the wanted members of an object, each followed by a comma.
 func copyMembers(out *bytes.Buffer, object []byte, wanted func(name string) bool) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	decoder := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 	if _, err := decoder.ReadToken(); err != nil {
 		return
 	}
