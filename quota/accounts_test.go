@@ -139,7 +139,7 @@ func TestDeclaredAccountsAndKeys(t *testing.T) {
 	// A declared account can have stored keys, which can be revoked.
 	secret, key := h.key(t, "d")
 	if _, err = h.Authenticate(ctx, secret); err != nil {
-		t.Error(err)
+		t.Errorf("Authenticate: got the error %v, want none", err)
 	}
 	if k, err := h.Key(ctx, "main"); err != nil || !k.Declared {
 		t.Errorf("%+v, %v", k, err)

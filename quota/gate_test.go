@@ -287,12 +287,12 @@ func TestRacingCallsAdmitExactlyTheLimit(t *testing.T) {
 		wg.Go(func() {
 			who, err := h.Authenticate(ctx, secret)
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Authenticate: got the error %v, want none", err)
 				return
 			}
 			d, err := h.Admit(ctx, who, 1)
 			if err := errors.Join(err, h.Settle(ctx, d, quota.Outcome{})); err != nil {
-				t.Error(err)
+				t.Errorf("taking and settling: got the error %v, want none", err)
 			}
 			if d.Refused == quota.NoWindow {
 				admitted.Add(1)
@@ -317,7 +317,7 @@ func TestSettleAfterTheCallerLeft(t *testing.T) {
 	must(t, err)
 	cancel()
 	if err := h.Settle(ctx, d, quota.Outcome{Refund: true}); err != nil && !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("Settle: got the error %v, want none or %v", err, context.Canceled)
 	}
 	usage, err := h.Usage(context.Background(), "a")
 	must(t, err)

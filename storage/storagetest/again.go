@@ -134,7 +134,7 @@ func deletionRaces(t *testing.T, open Open) {
 					err = s.Settle(ctx, c, quota.Outcome{Flagged: []string{"hate"}})
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("Settle: got the error %v, want none", err)
 					return
 				}
 			}

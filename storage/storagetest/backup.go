@@ -101,7 +101,7 @@ func backupUnderLoad(t *testing.T, open Open, restore Restore) {
 				}
 				p.tried.Add(1)
 				if err := do(i); err != nil {
-					t.Error(err)
+					t.Errorf("a call: got the error %v, want none", err)
 					return
 				}
 				p.acknowledged.Add(1)

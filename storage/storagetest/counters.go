@@ -126,7 +126,7 @@ func exactLimits(t *testing.T, open Open) {
 					c := charge(id, 1, limits)
 					_, refused, err := s.Take(ctx, c)
 					if err != nil {
-						t.Error(err)
+						t.Errorf("Take: got the error %v, want none", err)
 						return
 					}
 					if refused != quota.NoWindow {
@@ -134,7 +134,7 @@ func exactLimits(t *testing.T, open Open) {
 					}
 					n.Add(1)
 					if err := s.Settle(ctx, c, quota.Outcome{}); err != nil {
-						t.Error(err)
+						t.Errorf("Settle: got the error %v, want none", err)
 					}
 				}
 			})

@@ -55,7 +55,7 @@ func accountsAreListed(t *testing.T, open Open) {
 	for i := range n {
 		wg.Go(func() {
 			if err := s.CreateAccount(ctx, quota.Account{ID: fmt.Sprintf("a%03d", i*7%n), Tier: "free"}); err != nil {
-				t.Error(err)
+				t.Errorf("CreateAccount: got the error %v, want none", err)
 			}
 		})
 	}
@@ -81,11 +81,11 @@ func updatesAreAtomic(t *testing.T, open Open) {
 		wg.Go(func() {
 			_, err := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.Name += "x"; return nil })
 			if err != nil {
-				t.Error(err)
+				t.Errorf("UpdateAccount: got the error %v, want none", err)
 			}
 			_, err = s.UpdateKey(ctx, "key_a", func(k *quota.Key) error { k.Name += "x"; return nil })
 			if err != nil {
-				t.Error(err)
+				t.Errorf("UpdateKey: got the error %v, want none", err)
 			}
 		})
 	}
@@ -226,7 +226,7 @@ func changesAreSeen(t *testing.T, open Open) {
 				_, err := s.Account(ctx, "a")
 				_, err2 := s.KeyByHash(ctx, hash)
 				if err := errors.Join(err, err2); err != nil {
-					t.Error(err)
+					t.Errorf("Join: got the error %v, want none", err)
 					return
 				}
 				// Often enough to meet every change, and seldom enough to let it happen.

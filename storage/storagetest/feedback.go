@@ -63,7 +63,7 @@ func feedbackOrder(t *testing.T, open Open) {
 			for i := worker; i < n; i += 8 {
 				account := []string{"a", "b"}[i%2]
 				if err := s.AppendFeedback(ctx, record(account, n-1-i), noBound); err != nil {
-					t.Error(err)
+					t.Errorf("AppendFeedback: got the error %v, want none", err)
 				}
 			}
 		})

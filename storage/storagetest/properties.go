@@ -140,7 +140,7 @@ func (m *machine) leave(t *testing.T) {
 	for id, a := range m.accounts {
 		if !a.Declared {
 			if err := m.store.DeleteAccount(context.Background(), id); err != nil && !errors.Is(err, quota.ErrNotFound) {
-				t.Error(err)
+				t.Errorf("DeleteAccount: got the error %v", err)
 			}
 		}
 	}

@@ -212,7 +212,7 @@ func batches(t *testing.T, open Open) {
 				err = s.Settle(context.Background(), c, quota.Outcome{})
 			}
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Settle: got the error %v, want none", err)
 			}
 			results <- refused == quota.NoWindow
 		}()
