@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
 )
 
-// TestAnAccountMadeAgainBeginsWithNothing guards against counts of requests in flight: an account that was deleted and made
-// again began with them. The clock stands still, so no time tells the two accounts apart.
+// TestAnAccountMadeAgainBeginsWithNothing guards against counts of requests in flight: an account that was deleted
+// and made again began with them. The clock stands still, so no time tells the two accounts apart.
 func TestAnAccountMadeAgainBeginsWithNothing(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -53,8 +53,8 @@ func (b *busy) CreateKey(ctx context.Context, key quota.Key) error {
 	return b.Memory.CreateKey(ctx, key)
 }
 
-// TestAKeyIsForOneAccount guards against a key that is stored for an account while that is deleted, and would be valid for the
-// next account with this id.
+// TestAKeyIsForOneAccount guards against a key that is stored for an account while that is deleted, and would be
+// valid for the next account with this id.
 func TestAKeyIsForOneAccount(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -99,7 +99,8 @@ func (s *slow) Account(ctx context.Context, id string) (quota.Account, error) {
 	return s.Memory.Account(ctx, id)
 }
 
-// TestAnOldKeyDoesNotIdentifyANewAccount deletes an account and makes it again between the lookup of a key and that of its account.
+// TestAnOldKeyDoesNotIdentifyANewAccount deletes an account and makes it again between the lookup of a key and that
+// of its account.
 func TestAnOldKeyDoesNotIdentifyANewAccount(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -120,8 +121,8 @@ func TestAnOldKeyDoesNotIdentifyANewAccount(t *testing.T) {
 	wantErr(t, err, quota.ErrUnauthorized)
 }
 
-// TestAWrongClockPasses says what a clock does that is wrong by 400 days for a while and then right again: what was counted
-// meanwhile stands in windows of its own, and everything else is as it was.
+// TestAWrongClockPasses says what a clock does that is wrong by 400 days for a while and then right again: what was
+// counted meanwhile stands in windows of its own, and everything else is as it was.
 func TestAWrongClockPasses(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -155,7 +156,8 @@ func TestAWrongClockPasses(t *testing.T) {
 			}
 			usage, err := h.Usage(ctx, "a")
 			must(t, err)
-			if usage.Counts.Day != 0 || usage.Days[1].Requests != 1 || usage.Days[2].Requests != 1 || usage.Counts.Period != 2 {
+			if usage.Counts.Day != 0 || usage.Days[1].Requests != 1 || usage.Days[2].Requests != 1 ||
+				usage.Counts.Period != 2 {
 				t.Errorf("with the wrong clock %+v, %v", usage.Counts, usage.Days)
 			}
 

@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// born creates account "a" in an incarnation and returns a charge of it.
+// born creates account "a" with an incarnation and returns a charge of it.
 func born(t *testing.T, s storage.Store, incarnation string) quota.Charge {
 	t.Helper()
 	must(t, s.CreateAccount(context.Background(), quota.Account{ID: "a", Incarnation: incarnation}))
@@ -35,20 +35,21 @@ func incarnations(t *testing.T, open Open) {
 	})
 	must(t, err)
 	if a.Incarnation != "first" {
-		t.Errorf("after an update the incarnation is %q", a.Incarnation)
+		t.Errorf("incarnation in the result of UpdateAccount: got %q, want first", a.Incarnation)
 	}
 	for range 2 {
 		take(t, s, c)
 		a, err := s.Account(ctx, "a")
 		must(t, err)
 		if listed := collect(t, s.Accounts(ctx)); a.Incarnation != "first" || listed[0].Incarnation != "first" {
-			t.Errorf("the incarnation is %q, listed %q", a.Incarnation, listed[0].Incarnation)
+			t.Errorf("incarnation: got %q by Account and %q by Accounts, want first", a.Incarnation,
+				listed[0].Incarnation)
 		}
 		s = reopened(s, reopen)
 	}
 }
 
-// deletedInFlight guards against an account that is made again and begins with counts of calls of the one before.
+// deletedInFlight guards against a new account that begins with calls of a deleted one with the same id.
 func deletedInFlight(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
@@ -74,36 +75,36 @@ func deletedInFlight(t *testing.T, open Open) {
 	}
 	nothing()
 	if c := counts(t, s, "a"); c != (quota.Counts{}) {
-		t.Errorf("without an account counts are %+v", c)
+		t.Errorf("counts of a deleted account after late calls: got %+v, want none", c)
 	}
 	second := born(t, s, "second")
 	must(t, s.CreateKey(ctx, key("key_a", "a", 0)))
 	nothing()
 	if k, err := s.Key(ctx, "key_a"); err != nil || k.LastUsed != "" {
-		t.Errorf("the new account's key was used on %q, %v", k.LastUsed, err)
+		t.Errorf("LastUsed of the new account's key: got %q, %v; want none", k.LastUsed, err)
 	}
 	take(t, s, second)
 	settle(t, s, second, quota.Outcome{Flagged: []string{"hate"}})
 	nothing()
 	for range 2 {
 		if c := counts(t, s, "a"); c != (quota.Counts{Minute: 1, Day: 1, Period: 1}) {
-			t.Errorf("the new account's counts are %+v", c)
+			t.Errorf("counts of the new account: got %+v, want 1 each", c)
 		}
 		flagged, err := s.Flagged(ctx, "a", march)
 		must(t, err)
 		if len(flagged) != 1 || flagged["hate"] != 1 {
-			t.Errorf("the new account's flagged are %v", flagged)
+			t.Errorf("flagged of the new account: got %v, want hate once", flagged)
 		}
 		s = reopened(s, reopen)
 		nothing()
 	}
-	// A declared account is looked for nowhere.
+	// A declared account is not looked for.
 	declared := charge("declared", 1, quota.Limits{})
 	take(t, s, declared)
 	settle(t, s, declared, quota.Outcome{})
 }
 
-// deletionRaces deletes an account and makes it again while it is called, in all its incarnations.
+// deletionRaces deletes an account and creates it again, while calls are made with all of its incarnations.
 func deletionRaces(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
@@ -134,7 +135,7 @@ func deletionRaces(t *testing.T, open Open) {
 					err = s.Settle(ctx, c, quota.Outcome{Flagged: []string{"hate"}})
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("taking and settling: got the error %v, want none or %v by Take", err, quota.ErrNotFound)
 					return
 				}
 			}
@@ -155,12 +156,12 @@ func deletionRaces(t *testing.T, open Open) {
 	for range 2 {
 		want := counted[lives-1].Load()
 		if c := counts(t, s, "a"); c != (quota.Counts{Minute: want, Day: want, Period: want}) {
-			t.Errorf("%d calls are counted as %+v", want, c)
+			t.Errorf("counts of the last incarnation: got %+v, want %d each", c, want)
 		}
 		flagged, err := s.Flagged(ctx, "a", march)
 		must(t, err)
 		if flagged["hate"] != want {
-			t.Errorf("%d flagged calls are counted as %v", want, flagged)
+			t.Errorf("flagged of the last incarnation: got %v, want hate %d times", flagged, want)
 		}
 		s = reopened(s, reopen)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// contents is all that a store tells.
+// contents is all that a store tells about some accounts.
 type contents struct {
 	Accounts []quota.Account
 	Keys     []quota.Key
@@ -26,7 +26,7 @@ type contents struct {
 	Usage    map[string]seen
 }
 
-// fill puts something of everything into a store, part of it changed and part of it deleted again.
+// fill puts records of all kinds into a store, changes some and deletes some.
 func fill(t *testing.T, s storage.Store) {
 	t.Helper()
 	ctx := context.Background()
@@ -65,7 +65,13 @@ func read(t *testing.T, s storage.Store) contents {
 	ctx := context.Background()
 	seeded, err := s.Seeded(ctx)
 	must(t, err)
-	all := contents{collect(t, s.Accounts(ctx)), collect(t, s.Keys(ctx, "")), collect(t, s.Feedback(ctx, "")), seeded, map[string]seen{}}
+	all := contents{
+		Accounts: collect(t, s.Accounts(ctx)),
+		Keys:     collect(t, s.Keys(ctx, "")),
+		Feedback: collect(t, s.Feedback(ctx, "")),
+		Seeded:   seeded,
+		Usage:    map[string]seen{},
+	}
 	for _, id := range []string{"a", "b", "gone"} {
 		c, err := s.Counts(ctx, id, noon, march)
 		must(t, err)
@@ -78,31 +84,33 @@ func read(t *testing.T, s storage.Store) contents {
 	return all
 }
 
-// check compares what a store tells with what fill put in.
+// check compares the contents with what fill has put in.
 func (c contents) check(t *testing.T) {
 	t.Helper()
-	if len(c.Accounts) != 2 || c.Accounts[0].Status != "of_tomorrow" || c.Accounts[0].Tier != "no_more" || c.Accounts[1].Status != "on_hold" {
-		t.Errorf("accounts are %+v", c.Accounts)
+	if len(c.Accounts) != 2 || c.Accounts[0].Status != "of_tomorrow" || c.Accounts[0].Tier != "no_more" ||
+		c.Accounts[1].Status != "on_hold" {
+		t.Errorf("accounts: got %+v, want a and b, a changed", c.Accounts)
 	}
 	if len(c.Keys) != 4 || c.Keys[1].Revoked == nil || c.Keys[1].LastUsed == "" || c.Keys[0].LastUsed != "" {
-		t.Errorf("keys are %+v", c.Keys)
+		t.Errorf("keys: got %+v, want two each of a and b, the second one of a revoked and used", c.Keys)
 	}
 	if len(c.Feedback) != 9 || !c.Seeded {
-		t.Errorf("%d feedback records, seeded %t", len(c.Feedback), c.Seeded)
+		t.Errorf("got %d feedback records, seeded %t; want 9, true", len(c.Feedback), c.Seeded)
 	}
-	want := seen{quota.Counts{Minute: 6, Day: 3, Period: 10}, make([]int64, 40), map[string]int64{"hate": 2, "sexual": 1}}
+	want := seen{quota.Counts{Minute: 6, Day: 3, Period: 10}, make([]int64, 40),
+		map[string]int64{"hate": 2, "sexual": 1}}
 	want.Days[0], want.Days[1] = 3, 7
 	for _, id := range []string{"a", "b"} {
 		if !reflect.DeepEqual(c.Usage[id], want) {
-			t.Errorf("usage of %s is %+v, want %+v", id, c.Usage[id], want)
+			t.Errorf("usage of %s: got %+v, want %+v", id, c.Usage[id], want)
 		}
 	}
 	if left := c.Usage["gone"]; left.Counts != (quota.Counts{}) || len(left.Flagged) != 0 || left.Days[1] != 0 {
-		t.Errorf("of the deleted account is left %+v", left)
+		t.Errorf("usage of the deleted account: got %+v, want nothing", left)
 	}
 }
 
-// everythingSurvives guards against a kind of record that does not outlive the store, or changes when it is read again.
+// everythingSurvives guards against a kind of record that does not survive reopening, or changes when it is read again.
 func everythingSurvives(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
@@ -112,7 +120,7 @@ func everythingSurvives(t *testing.T, open Open) {
 	for range 2 {
 		s = reopened(s, reopen)
 		if after := read(t, s); !reflect.DeepEqual(after, before) {
-			t.Errorf("after reopening\n%+v, before\n%+v", after, before)
+			t.Errorf("after reopening: got\n%+v, want\n%+v", after, before)
 		}
 		wantErr(t, s.AppendFeedback(ctx, record("a", 10), feedback.Bound{Records: 3}), feedback.ErrBound)
 		wantErr(t, s.CreateAccount(ctx, account("a")), quota.ErrExists)
@@ -141,21 +149,21 @@ func idOrder(t *testing.T, open Open) {
 			holders = append(holders, k.Account)
 		}
 		if !reflect.DeepEqual(ids, want) || !reflect.DeepEqual(holders, want) {
-			t.Errorf("accounts are %v, holders of keys %v, want %v", ids, holders, want)
+			t.Errorf("got the accounts %v and keys of %v, want both in the order %v", ids, holders, want)
 		}
 		for _, id := range want {
 			if keys := collect(t, s.Keys(ctx, id)); len(keys) != 1 || keys[0].Account != id {
-				t.Errorf("keys of %s are %+v", id, keys)
+				t.Errorf("keys of %s: got %+v, want its one key", id, keys)
 			}
 			if c := counts(t, s, id); c.Day != int64(len(id)) {
-				t.Errorf("counts of %s are %+v", id, c)
+				t.Errorf("counts of %s: got %+v, want %d in the day", id, c, len(id))
 			}
 		}
 		s = reopened(s, reopen)
 	}
 }
 
-// largeRecords keeps the largest records that the gate lets through, and more categories than there are.
+// largeRecords stores the largest records that the gate lets through, and more categories than exist.
 func largeRecords(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
@@ -180,26 +188,26 @@ func largeRecords(t *testing.T, open Open) {
 		got, err := s.Account(ctx, want.ID)
 		must(t, err)
 		if !reflect.DeepEqual(got, want) {
-			t.Error("the account is another one")
+			t.Errorf("the account: got\n%+v, want\n%+v", got, want)
 		}
 		gotKey, err := s.KeyByHash(ctx, k.Hash)
 		must(t, err)
 		if !reflect.DeepEqual(gotKey, k) {
-			t.Error("the key is another one")
+			t.Errorf("the key: got\n%+v, want\n%+v", gotKey, k)
 		}
 		counted, err := s.Flagged(ctx, want.ID, march)
 		must(t, err)
 		if len(counted) != len(flagged) || counted[flagged[999]] != 1 {
-			t.Errorf("%d categories are counted, want %d", len(counted), len(flagged))
+			t.Errorf("flagged categories: got %d, want %d with 1 each", len(counted), len(flagged))
 		}
 		if got := counts(t, s, want.ID); got.Period != 1<<40 {
-			t.Errorf("counts are %+v", got)
+			t.Errorf("counts: got %+v, want %d in the period", got, int64(1<<40))
 		}
 		s = reopened(s, reopen)
 	}
 }
 
-// batches charges calls that count more than one, from many sides: all of a call counts or nothing of it.
+// batches makes calls of several requests, concurrently: all requests of a call count or none.
 func batches(t *testing.T, open Open) {
 	s, reopen := open(t)
 	limits := quota.Limits{RequestsPerMonth: 101, RequestsPerMinute: 101}
@@ -212,7 +220,7 @@ func batches(t *testing.T, open Open) {
 				err = s.Settle(context.Background(), c, quota.Outcome{})
 			}
 			if err != nil {
-				t.Error(err)
+				t.Errorf("taking and settling: got the error %v, want none", err)
 			}
 			results <- refused == quota.NoWindow
 		}()
@@ -225,19 +233,21 @@ func batches(t *testing.T, open Open) {
 	}
 	s = reopened(s, reopen)
 	if c := counts(t, s, "a"); admitted != 10 || c != (quota.Counts{Minute: 100, Day: 100, Period: 100}) {
-		t.Errorf("%d calls of 10 are admitted within 101 and counted as %+v", admitted, c)
+		t.Errorf("calls of 10 requests with a limit of 101: got %d admitted and the counts %+v, want 10 and 100 each",
+			admitted, c)
 	}
 	for n, want := range map[int64]quota.Window{2: quota.MonthWindow, 50: quota.MonthWindow} {
 		if _, refused := take(t, s, charge("a", n, limits)); refused != want {
-			t.Errorf("%d more are refused by %q", n, refused)
+			t.Errorf("a call of %d requests with 1 left: got %q as refusing window, want %q", n, refused, want)
 		}
 	}
 	if c, refused := take(t, s, charge("a", 1, limits)); refused != quota.NoWindow || c.Period != 101 {
-		t.Errorf("the last one is refused by %q at %+v", refused, c)
+		t.Errorf("the last request: got %+v, refused by %q; want 101 in the period, admitted", c, refused)
 	}
 }
 
-// refundClamp guards against requests that are given away: a charge is given back once, but a store counts never below nothing.
+// refundClamp guards against requests that are given away: a charge is given back once, and a store never counts
+// below 0.
 func refundClamp(t *testing.T, open Open) {
 	s, reopen := open(t)
 	c := charge("a", 3, quota.Limits{RequestsPerMonth: 3})
@@ -245,12 +255,12 @@ func refundClamp(t *testing.T, open Open) {
 	for range 2 {
 		settle(t, s, c, quota.Outcome{Refund: true})
 		if got := counts(t, s, "a"); got != (quota.Counts{Minute: 3}) {
-			t.Errorf("counts are %+v", got)
+			t.Errorf("counts after a refund: got %+v, want 3 in the minute and 0 else", got)
 		}
 		s = reopened(s, reopen)
 	}
 	take(t, s, c)
 	if _, refused := take(t, s, charge("a", 1, quota.Limits{RequestsPerMonth: 3})); refused != quota.MonthWindow {
-		t.Errorf("refused by %q, want the month", refused)
+		t.Errorf("a call beyond the limit: got %q as refusing window, want %q", refused, quota.MonthWindow)
 	}
 }
