@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,10 +29,12 @@ var (
 	filePath = regexp.MustCompile(`^(\.ci|\.github|\.golangci\.yml|[a-z_]+/|[A-Za-z._-]+\.(go|md|mod|sum|sh|example)$)[\w./-]*$`)
 	// function is a call without arguments: Func(), Type.Method() or package.Func().
 	function = regexp.MustCompile(`^([A-Za-z_]\w*\.)?([A-Za-z_]\w*)\(\)$`)
+	// newBlock begins a list item, a row of a table or a heading.
+	newBlock = regexp.MustCompile(`^\s*([-*] |\d+\. |\||#)`)
 )
 
 // Newcomers follow these pages file by file and function by function. A function must be declared in a file that the
-// same line names.
+// same paragraph, list item or row of a table names.
 func TestPagesNameWhatExists(t *testing.T) {
 	t.Parallel()
 	for _, page := range pages {
@@ -39,25 +42,43 @@ func TestPagesNameWhatExists(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		code := false // within a fenced block
-		for i, line := range strings.Split(string(data), "\n") {
-			if strings.HasPrefix(line, "```") {
-				code = !code
-			}
-			if code {
-				continue
-			}
-			for _, err := range lineErrors(line) {
-				t.Errorf("%s:%d: %v", page, i+1, err)
+		for _, block := range blocks(string(data)) {
+			for _, err := range blockErrors(block.text) {
+				t.Errorf("%s:%d: %v", page, block.line, err)
 			}
 		}
 	}
 }
 
-// lineErrors returns an error for each file and function of a line of Markdown that does not exist.
-func lineErrors(line string) (errs []error) {
+// block is a paragraph, a list item or a row of a table.
+type block struct {
+	line int
+	text string
+}
+
+// blocks splits Markdown into blocks. It leaves fenced code out.
+func blocks(markdown string) (found []block) {
+	fenced, begins := false, true
+	for i, line := range strings.Split(markdown, "\n") {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fenced, begins = !fenced, true
+		case fenced:
+		case strings.TrimSpace(line) == "":
+			begins = true
+		case begins || newBlock.MatchString(line):
+			found, begins = append(found, block{i + 1, line}), false
+		default:
+			found[len(found)-1].text += "\n" + line
+		}
+	}
+	return found
+}
+
+// blockErrors returns an error for each file and function in a block that does not exist.
+func blockErrors(text string) (errs []error) {
 	var files, functions []string
-	for _, span := range codeSpan.FindAllStringSubmatch(line, -1) {
+	for _, span := range codeSpan.FindAllStringSubmatch(text, -1) {
 		switch name := span[1]; {
 		case function.MatchString(name):
 			functions = append(functions, name)
@@ -79,7 +100,7 @@ func lineErrors(line string) (errs []error) {
 	}
 	for _, name := range functions {
 		if !declared[strings.TrimSuffix(name, "()")] {
-			errs = append(errs, fmt.Errorf("%s: got no such function in %q, want one in a file of this line", name, files))
+			errs = append(errs, fmt.Errorf("%s: got no such function in %q, want one in a file of this block", name, files))
 		}
 	}
 	return errs
@@ -119,6 +140,16 @@ func receiver(kind ast.Expr) string {
 	return ""
 }
 
+// A file that one item names must not count for the next.
+func TestBlocksEndWhereItemsDo(t *testing.T) {
+	t.Parallel()
+	got := blocks("# A\none\ntwo\n\n1. three\n   four\n   - five\n| six |\n```\nseven\n```\neight")
+	want := []block{{1, "# A\none\ntwo"}, {5, "1. three\n   four"}, {7, "   - five"}, {8, "| six |"}, {12, "eight"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got the blocks %+v, want %+v", got, want)
+	}
+}
+
 // A check that finds nothing would let the pages rot.
 func TestWhatDoesNotExistIsFound(t *testing.T) {
 	t.Parallel()
@@ -136,7 +167,7 @@ func TestWhatDoesNotExistIsFound(t *testing.T) {
 		{file + " has no `other.declare()`", 1},
 		{"`declare()` needs the name of its file", 1},
 	} {
-		if errs := lineErrors(test.line); len(errs) != test.want {
+		if errs := blockErrors(test.line); len(errs) != test.want {
 			t.Errorf("%s: got %d errors (%v), want %d", test.line, len(errs), errs, test.want)
 		}
 	}
