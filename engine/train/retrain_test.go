@@ -39,7 +39,7 @@ func load(t *testing.T, file []byte) *model.Model {
 func anyCategory(examples []train.Example, score func(content string) float64) float64 {
 	var scored []evaluate.Scored
 	for i := range examples {
-		scored = append(scored, evaluate.Scored{P: score(examples[i].Text), Yes: !examples[i].Harmless()})
+		scored = append(scored, evaluate.Scored{Score: score(examples[i].Text), Positive: !examples[i].Harmless()})
 	}
 	return evaluate.AUC(scored)
 }

@@ -175,7 +175,7 @@ func (s *scoresOf) report(out io.Writer, name string, thresholds []float64) erro
 		scored := make([]evaluate.Scored, len(s.ours))
 		for i := range s.ours {
 			n++
-			scored[i] = evaluate.Scored{P: s.ours[i], Yes: s.theirs[i] >= threshold}
+			scored[i] = evaluate.Scored{Score: s.ours[i], Positive: s.theirs[i] >= threshold}
 			switch {
 			case s.theirs[i] >= threshold && s.ours[i] >= threshold:
 				both++
