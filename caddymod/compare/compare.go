@@ -23,7 +23,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -196,7 +196,7 @@ const decodeLimit = 2 << 20
 
 // decode undoes a Content-Encoding; nil when that cannot be done within the limit.
 func decode(encodings []string, body []byte) []byte {
-	reader, err := content.DecodeReader(encodings, bytes.NewReader(body))
+	reader, err := coding.NewReader(encodings, bytes.NewReader(body))
 	if err != nil {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
 )
 
 // Reading says where the text of a request stands. Without any of it, every string of the body with at least one letter is
@@ -240,7 +241,7 @@ func isWebSocket(r *http.Request) bool {
 // A heuristic may add a reading. None takes one away.
 func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, f *found) {
 	declared := content.TypeOf(r.Header["Content-Type"])
-	encodings, encodingErr := content.Encodings(r.Header["Content-Encoding"])
+	encodings, encodingErr := coding.Parse(r.Header["Content-Encoding"])
 	kind, past := declared.Kind, rd.limits.PastMaxBody
 	switch {
 	case rd.selection.Text:
@@ -334,7 +335,7 @@ func (rd *reader) readEncoded(c *capture, declared content.Type, encodings []str
 		body = body[:limit]
 	}
 	decoded, err := content.Decode(encodings, body, limit*inflation)
-	if over = over || errors.Is(err, content.ErrTooLarge); over && !rd.over(past, f) {
+	if over = over || errors.Is(err, coding.ErrTooLarge); over && !rd.over(past, f) {
 		return
 	}
 	if err != nil && !over {
@@ -367,7 +368,7 @@ const sniffLength = 4096
 
 // encodingReason is why a body could not be decoded, in a word.
 func encodingReason(err error) string {
-	if errors.Is(err, content.ErrUnknownEncoding) {
+	if errors.Is(err, coding.ErrUnknown) {
 		return "unknown_encoding"
 	}
 	return "broken_encoding"

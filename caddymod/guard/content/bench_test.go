@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding/codingtest"
 )
 
 const sentence = "The train was late again, and nobody at the station could say why; 3 < 5 as they say. "
@@ -93,13 +94,13 @@ func BenchmarkBare(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for _, name := range encodings {
-		body := encode(b, name, post)
+	for _, name := range codingtest.Formats {
+		body := codingtest.Encode(b, name, post)
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(post)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := content.Decode([]string{sent(name)}, body, 1<<20); err != nil {
+				if _, err := content.Decode([]string{codingtest.Name(name)}, body, 1<<20); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -149,7 +150,7 @@ func BenchmarkDecodeHostile(b *testing.B) {
 	const size = 900_000
 	skipped := strings.Repeat(strings.Repeat("a", 30)+"\x00", size/31)
 	body := append([]byte("\x50\x2a\x4d\x18"), byte(len(skipped)), byte(len(skipped)>>8), byte(len(skipped)>>16), 0)
-	body = append(append(body, skipped...), encode(b, "zstd", []byte(strings.Repeat(strings.Repeat("a", 20)+" ", size/21)))...)
+	body = append(append(body, skipped...), codingtest.Encode(b, "zstd", []byte(strings.Repeat(strings.Repeat("a", 20)+" ", size/21)))...)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
 		if _, err := content.Decode([]string{"zstd"}, body, 1<<20); err != nil {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding/codingtest"
 )
 
 // stringsOf appends the string values of a decoded JSON value that have letters.
@@ -124,8 +125,8 @@ func FuzzForm(f *testing.F) {
 
 // FuzzDecode decodes anything.
 func FuzzDecode(f *testing.F) {
-	for _, name := range encodings {
-		f.Add(sent(name), encode(f, name, []byte("one two three")))
+	for _, name := range codingtest.Formats {
+		f.Add(codingtest.Name(name), codingtest.Encode(f, name, []byte("one two three")))
 	}
 	f.Fuzz(func(t *testing.T, name string, body []byte) {
 		const limit = 1 << 16

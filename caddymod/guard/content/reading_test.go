@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding/codingtest"
 )
 
 const threat = "I will find you and kill you"
@@ -330,7 +331,7 @@ func TestUntyped(t *testing.T) {
 // TestReadEncoded sees that a body which is not encoded as it says is read as what its type says.
 func TestReadEncoded(t *testing.T) {
 	t.Parallel()
-	gzipped := encode(t, "gzip", []byte("a=b"))
+	gzipped := codingtest.Encode(t, "gzip", []byte("a=b"))
 	for hazard, c := range map[string]struct{ typ, body string }{
 		"a form behind gzip":               {"application/x-www-form-urlencoded", string(gzipped) + "&c=" + percent(threat)},
 		"with bytes that break it":         {"application/x-www-form-urlencoded", string(gzipped) + "&c=" + strings.ReplaceAll(threat, " ", "\x01")},
@@ -349,7 +350,7 @@ func TestReadEncoded(t *testing.T) {
 			t.Errorf("%s: %s", hazard, showAll(pieces))
 		}
 	}
-	honest := encode(t, "gzip", bytes.Repeat(post, 50))
+	honest := codingtest.Encode(t, "gzip", bytes.Repeat(post, 50))
 	var s content.Selection
 	if pieces := s.ReadEncoded(nil, content.Type{Kind: content.JSON}, honest); len(pieces) > 3 {
 		t.Errorf("of honest gzip is read: %s", showAll(pieces))

@@ -148,7 +148,6 @@ type Scanner struct {
 	named    bool   // it has a filename
 	again    int    // bytes from at on that were returned, and will be again
 
-	decoders *decoders
 	used     int64 // bytes of text that were returned
 	unpacked int64 // and of what was in them
 	parts    []Part
@@ -162,7 +161,7 @@ const maxBoundary = 200
 // texts of the body may have together, as they were sent, and once more as they are decoded; what may be a file does not
 // count. It bounds the memory, which is a few times that and some KiB at most, whatever the size of the body.
 func NewScanner(boundary string, limit int64) *Scanner {
-	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}, decoders: new(decoders)}
+	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}}
 	s.short = s.delim
 	if n := tokenSize(boundary); n > 0 { // one that begins otherwise stood in quotes, which all servers heed
 		s.short = s.delim[:2+n]
@@ -594,7 +593,7 @@ const maxCharset = 40
 // other.
 func (s *Scanner) inner(body []byte) {
 	room := s.limit - s.unpacked
-	if text := s.decoders.decoded(s.part.Header, body, room+1); len(text) > 0 && !bytes.Equal(text, body) {
+	if text := decoded(s.part.Header, body, room+1); len(text) > 0 && !bytes.Equal(text, body) {
 		part := s.part
 		part.Body = text
 		if int64(len(text)) > room {
@@ -616,7 +615,7 @@ func (s *Scanner) inner(body []byte) {
 		return // the whole is returned already
 	}
 	nested := NewScanner(declared.Boundary, s.limit-s.unpacked)
-	nested.depth, nested.count, nested.decoders = s.depth+1, s.count, s.decoders
+	nested.depth, nested.count = s.depth+1, s.count
 	parts, err := nested.Push(body)
 	if err == nil {
 		var last []Part

@@ -4,15 +4,14 @@
 package multipart
 
 import (
-	"bufio"
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
 	"io"
 	"mime/quotedprintable"
 	"net/textproto"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
 )
 
 const (
@@ -230,7 +229,7 @@ func isWrapped(fields textproto.MIMEHeader) bool {
 // charset in which letters are not those of ASCII.
 func mayBeEncoded(text []byte) bool {
 	if i := indexFold(text, "-encoding"); i >= 0 {
-		for _, name := range []string{"base64", "quoted-printable", "gzip", "deflate"} {
+		for _, name := range []string{"base64", "quoted-printable", coding.Gzip, coding.Deflate} {
 			if indexFold(text[i:], name) >= 0 {
 				return true
 			}
@@ -273,15 +272,9 @@ func indexFold(text []byte, word string) int {
 	return -1
 }
 
-// decoders are made once for a body, because each takes tens of KiB.
-type decoders struct {
-	gzip    gzip.Reader
-	deflate io.ReadCloser
-}
-
-// decoded undoes the Content-Transfer-Encoding and the Content-Encoding of a part, which no browser sends, but some servers
-// know. It returns nil if there are none, and at most limit bytes.
-func (d *decoders) decoded(fields textproto.MIMEHeader, body []byte, limit int64) []byte {
+// decoded undoes the Content-Transfer-Encoding and the Content-Encoding of a part, which no browser sends but some servers
+// know. It returns nil if there are none, and at most limit bytes. Of codings it knows those that such servers know.
+func decoded(fields textproto.MIMEHeader, body []byte, limit int64) []byte {
 	var r io.Reader
 	switch encoding(fields, "Content-Transfer-Encoding") {
 	case "quoted-printable":
@@ -290,32 +283,20 @@ func (d *decoders) decoded(fields textproto.MIMEHeader, body []byte, limit int64
 		body = decodeBase64(body)
 		r = bytes.NewReader(body)
 	}
-	packed := encoding(fields, "Content-Encoding")
-	if packed == "" && r == nil {
+	name := encoding(fields, "Content-Encoding")
+	if name == "" && r == nil {
 		return nil
 	}
 	if r == nil {
 		r = bytes.NewReader(body)
 	}
-	switch packed {
-	case "gzip", "x-gzip":
-		if d.gzip.Reset(r) != nil {
-			return nil
-		}
-		r = &d.gzip
-	case "deflate": // with its frame, or without as some write it
-		start := bufio.NewReaderSize(r, 16)
-		if head, _ := start.Peek(2); len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
-			_, _ = start.Discard(2) // what the frame has at its end nobody checks here
-		}
-		if d.deflate == nil {
-			d.deflate = flate.NewReader(start)
-		} else {
-			_ = d.deflate.(flate.Resetter).Reset(start, nil)
-		}
-		r = d.deflate
+	switch name {
+	case coding.Gzip, coding.XGzip, coding.Deflate:
+		decoder := coding.NewLenientReader(name, r)
+		defer func() { _ = decoder.Close() }()
+		r = decoder
 	}
-	text, _ := io.ReadAll(io.LimitReader(r, limit)) // what comes before an error may be read
+	text, _ := io.ReadAll(io.LimitReader(r, limit)) // an app may use what comes before an error
 	return text
 }
 
@@ -325,7 +306,7 @@ func encoding(fields textproto.MIMEHeader, name string) string {
 	for _, value := range fields[name] {
 		value, _, _ = strings.Cut(value, ";")
 		switch value = strings.ToLower(strings.Trim(value, " \t\"")); value {
-		case "quoted-printable", "base64", "gzip", "x-gzip", "deflate":
+		case "quoted-printable", "base64", coding.Gzip, coding.XGzip, coding.Deflate:
 			return value
 		}
 	}
