@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-package guard
+package policy
 
 import (
 	"strconv"
@@ -11,16 +11,16 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// TestRecentNeverMistakesOneTextForAnother guards against a verdict on one text that is given for another, also while many
+// TestCacheNeverMistakesOneTextForAnother guards against a verdict on one text that is given for another, also while many
 // take each other's places.
-func TestRecentNeverMistakesOneTextForAnother(t *testing.T) {
+func TestCacheNeverMistakesOneTextForAnother(t *testing.T) {
 	t.Parallel()
-	memory := newRecent()
+	memory := newCache()
 	var wait sync.WaitGroup
 	for worker := range 4 {
 		wait.Go(func() {
 			hits := 0
-			const slots = recentSets * recentWays
+			const slots = cacheSets * cacheWays
 			for i := range 4 * slots {
 				// Some come again soon, and all of them are more than what is remembered.
 				number := i % (2 * slots)
@@ -28,14 +28,14 @@ func TestRecentNeverMistakesOneTextForAnother(t *testing.T) {
 					number = i % 1000
 				}
 				hash := memory.hash("text " + strconv.Itoa(number))
-				result, known := memory.find(hash)
+				result, known := memory.get(hash)
 				if known && result.TokensUsed != number {
 					t.Errorf("text %d is taken for %d", number, result.TokensUsed)
 				}
 				if known {
 					hits++
 				}
-				memory.keep(hash, engine.Result{TokensUsed: number})
+				memory.set(hash, engine.Result{TokensUsed: number})
 			}
 			if hits == 0 {
 				t.Errorf("worker %d: nothing was remembered", worker)
@@ -45,26 +45,26 @@ func TestRecentNeverMistakesOneTextForAnother(t *testing.T) {
 	wait.Wait()
 }
 
-// TestRecentSeedsDiffer guards against hashes that can be foretold.
-func TestRecentSeedsDiffer(t *testing.T) {
+// TestCacheSeedsDiffer guards against hashes that can be foretold.
+func TestCacheSeedsDiffer(t *testing.T) {
 	t.Parallel()
-	a, b := newRecent(), newRecent()
+	a, b := newCache(), newCache()
 	if hash := a.hash("x"); hash == b.hash("x") || hash[0] == hash[1] {
 		t.Errorf("%v", hash)
 	}
 }
 
-// TestRecentRemembersWhatComesAgain guards against texts that drive each other out while there is room.
-func TestRecentRemembersWhatComesAgain(t *testing.T) {
+// TestCacheRemembersWhatComesAgain guards against texts that drive each other out while there is room.
+func TestCacheRemembersWhatComesAgain(t *testing.T) {
 	t.Parallel()
-	memory := newRecent()
-	const texts = recentSets * recentWays / 4
+	memory := newCache()
+	const texts = cacheSets * cacheWays / 4
 	for number := range texts {
-		memory.keep(memory.hash(strconv.Itoa(number)), engine.Result{TokensUsed: number})
+		memory.set(memory.hash(strconv.Itoa(number)), engine.Result{TokensUsed: number})
 	}
 	forgotten := 0
 	for number := range texts {
-		if _, known := memory.find(memory.hash(strconv.Itoa(number))); !known {
+		if _, known := memory.get(memory.hash(strconv.Itoa(number))); !known {
 			forgotten++
 		}
 	}
