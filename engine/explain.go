@@ -83,7 +83,7 @@ func (e *Engine) explainOwn(own Embedded, req Request) (Result, Explanation, err
 			return Result{}, Explanation{}, err
 		}
 	}
-	examination := own.model.Examine(req.Content)
+	examination := own.model.ClassifyExplainable(req.Content)
 	defer examination.Close()
 	result, err := e.verdict(req, scoresOf(examination.Probabilities), examination.Words)
 	if err != nil {
@@ -120,12 +120,12 @@ func (x *Explanation) check(points int) error {
 
 // Explain finds the parts of a text that carry the probabilities of the wanted categories. It never fails.
 func (e Embedded) Explain(_ context.Context, content string, wanted [NumCategories]bool) (Explanation, error) {
-	examination := e.model.Examine(content)
+	examination := e.model.ClassifyExplainable(content)
 	defer examination.Close()
 	return explain(examination, wanted), nil
 }
 
-func explain(examination *model.Examination, wanted [NumCategories]bool) (x Explanation) {
+func explain(examination *model.Explainable, wanted [NumCategories]bool) (x Explanation) {
 	var heads [model.Heads]bool
 	copy(heads[:], wanted[:])
 	for c, carriers := range examination.Explain(heads) {

@@ -109,7 +109,7 @@ func (e *Engine) verdict(req Request, scores Scores, words int) (Result, error) 
 		r.Themes = themes
 		r.TokensUsed += tokens
 	}
-	e.policy.Over(req.Policy).Decide(&r)
+	e.policy.With(req.Policy).Decide(&r)
 	return r, nil
 }
 

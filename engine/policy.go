@@ -42,9 +42,9 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// Over returns p with the levels that override sets; nil sets none. A threshold that is overridden without a reject level
+// With returns p with the levels that override sets; nil sets none. A threshold that is overridden without a reject level
 // moves the reject level to its own half-way. Of the result of [Engine.Policy] nothing is left at 0.
-func (p Policy) Over(override *Policy) Policy {
+func (p Policy) With(override *Policy) Policy {
 	if override == nil {
 		return p
 	}
@@ -60,7 +60,7 @@ func (p Policy) Over(override *Policy) Policy {
 }
 
 // Decide fills in what follows from the probabilities and the themes of a result: what is flagged, the recommendation and
-// the confidence. It decides by the levels as they are, so p must have none at 0: see [Engine.Policy] and [Policy.Over].
+// the confidence. It decides by the levels as they are, so p must have none at 0: see [Engine.Policy] and [Policy.With].
 // A result that was decided can be decided again by another policy, without judging the text again.
 func (p Policy) Decide(r *Result) {
 	r.Flagged, r.Recommendation = false, Approve

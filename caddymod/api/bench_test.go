@@ -52,7 +52,7 @@ func start(b testing.TB, dir string, handler *api.API) (key string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		b.Fatal(err)
 	}

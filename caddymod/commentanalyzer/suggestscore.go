@@ -76,7 +76,7 @@ func (*SuggestScore) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (s *SuggestScore) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (m *ModerateResponse) unmarshal(d *caddyfile.Dispenser, on *reactionOptions
 	allowed := map[string]options.Option{
 		"shadow":   options.Flag(&m.Shadow),
 		"on_error": options.Choice(&m.OnError, onErrorPass, onErrorReject),
-		"stream": {Read: func(d *caddyfile.Dispenser) error {
+		"stream": {Parse: func(d *caddyfile.Dispenser) error {
 			m.Stream = new(Stream)
 			return m.Stream.unmarshal(d)
 		}},
@@ -176,7 +176,7 @@ func (s *Stream) unmarshal(d *caddyfile.Dispenser) error {
 		}),
 		"hold":    characters(&s.Hold, stream.DefaultHold, maxHold),
 		"context": characters(&s.Context, stream.DefaultContext, maxContext),
-		"final":   {Read: s.unmarshalFinal},
+		"final":   {Parse: s.unmarshalFinal},
 	})
 }
 
@@ -193,7 +193,7 @@ func (s *Stream) unmarshalFinal(d *caddyfile.Dispenser) error {
 
 // characters is an option with a number of characters. Errors show an example.
 func characters(dst *int, example, most int) options.Option {
-	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := options.Args(d, "<characters>")
 		if err != nil {
@@ -226,15 +226,15 @@ func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 		allowed := map[string]options.Option{
 			"flagged": options.Flag(&m.Flagged),
-			"recommendation": {Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+			"recommendation": {Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 				args := d.RemainingArgs()
 				if len(args) == 0 {
 					return d.Err("'recommendation' needs at least 1 argument: recommendation approve|review|reject...")
 				}
 				return m.addRecommendations(d, args)
 			}},
-			"category": {Repeat: true, Read: m.unmarshalCategory},
-			"status":   {Repeat: true, Read: m.unmarshalStatus},
+			"category": {Repeat: true, Parse: m.unmarshalCategory},
+			"status":   {Repeat: true, Parse: m.unmarshalStatus},
 		}
 		m.Fields.Options(allowed)
 		if err := options.Block(d, "moderation", allowed); err != nil {

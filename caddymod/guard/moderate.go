@@ -84,7 +84,7 @@ func (*Moderate) CaddyModule() caddy.ModuleInfo {
 
 // Provision checks the configuration and prepares the guard.
 func (m *Moderate) Provision(ctx caddy.Context) (err error) {
-	if m.app, err = app.GetWithoutStore(ctx); err != nil {
+	if m.app, err = app.Load(ctx); err != nil {
 		return err
 	}
 	m.logger = sampled.Logger(ctx.Logger())
@@ -145,7 +145,7 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	request.StripHeader(r.Trailer)
 	x := exchangeOf(r, m.app)
 	if m.pipeline.moderator.HasAccount() {
-		defer m.app.Hold().Release() // the body may come slowly
+		defer m.app.TryAcquire().Release() // the body may come slowly
 	}
 	v, of, charge := x.judge(w, r, m.pipeline)
 	var err error

@@ -110,7 +110,7 @@ func (*ModerateResponse) CaddyModule() caddy.ModuleInfo {
 
 // Provision checks the configuration and prepares the guard.
 func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
-	if m.app, err = app.GetWithoutStore(ctx); err != nil {
+	if m.app, err = app.Load(ctx); err != nil {
 		return err
 	}
 	m.logger = sampled.Logger(ctx.Logger())
@@ -186,7 +186,7 @@ func (m *ModerateResponse) ServeHTTP(w http.ResponseWriter, r *http.Request, nex
 	// may still do when the answer has come by another connection, and Go ends a program that reads and writes a map at once.
 	x := exchangeOf(r, m.app)
 	if m.moderator.HasAccount() {
-		defer m.app.Hold().Release() // the app may take its time
+		defer m.app.TryAcquire().Release() // the app may take its time
 	}
 	return response.Serve(w, r, next, &m.options, &answer{m: m, r: r, x: x})
 }

@@ -83,7 +83,7 @@ type reactionOptions struct {
 }
 
 func (o *reactionOptions) option() options.Option {
-	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		if !d.NextArg() {
 			return d.Err("'on' needs a recommendation and a block: on reject|review|approve { ... }")
 		}

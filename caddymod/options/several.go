@@ -13,7 +13,7 @@ import (
 // Several is an option with one or more arguments that can be given repeatedly. check may refuse an argument; nil accepts
 // all.
 func Several(dst *[]string, syntax string, check func(string) error) Option {
-	return Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+	return Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args := d.RemainingArgs()
 		if len(args) == 0 {
@@ -42,7 +42,7 @@ func Several(dst *[]string, syntax string, check func(string) error) Option {
 
 // Choice is an option whose argument is one of some words.
 func Choice(dst *string, words ...string) Option {
-	return Option{Read: func(d *caddyfile.Dispenser) error {
+	return Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := Args(d, strings.Join(words, "|"))
 		if err != nil {

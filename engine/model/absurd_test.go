@@ -22,14 +22,14 @@ func TestAbsurdWeightsGiveProbabilities(t *testing.T) {
 		}
 	}
 	h := header()
-	h.Gate = -100
+	h.CNNThreshold = -100
 	for i := range h.Calibration {
-		h.Calibration[i].Read = model.Curve{Large: 1, Reader: 1}
-		h.Calibration[i].Long = model.LongCurve{Worst: 1}
+		h.Calibration[i].Both = model.Curve{Large: 1, CNN: 1}
+		h.Calibration[i].Long = model.LongCurve{Max: 1}
 	}
 	var file bytes.Buffer
 	absurd := cnn.New(cnn.NewDense(all), nil, make([]float32, cnn.SubwordRows*cnn.Channels))
-	if err := model.Write(&file, h, model.Weights{Words: wordList("some", "words"), Reader: absurd}); err != nil {
+	if err := model.Write(&file, h, model.Weights{Words: wordList("some", "words"), CNN: absurd}); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"some words", "Some words. More words. Some more. And words. And more. All words. No words."} {

@@ -36,7 +36,7 @@ func knowing(t testing.TB) *model.Model {
 }
 
 // texts returns what of content the carriers are.
-func texts(content string, carriers []model.Carrier) (out []string) {
+func texts(content string, carriers []model.Evidence) (out []string) {
 	points := []rune(content)
 	for _, c := range carriers {
 		out = append(out, string(points[c.Begin:c.End]))
@@ -81,7 +81,7 @@ func TestCarriersAreTheWordsAsTheyStandInTheText(t *testing.T) {
 		if words := texts(c.content, got[0]); !slices.Equal(words, c.want) {
 			t.Errorf("%s: %q is carried by %q, want %q", c.name, c.content, words, c.want)
 		}
-		if !reflect.DeepEqual(got[1:], make([][]model.Carrier, model.Heads-1)) {
+		if !reflect.DeepEqual(got[1:], make([][]model.Evidence, model.Heads-1)) {
 			t.Errorf("%s: heads that nobody asked for are explained: %v", c.name, got)
 		}
 	}
@@ -156,7 +156,7 @@ func TestTheWindowThatDecidesIsExplained(t *testing.T) {
 }
 
 // checkCarriers fails the test unless carriers are as documented.
-func checkCarriers(t testing.TB, content string, carriers [model.Heads][]model.Carrier) {
+func checkCarriers(t testing.TB, content string, carriers [model.Heads][]model.Evidence) {
 	t.Helper()
 	points := utf8.RuneCountInString(content)
 	for h, list := range carriers {
@@ -167,7 +167,7 @@ func checkCarriers(t testing.TB, content string, carriers [model.Heads][]model.C
 			}
 			at, sum = c.End, sum+c.Weight
 		}
-		if len(list) > model.MostCarriers || sum > 1+1e-9 {
+		if len(list) > model.MaxEvidence || sum > 1+1e-9 {
 			t.Fatalf("%q: %s has the carriers %v", content, model.HeadNames[h], list)
 		}
 	}

@@ -26,7 +26,7 @@ func rowsOf(content string, weight int8) []model.Row {
 	var s text.Scratch
 	var f model.Features
 	tokens := s.Tokenize(content)
-	f.Read(tokens)
+	f.Extract(tokens)
 	var rows []model.Row
 	for i := range tokens {
 		for _, h := range f.Word(i) {
@@ -198,8 +198,8 @@ func TestRepetitionIsNoEvidence(t *testing.T) {
 func TestASentenceMeansTheSameInALongText(t *testing.T) {
 	t.Parallel()
 	m := load(t, write(t, header(), rowsOf("this is a badword", 60)))
-	alone := m.Evidence("This is a badword.")
-	inside := m.Evidence(strings.Repeat("Nothing of interest stands here today. Other things do. ", 20) + "This is a badword. " + strings.Repeat("More follows, slowly. ", 20))
+	alone := m.Logits("This is a badword.")
+	inside := m.Logits(strings.Repeat("Nothing of interest stands here today. Other things do. ", 20) + "This is a badword. " + strings.Repeat("More follows, slowly. ", 20))
 	if alone.Small[0] != inside.Small[0] {
 		t.Errorf("the sentence scores %v alone and %v inside", alone.Small[0], inside.Small[0])
 	}

@@ -25,12 +25,12 @@ const (
 )
 
 // Tokenize splits content into tokens. The result is valid until s is used again.
-func (s *Scratch) Tokenize(content string) []Token { return s.Read(content, nil) }
+func (s *Scratch) Tokenize(content string) []Token { return s.TokenizeWith(content, nil) }
 
-// Read is [Scratch.Tokenize] with the help of a dictionary, which may be nil: words that are not in it are read as the
+// TokenizeWith is [Scratch.Tokenize] with the help of a dictionary, which may be nil: words that are not in it are read as the
 // ones of it that they may be a change of. Words in addresses and identifiers are left alone, and so is what would cost
 // too much: a name must not become a bad word.
-func (s *Scratch) Read(content string, d *Dictionary) []Token {
+func (s *Scratch) TokenizeWith(content string, d *Dictionary) []Token {
 	s.dictionary, s.content, s.looks = d, content, maxLooks
 	s.tokens, s.buf, s.word = s.tokens[:0], s.buf[:0], s.word[:0]
 	s.words, s.singles, s.quote = 0, 0, openQuote{}

@@ -24,7 +24,7 @@
 //   - three or more single letters in a row, each divided by the same single separator (f.u.c.k, f u c k), become one
 //     word.
 //
-// [Scratch.Read] has a [Dictionary] beside this, and reads words that are not in it as the ones that they may be a change
+// [Scratch.TokenizeWith] has a [Dictionary] beside this, and reads words that are not in it as the ones that they may be a change
 // of: letters are doubled, neighbours swapped (fcuk), a vowel is left out (idit), any word is masked (l*ser) or written in
 // digits, words are joined (youareanidiot). Each part of joined words is a token.
 //

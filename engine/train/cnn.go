@@ -142,8 +142,8 @@ func (f *readerFit) collect() {
 	index := map[string]int32{}
 	var features model.Features
 	for i := range f.examples {
-		tokens := limit(s.Read(f.examples[i].Text, f.dictionary))
-		features.Read(tokens)
+		tokens := limit(s.TokenizeWith(f.examples[i].Text, f.dictionary))
+		features.Extract(tokens)
 		var r reading
 		count := 1
 		if f.examples[i].Written {
@@ -161,7 +161,7 @@ func (f *readerFit) collect() {
 			}
 			f.spellings[at].count += count
 			r.words = append(r.words, at)
-			r.marks = append(r.marks, cnn.AppendShape(nil, t.Flags))
+			r.marks = append(r.marks, cnn.AppendShapeFeatures(nil, t.Flags))
 		}
 		f.texts = append(f.texts, r)
 	}
@@ -173,17 +173,17 @@ func (f *readerFit) collect() {
 		}
 	}
 	f.words, f.parts = newSparse(rows), newSparse(cnn.SubwordRows)
-	f.groups, f.groupGrads = newSparse(model.Classes+clusterCount), newRowGrads(model.Classes+clusterCount)
+	f.groups, f.groupGrads = newSparse(model.NumWordClasses+clusterCount), newRowGrads(model.NumWordClasses+clusterCount)
 	f.wordGrads, f.partGrads = newRowGrads(rows), newRowGrads(cnn.SubwordRows)
 }
 
 // group returns the row that a word shares with those of its class or else of its cluster, or -1.
 func (f *readerFit) group(folded []byte) int32 {
-	if c := model.ClassOf(folded); c != 0 {
+	if c := model.WordClassOf(folded); c != 0 {
 		return int32(c)
 	}
 	if c, ok := f.clusters[model.WordHash(folded)]; ok {
-		return int32(model.Classes + int(c))
+		return int32(model.NumWordClasses + int(c))
 	}
 	return -1
 }
@@ -200,7 +200,7 @@ func (f *readerFit) start() {
 	for l := range cnn.Layers {
 		fill(f.dense.Kernel[l], 1/math.Sqrt(cnn.KernelSize*width))
 	}
-	fill(f.dense.AttentionQueries, 1/math.Sqrt(width))
+	fill(f.dense.Attention, 1/math.Sqrt(width))
 	fill(f.dense.Shape, 0.05)
 	fill(f.dense.HiddenWeights, 1/math.Sqrt(cnn.Pooled))
 	fill(f.dense.OutputWeights, 0.5/math.Sqrt(cnn.Hidden))
@@ -439,7 +439,7 @@ type pupil struct {
 // windowState is what the summary of a window leaves for the way back.
 type windowState struct {
 	best   [width]int32
-	share  [cnn.Queries][cnn.MaxTokens]float32
+	share  [cnn.AttentionQueries][cnn.MaxTokens]float32
 	pooled [cnn.Pooled]float32
 	keep   [cnn.Pooled]float32
 	hidden [cnn.Hidden]float32
@@ -522,7 +522,7 @@ func (p *pupil) summarise(w model.Window) {
 func (p *pupil) logits(windows []model.Window) (best [model.Heads]float32, which [model.Heads]int) {
 	for i, w := range windows {
 		p.summarise(w)
-		p.fit.dense.Head(&p.window.out, &p.window.hidden, &p.window.pooled)
+		p.fit.dense.Logits(&p.window.out, &p.window.hidden, &p.window.pooled)
 		for h := range best {
 			if v := p.window.out[h]; i == 0 || v > best[h] {
 				best[h], which[h] = v, i
@@ -541,7 +541,7 @@ func (p *pupil) learn(i int) {
 		return
 	}
 	p.forward(r, true)
-	windows := model.AppendLarge(nil, n)
+	windows := model.AppendLargeWindows(nil, n)
 	which := [model.Heads]int{}
 	if len(windows) > 1 {
 		_, which = p.logits(windows)
@@ -567,7 +567,7 @@ func (p *pupil) learn(i int) {
 			}
 			s.pooled[c] *= s.keep[c]
 		}
-		f.dense.Head(&s.out, &s.hidden, &s.pooled)
+		f.dense.Logits(&s.out, &s.hidden, &s.pooled)
 		var grad [cnn.Outputs]float32
 		for h, l := range e.Labels {
 			if l.Weight == 0 || which[h] != k {
@@ -610,9 +610,9 @@ func (p *pupil) backHead(grad *[cnn.Outputs]float32, last []float32, w model.Win
 	}
 	in := p.layers[cnn.Layers][w.First*width : w.End*width]
 	n := w.End - w.First
-	for q := range cnn.Queries {
+	for q := range cnn.AttentionQueries {
 		back := pooled[(1+q)*width : (2+q)*width]
-		query, queryGrad := f.dense.AttentionQueries[q*width:(q+1)*width], g.AttentionQueries[q*width:(q+1)*width]
+		query, queryGrad := f.dense.Attention[q*width:(q+1)*width], g.Attention[q*width:(q+1)*width]
 		var dots [cnn.MaxTokens]float32
 		var mean float32
 		for t := range n {

@@ -58,7 +58,7 @@ func tinyFit(n int) *readerFit {
 // loss is what the training makes small, from the definition: the weighted cross entropy of the worst windows.
 func loss(f *readerFit, p *pupil) (sum float64) {
 	p.forward(&f.texts[0], false)
-	best, _ := p.logits(model.AppendLarge(nil, len(f.texts[0].words)))
+	best, _ := p.logits(model.AppendLargeWindows(nil, len(f.texts[0].words)))
 	for h, l := range f.examples[0].Labels {
 		y := float64(l.Value)*0.96 + 0.02
 		z := float64(best[h])
@@ -92,7 +92,7 @@ func TestGradientsAreTheSlopesOfTheLoss(t *testing.T) {
 			weights, grads []float32
 		}
 		groups := []group{
-			{"query", f.dense.AttentionQueries, p.grad.AttentionQueries},
+			{"query", f.dense.Attention, p.grad.Attention},
 			{"mark", f.dense.Shape, p.grad.Shape},
 			{"hide", f.dense.HiddenWeights, p.grad.HiddenWeights},
 			{"hide bias", f.dense.HiddenBias, p.grad.HiddenBias},

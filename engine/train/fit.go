@@ -145,8 +145,8 @@ func (f *fitter) collect() {
 		if e.Written {
 			weight = 2
 		}
-		tokens := limit(scratch.Read(e.Text, f.known))
-		features.Read(tokens)
+		tokens := limit(scratch.TokenizeWith(e.Text, f.known))
+		features.Extract(tokens)
 		for i := range tokens {
 			if features.Repeats(i) {
 				continue
@@ -156,12 +156,12 @@ func (f *fitter) collect() {
 		}
 	}
 	for i := range f.examples {
-		tokens := limit(scratch.Read(f.examples[i].Text, f.known))
-		features.Read(tokens)
+		tokens := limit(scratch.TokenizeWith(f.examples[i].Text, f.known))
+		features.Extract(tokens)
 		first, count := int32(len(f.tokens)), int32(0)
 		for i := range tokens {
 			if !features.Repeats(i) {
-				word, whole := features.Word(i), features.Whole(i)
+				word, whole := features.Word(i), features.WholeWord(i)
 				count += f.add(seen, word[:whole], 1) + f.add(seen, word[whole:], float32(f.opt.PartRate))
 				count += f.add(seen, features.Context(i), 1)
 			}
@@ -300,7 +300,7 @@ func (f *fitter) worst(tokens []token, first int32) (best [model.Heads]float64, 
 	for h := range best {
 		best[h] = math.Inf(-1)
 	}
-	f.windows = model.AppendLarge(f.windows[:0], len(tokens))
+	f.windows = model.AppendLargeWindows(f.windows[:0], len(tokens))
 	for _, w := range f.windows {
 		n := norm(tokens, w)
 		for h := range best {

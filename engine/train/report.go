@@ -92,7 +92,7 @@ func heads(w io.Writer, title string, all []judged, use func(*judged) bool, from
 		yes := 0
 		for i := range all {
 			if j := &all[i]; use(j) && j.Labelled(h) {
-				s = append(s, evaluate.Scored{P: j.p[h], Yes: j.Positive(h)})
+				s = append(s, evaluate.Scored{Score: j.p[h], Positive: j.Positive(h)})
 				if j.Positive(h) {
 					yes++
 				}
@@ -120,12 +120,12 @@ func anyRow(w io.Writer, name string, all []judged, use func(*judged) bool) {
 		if harmful {
 			yes++
 		}
-		rank = append(rank, evaluate.Scored{P: j.margin(), Yes: harmful})
+		rank = append(rank, evaluate.Scored{Score: j.margin(), Positive: harmful})
 		p := 0.0
 		if j.flagged() {
 			p = 1
 		}
-		flag = append(flag, evaluate.Scored{P: p, Yes: harmful})
+		flag = append(flag, evaluate.Scored{Score: p, Positive: harmful})
 	}
 	if len(rank) == 0 {
 		return

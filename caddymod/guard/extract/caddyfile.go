@@ -51,7 +51,7 @@ func limit(dst *Overflow, possible []Overflow, syntax string, parse func(string)
 	for i := range possible {
 		names[i] = string(possible[i])
 	}
-	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args := d.RemainingArgs()
 		if len(args) < 1 || len(args) > 2 {

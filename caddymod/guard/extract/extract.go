@@ -97,7 +97,7 @@ func EncodingReason(err error) string {
 
 // UnknownCharset reports whether one of the texts may be another than it is read as.
 func UnknownCharset(pieces []content.Piece) bool {
-	return slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.Unknown })
+	return slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.UnknownCharset })
 }
 
 // Pointers parses JSON Pointers.

@@ -123,7 +123,7 @@ func (c *Charge) Wait() error {
 }
 
 // Flag counts what is flagged after the charge was settled. The caller keeps the services of the app held until then, see
-// [app.App.Hold].
+// [app.App.TryAcquire].
 func (c *Charge) Flag(flagged []string) error {
 	if c == nil || len(flagged) == 0 || c.Wait() != nil {
 		return nil

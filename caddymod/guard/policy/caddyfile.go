@@ -29,7 +29,7 @@ func (p *Policy) Options(allowed map[string]options.Option) {
 	allowed["allow_file"] = options.Several(&p.AllowFiles, "<file>", nil)
 	allowed["block"] = options.Several(&p.Block, "<expression>", checkExpression)
 	allowed["block_file"] = options.Several(&p.BlockFiles, "<file>", nil)
-	allowed["account"] = options.Option{Read: p.readAccount}
+	allowed["account"] = options.Option{Parse: p.readAccount}
 	allowed["enforce_quota"] = options.Flag(&p.EnforceQuota)
 }
 
@@ -55,7 +55,7 @@ func checkExpression(text string) error {
 }
 
 func (p *Policy) readAccount(d *caddyfile.Dispenser) error {
-	if err := options.Text(&p.Account, "<id>").Read(d); err != nil {
+	if err := options.Text(&p.Account, "<id>").Parse(d); err != nil {
 		return err
 	}
 	if err := quota.ValidateID(p.Account); err != nil {
@@ -66,7 +66,7 @@ func (p *Policy) readAccount(d *caddyfile.Dispenser) error {
 
 // probabilities is an option "<category> <probability>".
 func probabilities(dst *map[string]float64, option string) options.Option {
-	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		args, err := options.Args(d, "<category> <probability>")
 		if err != nil {
 			return err

@@ -128,7 +128,7 @@ func (m *Moderator) Classify(ctx context.Context, pieces []content.Piece, short 
 	var err error
 	for i := range pieces {
 		piece := &pieces[i]
-		further := piece.View || piece.Reading > 0
+		further := piece.Further()
 		text, changed := content.Visible(piece.Text)
 		if results, err = m.parts(ctx, results, piece.Name, text, further); err != nil {
 			return nil, err
@@ -138,7 +138,7 @@ func (m *Moderator) Classify(ctx context.Context, pieces []content.Piece, short 
 				return nil, err
 			}
 		}
-		if bare, dressed := content.Bare(piece.Text, text); dressed {
+		if bare, dressed := content.Deobfuscate(piece.Text, text); dressed {
 			if results, err = m.parts(ctx, results, piece.Name, bare, true); err != nil {
 				return nil, err
 			}
@@ -240,7 +240,7 @@ func (m *Moderator) view(ctx context.Context, results []Classification, names fu
 // one classifies one text.
 func (m *Moderator) one(ctx context.Context, results []Classification, name, text string, rejectOnly bool) ([]Classification, error) {
 	text = m.allow.cut(text)
-	if !content.Letters(text) {
+	if !content.HasLetters(text) {
 		return results, nil
 	}
 	hash := m.results.hash(text)

@@ -79,7 +79,7 @@ func New(ctx caddy.Context, a *app.App, p *Policy, direction metrics.Direction, 
 		if err := quota.ValidateID(p.Account); err != nil {
 			return nil, fmt.Errorf("account: %w", err)
 		}
-		if _, err := app.Get(ctx); err != nil { // counting needs the store
+		if _, err := app.LoadWithStore(ctx); err != nil { // counting needs the store
 			return nil, err
 		}
 		a.AtStart(fmt.Sprint("account ", p.EnforceQuota, p.Account), m.warnOfAccount)
@@ -98,7 +98,7 @@ func New(ctx caddy.Context, a *app.App, p *Policy, direction metrics.Direction, 
 	if err != nil {
 		return nil, err
 	}
-	m.levels = a.Engine().Policy().Over(&override)
+	m.levels = a.Engine().Policy().With(&override)
 	if err := m.levels.Validate(); err != nil {
 		return nil, err
 	}

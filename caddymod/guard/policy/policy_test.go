@@ -40,7 +40,7 @@ func provision(t *testing.T, config string) (caddy.Context, *app.App) {
 	if err != nil {
 		t.Fatalf("provisioning: %v", err)
 	}
-	a, err := app.GetWithoutStore(ctx)
+	a, err := app.Load(ctx)
 	if err != nil {
 		t.Fatalf("getting the app: %v", err)
 	}

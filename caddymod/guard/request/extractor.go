@@ -74,7 +74,7 @@ type Found struct {
 	// Rest is what follows of a large upload. Nil for any other request.
 	Rest *Rest
 	// further is how much the body says in further readings.
-	further content.Further
+	further content.Ambiguity
 	// inflated is how many bytes the body has once it is decompressed.
 	inflated int
 }
@@ -85,10 +85,10 @@ type Found struct {
 func (e *Extractor) Extract(w http.ResponseWriter, r *http.Request, body *Body) (*Body, Found) {
 	var f Found
 	if len(e.query) > 0 && r.URL.RawQuery != "" {
-		f.Pieces = content.Query(f.Pieces, r.URL.RawQuery, e.query)
+		f.Pieces = content.ExtractQuery(f.Pieces, r.URL.RawQuery, e.query)
 	}
 	if len(e.header) > 0 {
-		f.Pieces = content.Header(f.Pieces, r.Header, e.header)
+		f.Pieces = content.ExtractHeader(f.Pieces, r.Header, e.header)
 	}
 	if extract.HasBody(r) {
 		if body == nil {
@@ -122,7 +122,7 @@ func (e *Extractor) cut(f *Found) {
 //  3. Every other body is read as what it is declared as. What it looks like, charsets that its bytes suggest, and its bytes
 //     as they were sent where a Content-Encoding was undone, are read in addition.
 //  4. Where further readings are many times as long as the body, it is refused: moderating them would cost more than they
-//     are worth, see [content.Further].
+//     are worth, see [content.Ambiguity].
 //  5. A body that is larger than what is held is read in the same ways while it flows, see [Rest].
 //
 // A heuristic may add a reading. None takes one away.
@@ -166,7 +166,7 @@ func (e *Extractor) extractBody(w http.ResponseWriter, r *http.Request, b *Body,
 	case kind == content.Multipart:
 		e.extractLarge(b, e.form(declared), f)
 	case overflow == extract.OverflowStream:
-		e.extractLarge(b, flowTexts{e.selection.Flow(declared)}, f)
+		e.extractLarge(b, flowTexts{e.selection.Stream(declared)}, f)
 	case exceed(overflow, f):
 		e.extractWhole(b.held()[:e.limits.MaxBody], declared, f)
 	}
@@ -174,7 +174,7 @@ func (e *Extractor) extractBody(w http.ResponseWriter, r *http.Request, b *Body,
 	if f.Refuse == nil && f.further.Excessive(len(b.held())+f.inflated) {
 		f.Refuse = extract.ErrAmbiguous
 	}
-	if (declared.Unknown || extract.UnknownCharset(f.Pieces)) && f.Refuse == nil && f.Unreadable == nil {
+	if (declared.UnknownCharset || extract.UnknownCharset(f.Pieces)) && f.Refuse == nil && f.Unreadable == nil {
 		// The bytes are moderated as if they were text in a charset that is known; an app may read them in another.
 		f.Unreadable, f.Reason = extract.ErrUnknownCharset, extract.ReasonUnknownCharset
 	}
@@ -231,7 +231,7 @@ func (e *Extractor) extractEncoded(body []byte, declared content.Type, encodings
 	f.inflated = len(decoded)
 	e.extractWhole(decoded, declared, f)
 	// An app that does not look at Content-Encoding reads the bytes as what their type says.
-	f.Pieces = e.selection.ReadEncoded(f.Pieces, declared, body)
+	f.Pieces = e.selection.ExtractEncoded(f.Pieces, declared, body)
 	if declared.Kind == content.Multipart && bytes.Contains(body, []byte("--"+declared.Boundary)) {
 		e.extractForm(body, declared, f)
 	}
@@ -243,7 +243,7 @@ func (e *Extractor) extractWhole(body []byte, declared content.Type, f *Found) {
 		e.extractForm(body, declared, f)
 		return
 	}
-	f.Pieces = e.selection.Read(f.Pieces, declared, body)
+	f.Pieces = e.selection.Extract(f.Pieces, declared, body)
 }
 
 // extractForm finds the texts of a multipart body that is all there.
@@ -261,7 +261,7 @@ func (e *Extractor) extractForm(body []byte, declared content.Type, f *Found) {
 	}
 	if err != nil || declared.Ambiguous || declared.Boundary == "" {
 		// An app that understands the body in another way may find text anywhere in it.
-		f.Pieces = e.selection.Read(f.Pieces, content.Type{Kind: content.Text, Charset: declared.Charset}, body)
+		f.Pieces = e.selection.Extract(f.Pieces, content.Type{Kind: content.Text, Charset: declared.Charset}, body)
 	}
 }
 
@@ -314,16 +314,18 @@ func (t *formTexts) pieces(parts []multipart.Part) (pieces []content.Piece) {
 		if part.Ambiguous {
 			selection.Form, selection.Credentials = nil, true // some servers may take it for any field
 		}
-		pieces = selection.Part(pieces, part.Name, part.Filename, part.Header, part.Body)
+		pieces = selection.ExtractPart(pieces, part.Name, part.Filename, part.Header, part.Body)
 	}
 	return pieces
 }
 
 // flowTexts finds the texts of every other body.
-type flowTexts struct{ *content.Flow }
+type flowTexts struct{ *content.StreamExtractor }
 
 // Push takes the next bytes.
-func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) { return t.Flow.Push(chunk), nil }
+func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) {
+	return t.StreamExtractor.Push(chunk), nil
+}
 
 // Finish takes the end.
-func (t flowTexts) Finish() ([]content.Piece, error) { return t.Flow.Finish(), nil }
+func (t flowTexts) Finish() ([]content.Piece, error) { return t.StreamExtractor.Finish(), nil }

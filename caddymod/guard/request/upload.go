@@ -45,7 +45,7 @@ type Rest struct {
 }
 
 // Moderate lets the app read only what is cleared of a large upload: texts go on after moderate has returned nil for them.
-// excessive says that the body so far says too much in further readings, see [content.Further]. An error of moderate ends
+// excessive says that the body so far says too much in further readings, see [content.Ambiguity]. An error of moderate ends
 // the body for the app, and is then given to ended, as is any other error of the rest. f.Rest is not nil.
 func (b *Body) Moderate(f *Found, moderate func(pieces []content.Piece, excessive bool) error, ended func(error)) {
 	if b.upload == nil {

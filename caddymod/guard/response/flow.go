@@ -27,7 +27,7 @@ func (a *Writer) downstream() io.Writer {
 // streamOptions returns the options of one stream.
 func (a *Writer) streamOptions() stream.Options {
 	o := a.options.Stream
-	o.Judge = func(text string) (bool, error) { return a.decider.Moderate(text, false) }
+	o.Moderate = func(text string) (bool, error) { return a.decider.Moderate(text, false) }
 	o.Strict = func(text string) (bool, error) { return a.decider.Moderate(text, true) }
 	if !a.options.Shadow {
 		o.Flush = http.NewResponseController(a.ResponseWriter).Flush

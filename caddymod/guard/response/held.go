@@ -84,14 +84,14 @@ func (a *Writer) extract(exceeds bool) (found extract.Result) {
 		found.Coverage = extract.Partial
 	}
 	selection := &a.options.Selection
-	found.Pieces = selection.Read(nil, a.declared, a.decoded)
+	found.Pieces = selection.Extract(nil, a.declared, a.decoded)
 	limits.Cut(&found)
 	if found.Refuse != nil || found.Coverage == extract.Skipped {
 		return found
 	}
 	if len(selection.JSON) == 0 || a.declared.Kind != content.JSON {
 		// What was meant to be a stream may come at once, with its words in pieces.
-		for _, text := range stream.Texts(a.decoded) {
+		for _, text := range stream.ExtractTexts(a.decoded) {
 			found.Pieces = append(found.Pieces, content.Piece{Text: extract.First(text, limits.MaxText)})
 		}
 	}

@@ -97,7 +97,7 @@ func (w *weights) priors() string {
 	}
 	fmt.Fprintf(&b, "| each attribute | %.1f %% | %.1f in the figures below |\n\n", 100*train.AttributePrior(), train.Thresholds[train.Categories])
 	fmt.Fprintf(&b, "Of the harmless texts %.0f %% are assumed to be ordinary and %.0f %% to look like harm. The second stage reads a text again when the first one gives a category more than %.3f.\n",
-		100*train.OrdinaryShare, 100*(1-train.OrdinaryShare), 1/(1+math.Exp(-w.model.Header().Gate)))
+		100*train.OrdinaryShare, 100*(1-train.OrdinaryShare), 1/(1+math.Exp(-w.model.Header().CNNThreshold)))
 	return b.String()
 }
 

@@ -119,7 +119,7 @@ func run(args []string, log io.Writer) error {
 	fitted.Header.TrainingDigest = pool.Digest
 	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Weights.Rows))
 	if !*alone {
-		fitted.Weights.Reader = train.FitCNN(learn, fitted, second)
+		fitted.Weights.CNN = train.FitCNN(learn, fitted, second)
 		fmt.Fprintf(log, "%s: reader\n", time.Since(start).Round(time.Second))
 	}
 	file, err := fitted.File()

@@ -37,7 +37,7 @@ func started(t *testing.T) (*app.App, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
