@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-package guard
+package policy
 
 import (
 	"fmt"
@@ -15,36 +15,36 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/words"
 )
 
-// lists are the expressions of one option: those of the configuration, and those of its files.
-type lists struct {
+// wordLists are the expressions of one option: those of the configuration, and those of its files.
+type wordLists struct {
 	// current is nil when there are none.
 	current *atomic.Pointer[words.List]
 }
 
-// pollEvery is how often the files of word lists are looked at. Looking is one stat a file; it sees a file that was replaced
-// by another, a link that leads elsewhere now, and files on network disks, of which nothing else tells.
-const pollEvery = 2 * time.Second
+// pollInterval is how often the files of word lists are looked at. A look is one stat per file; it sees a file that was
+// replaced by another, a link that leads elsewhere now, and files on network disks, of which nothing else tells.
+const pollInterval = 2 * time.Second
 
-// newLists reads the expressions of an option. Its files are followed until ctx ends.
-func newLists(ctx caddy.Context, option string, expressions, names []string) (lists, error) {
+// newWordLists reads the expressions of an option. Its files are followed until ctx ends.
+func newWordLists(ctx caddy.Context, option string, expressions, names []string) (wordLists, error) {
 	if len(expressions) == 0 && len(names) == 0 {
-		return lists{}, nil
+		return wordLists{}, nil
 	}
 	fixed, err := words.Parse(expressions)
 	if err != nil {
-		return lists{}, fmt.Errorf("%s: %w", option, err)
+		return wordLists{}, fmt.Errorf("%s: %w", option, err)
 	}
 	replacer := caddy.NewReplacer()
 	files := make([]wordFile, len(names))
 	for i, name := range names {
 		if files[i].name, err = replacer.ReplaceOrErr(name, true, true); err != nil {
-			return lists{}, fmt.Errorf("%s_file: %w", option, err)
+			return wordLists{}, fmt.Errorf("%s_file: %w", option, err)
 		}
 		if err := files[i].read(); err != nil {
-			return lists{}, fmt.Errorf("%s_file: %w", option, err)
+			return wordLists{}, fmt.Errorf("%s_file: %w", option, err)
 		}
 	}
-	l := lists{current: new(atomic.Pointer[words.List])}
+	l := wordLists{current: new(atomic.Pointer[words.List])}
 	l.current.Store(merge(fixed, files))
 	if len(files) > 0 {
 		go l.follow(ctx, option, fixed, files)
@@ -54,9 +54,9 @@ func newLists(ctx caddy.Context, option string, expressions, names []string) (li
 
 // follow reads files again when they change. A file that cannot be read any more keeps its last expressions: a list that
 // goes missing for a moment must not open the gate.
-func (l lists) follow(ctx caddy.Context, option string, fixed *words.List, files []wordFile) {
+func (l wordLists) follow(ctx caddy.Context, option string, fixed *words.List, files []wordFile) {
 	logger := ctx.Logger()
-	ticker := time.NewTicker(pollEvery)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -71,10 +71,12 @@ func (l lists) follow(ctx caddy.Context, option string, fixed *words.List, files
 			}
 			changed = true
 			if err := files[i].read(); err != nil {
-				logger.Error("a word list cannot be read; its last expressions stay in force", zap.String("option", option+"_file"), zap.Error(err))
+				logger.Error("a word list cannot be read; its last expressions stay in force",
+					zap.String("option", option+"_file"), zap.Error(err))
 				continue
 			}
-			logger.Info("read a word list again", zap.String("option", option+"_file"), zap.String("file", files[i].name), zap.Int("expressions", files[i].list.Len()))
+			logger.Info("read a word list again", zap.String("option", option+"_file"),
+				zap.String("file", files[i].name), zap.Int("expressions", files[i].list.Len()))
 		}
 		if changed {
 			l.current.Store(merge(fixed, files))
@@ -90,8 +92,8 @@ func merge(fixed *words.List, files []wordFile) *words.List {
 	return words.Merge(all...)
 }
 
-// cut is text without the expressions.
-func (l lists) cut(text string) string {
+// cut returns text without the expressions.
+func (l wordLists) cut(text string) string {
 	if l.current == nil {
 		return text
 	}
@@ -99,7 +101,7 @@ func (l lists) cut(text string) string {
 }
 
 // has reports whether an expression stands in text.
-func (l lists) has(text string) bool {
+func (l wordLists) has(text string) bool {
 	return l.current != nil && len(l.current.Load().Find(nil, text)) > 0
 }
 
@@ -107,7 +109,7 @@ func (l lists) has(text string) bool {
 type wordFile struct {
 	name string
 	list *words.List
-	// What the file looked like when it was last read, or tried to be.
+	// What the file looked like when it was last read, or when that was tried. The size is -1 when it could not be.
 	modified time.Time
 	size     int64
 }
@@ -116,7 +118,7 @@ type wordFile struct {
 func (f *wordFile) changed() bool {
 	info, err := os.Stat(f.name)
 	if err != nil {
-		// Say so once, when it goes missing.
+		// A missing file is reported once, when it goes missing.
 		return f.size >= 0
 	}
 	return info.Size() != f.size || !info.ModTime().Equal(f.modified)

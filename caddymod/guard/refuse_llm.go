@@ -14,13 +14,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// dialect is how the interface of a language model says that it refuses a request, so that its clients understand it. It
-// returns the status and a body for JSON.
-type dialect func(id string, p *problem.Problem) (int, any)
+// errorFormat is how the API of a language model says that it refuses a request, so that its clients understand it. It returns
+// the status, and what becomes the body as JSON.
+type errorFormat func(id string, p *problem.Problem) (int, any)
 
-// dialectOf returns the dialect of the interface that a request is for, by the end of the path that the client has asked for:
+// formatOf returns the format of the API that a request is for, by the end of the path that the client has asked for, because
 // gateways put prefixes before it. It is nil for all other requests.
-func dialectOf(r *http.Request) dialect {
+func formatOf(r *http.Request) errorFormat {
 	path := r.URL.Path
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
 		path = original.URL.Path
@@ -35,23 +35,23 @@ func dialectOf(r *http.Request) dialect {
 		return false
 	}
 	switch {
-	case ends("/chat/completions", "/v1/completions", "/v1/responses", "/openai/responses", "/v1/embeddings", "/v1/images/generations", "/v1/audio/speech"),
-		strings.Contains(path, "/openai/deployments/"):
-		return sayOpenAI
+	case ends("/chat/completions", "/v1/completions", "/v1/responses", "/openai/responses", "/v1/embeddings",
+		"/v1/images/generations", "/v1/audio/speech"), strings.Contains(path, "/openai/deployments/"):
+		return openAIError
 	case ends("/v1/messages", "/v1/messages/count_tokens") && r.Header.Get("Anthropic-Version") != "":
-		// Others have messages, too; this field is one that the interface demands.
-		return sayAnthropic
+		// Other APIs have messages, too. This one demands the header field.
+		return anthropicError
 	case ends(":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent"):
-		return sayGoogle
+		return googleError
 	case ends("/api/chat", "/api/generate"):
-		return sayOllama
+		return ollamaError
 	}
 	return nil
 }
 
-// speak answers with a problem in a dialect.
-func (say dialect) speak(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) error {
-	status, body := say(id, p)
+// write answers with a problem in the format.
+func (format errorFormat) write(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) error {
+	status, body := format(id, p)
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -68,22 +68,22 @@ func (say dialect) speak(w http.ResponseWriter, r *http.Request, id string, p *p
 	return nil
 }
 
-// filtered reports whether a problem is that of text that is not wanted, rather than of a request that cannot be judged. These
-// interfaces say so with 400; their clients do not repeat the request.
-func filtered(p *problem.Problem) bool {
+// isRejection reports whether a problem is that of text that is not wanted, rather than of a request that cannot be judged.
+// These APIs say so with 400; their clients do not repeat the request.
+func isRejection(p *problem.Problem) bool {
 	return p.Code == problem.ContentRejected || p.Code == problem.ResponseRejected
 }
 
-// statusOf is the status of a problem in the interfaces that have no 422.
+// statusOf returns the status of a problem in the APIs that have no 422.
 func statusOf(p *problem.Problem) int {
-	if filtered(p) {
+	if isRejection(p) {
 		return http.StatusBadRequest
 	}
 	return p.Code.Status()
 }
 
-// sayOpenAI says it as OpenAI's API and its relatives do, Azure's among them.
-func sayOpenAI(_ string, p *problem.Problem) (int, any) {
+// openAIError is the format of OpenAI's API and of those that follow it, Azure's among them.
+func openAIError(_ string, p *problem.Problem) (int, any) {
 	var body struct {
 		Error struct {
 			Message string  `json:"message"`
@@ -94,7 +94,7 @@ func sayOpenAI(_ string, p *problem.Problem) (int, any) {
 	}
 	status := statusOf(p)
 	body.Error.Message, body.Error.Type, body.Error.Code = p.Error(), "invalid_request_error", string(p.Code)
-	if filtered(p) {
+	if isRejection(p) {
 		body.Error.Code = "content_filter"
 	}
 	if status >= http.StatusInternalServerError {
@@ -103,8 +103,8 @@ func sayOpenAI(_ string, p *problem.Problem) (int, any) {
 	return status, &body
 }
 
-// sayAnthropic says it as Anthropic's messages API does.
-func sayAnthropic(id string, p *problem.Problem) (int, any) {
+// anthropicError is the format of Anthropic's messages API.
+func anthropicError(id string, p *problem.Problem) (int, any) {
 	var body struct {
 		Type  string `json:"type"`
 		Error struct {
@@ -124,8 +124,8 @@ func sayAnthropic(id string, p *problem.Problem) (int, any) {
 	return status, &body
 }
 
-// sayGoogle says it as Google's APIs do, Gemini's among them.
-func sayGoogle(_ string, p *problem.Problem) (int, any) {
+// googleError is the format of Google's APIs, Gemini's among them.
+func googleError(_ string, p *problem.Problem) (int, any) {
 	var body struct {
 		Error struct {
 			Code    int    `json:"code"`
@@ -141,9 +141,9 @@ func sayGoogle(_ string, p *problem.Problem) (int, any) {
 	return status, &body
 }
 
-// sayOllama says it as Ollama does. Apps of another kind have such paths as well, so that the members of a problem are there,
+// ollamaError is the format of Ollama. Apps of another kind have such paths as well, so that the members of a problem are there,
 // too.
-func sayOllama(id string, p *problem.Problem) (int, any) {
+func ollamaError(id string, p *problem.Problem) (int, any) {
 	return p.Code.Status(), &struct {
 		Error      string          `json:"error"`
 		Type       string          `json:"type"`
