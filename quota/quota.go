@@ -52,7 +52,9 @@ func (s Status) Served() bool {
 
 // Limits are what a tier allows. 0 means unlimited.
 type Limits struct {
-	RequestsPerMonth  int64 `json:"requests_per_month"`
+	// The maximum number of requests in a billing period.
+	RequestsPerMonth int64 `json:"requests_per_month"`
+	// The maximum number of requests in a minute.
 	RequestsPerMinute int64 `json:"requests_per_minute"`
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
@@ -56,9 +57,9 @@ func (a *answer) read(over bool) (f found, body []byte) {
 		var err error
 		body, err = content.Decode(a.encodings, body, a.m.MaxBody)
 		switch {
-		case errors.Is(err, content.ErrTooLarge):
+		case errors.Is(err, coding.ErrTooLarge):
 			over = true
-		case errors.Is(err, content.ErrBroken) && over:
+		case errors.Is(err, coding.ErrBroken) && over:
 			// It is not all there.
 		case err != nil:
 			// What came out before the fault is judged, too.
@@ -76,11 +77,11 @@ func (a *answer) read(over bool) (f found, body []byte) {
 		}
 		f.status = Partial
 	}
-	f.pieces = a.m.reader.selection.Read(nil, a.declared, body)
+	f.pieces = a.m.reader.selection.Extract(nil, a.declared, body)
 	a.m.reader.cut(&f)
 	if f.err == nil && f.status != Skipped && (len(a.m.JSON) == 0 || a.declared.Kind != content.JSON) {
 		// What was meant to be a stream may come at once, with its words in pieces.
-		for _, text := range stream.Texts(body) {
+		for _, text := range stream.ExtractTexts(body) {
 			f.pieces = append(f.pieces, content.Piece{Text: text[:byteOf(text, a.m.MaxText)]})
 		}
 	}
@@ -200,7 +201,7 @@ func (a *answer) downstream() io.Writer {
 // flowOptions are the options of one stream.
 func (a *answer) flowOptions() stream.Options {
 	o := a.m.stream
-	o.Judge = func(text string) (bool, error) { return a.judgePart(text, false) }
+	o.Moderate = func(text string) (bool, error) { return a.judgePart(text, false) }
 	o.Strict = func(text string) (bool, error) { return a.judgePart(text, true) }
 	if !a.m.Shadow {
 		o.Flush = http.NewResponseController(a.ResponseWriter).Flush
@@ -213,7 +214,7 @@ func (a *answer) startFlow(flow io.WriteCloser) mode {
 	a.x = exchangeOf(a.r, a.m.app)
 	a.v = &Verdict{Status: Nothing, Confidence: 1}
 	a.x.response = a.v
-	encodings, err := content.Encodings(a.encodings)
+	encodings, err := coding.Parse(a.encodings)
 	switch {
 	case err != nil:
 		a.v.Status, a.v.Reason = Failed, encodingReason(err)
@@ -333,7 +334,7 @@ func (a *answer) fail(err error) error {
 // endFlow deals with the error of a stream: it ends here, unless the client has left.
 func (a *answer) endFlow(err error) {
 	rejected, unjudged := errors.Is(err, stream.ErrRejected), errors.Is(err, stream.ErrUnjudged)
-	if !rejected && !unjudged && !errors.Is(err, content.ErrBroken) {
+	if !rejected && !unjudged && !errors.Is(err, coding.ErrBroken) {
 		return // nobody reads any more
 	}
 	a.mode = dropped
@@ -421,7 +422,7 @@ func newInflater(encodings []string, dst io.WriteCloser) *inflater {
 			f.pending = f.pending[n:]
 			return n, nil
 		})
-		decoder, err := content.DecodeReader(encodings, source)
+		decoder, err := coding.NewReader(encodings, source)
 		if err == nil {
 			_, err = io.Copy(dst, decoder)
 			decoder.Close()
