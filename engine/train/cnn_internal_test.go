@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// tinyTrainer makes a training of one text of n tokens with random weights. Its words are of every sort: with and without
-// an embedding of their own, with and without a group, one without sub-words, and some that recur.
+// tinyTrainer makes a training of one text of n tokens with random weights. Its words are of every sort: with and
+// without an embedding of their own, with and without a group, one without sub-words, and some that recur.
 func tinyTrainer(n int) *cnnTrainer {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	fill := func(w []float32, size float64) {

@@ -60,8 +60,8 @@ func shingles(text string, n int) map[string]bool {
 	return out
 }
 
-// A text that is examined and trained on would make the examination worthless. Messages name places and no texts: nobody
-// should read the examination to mend the corpus.
+// A text that is examined and trained on would make the examination worthless. Messages name places and no texts:
+// nobody should read the examination to mend the corpus.
 func TestTheExaminationIsNotInTheCorpus(t *testing.T) {
 	t.Parallel()
 	const (

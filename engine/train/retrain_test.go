@@ -97,12 +97,13 @@ func calibratedLike(t *testing.T, m *model.Model, fitted *train.Fitted) []byte {
 	return b.Bytes()
 }
 
-// coarsened rounds weights of eight bits to seven. That errs as much as the rounding to eight bits did, and as much again.
+// coarsened rounds weights of eight bits to seven. That errs as much as the rounding to eight bits did, and as much
+// again.
 func coarsened(w int8) int8 { return w / 2 * 2 }
 
-// TestASmallModelLearnsFromTheCorpus goes the whole way of a training on a part of the project's own texts and judges texts
-// that were held back: a change that breaks the reading of the corpus, the learning of either stage, the calibration or the
-// rounding cannot pass unseen until the next training.
+// TestASmallModelLearnsFromTheCorpus goes the whole way of a training on a part of the project's own texts and judges
+// texts that were held back: a change that breaks the reading of the corpus, the learning of either stage, the
+// calibration or the rounding cannot pass unseen until the next training.
 func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 	t.Parallel()
 	if racing {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command alarms counts false alarms: it judges texts that are known to be harmless, above all source code, and says how
-// many of them are flagged and rejected, in which category and because of which words.
+// Command alarms counts false alarms: it judges texts that are known to be harmless, above all source code, and says
+// how many of them are flagged and rejected, in which category and because of which words.
 //
 //	go run ./engine/train/cmd/alarms --words 20 "$(go env GOROOT)/src" /usr/lib/python3
 //

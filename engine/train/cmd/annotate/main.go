@@ -6,8 +6,8 @@
 //
 //	go run ./engine/train/cmd/annotate --data DIR --model engine/model/default.model --rows 2000 --out FILE
 //
-// Each line of the file is a JSON object {"key", "source", "text"}. A reader's labels go to engine/train/annotations, by
-// key and without the text; see the README there.
+// Each line of the file is a JSON object {"key", "source", "text"}. A reader's labels go to engine/train/annotations,
+// by key and without the text; see the README there.
 package main
 
 import (
@@ -118,8 +118,8 @@ func choose(m *model.Model, examples []train.Example, rows, longest int) []candi
 	return chosen
 }
 
-// claim is what part of the choice a source asks for. It grows with the root of the source's size, so that small sources
-// of another kind are heard; a source without any positive label has little to tell.
+// claim is what part of the choice a source asks for. It grows with the root of the source's size, so that small
+// sources of another kind are heard; a source without any positive label has little to tell.
 func claim(c []candidate) float64 {
 	root := math.Sqrt(float64(len(c)))
 	for i := range c {

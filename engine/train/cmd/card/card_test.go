@@ -100,12 +100,12 @@ func TestALicenceIsNeverMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sheet := &train.Sheet{Sources: []train.SourceRows{{Name: origins[0].name, Scraped: 3, Annotated: 1}, {Name: "elsewhere"}}}
+	sheet := &train.Sheet{Sources: []train.SourceRows{{Name: origins[0].name, Labelled: 3, Annotated: 1}, {Name: "elsewhere"}}}
 	var b strings.Builder
 	if err := writeSources(&b, sheet, origins); err != nil || !strings.Contains(b.String(), "| 3 | 1 | "+origins[0].repository) {
 		t.Errorf("error %v, table:\n%s", err, b.String())
 	}
-	sheet.Sources[1].Scraped = 1
+	sheet.Sources[1].Labelled = 1
 	if err := writeSources(io.Discard, sheet, origins); err == nil || !strings.Contains(err.Error(), `sources.tsv lacks the source "elsewhere"`) {
 		t.Errorf("a source of unknown licence: error %v", err)
 	}

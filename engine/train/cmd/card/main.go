@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command card brings the generated sections of the model card up to the shipped weights, the data that they were learned
-// from and the report of a development run:
+// Command card brings the generated sections of the model card up to the shipped weights, the data that they were
+// learned from and the report of a development run:
 //
 //	go run ./engine/train/cmd/card --data DIR --development REPORT
 //
-// A section stands between the lines <!-- begin generated: NAME --> and <!-- end generated: NAME -->. Everything else in
-// the document is written by hand and stays. A marker that is missing, doubled or unknown is an error, and nothing is
-// written then.
+// A section stands between the lines <!-- begin generated: NAME --> and <!-- end generated: NAME -->. Everything else
+// in the document is written by hand and stays. A marker that is missing, doubled or unknown is an error, and nothing
+// is written then.
 package main
 
 import (

@@ -29,7 +29,8 @@ const (
 	closeMark = " -->"
 )
 
-// check reports what is wrong with the markers of a document: each section must begin and end once, one after the other.
+// check reports what is wrong with the markers of a document: each section must begin and end once, one after the
+// other.
 func check(document []byte) error {
 	var faults []error
 	open := ""

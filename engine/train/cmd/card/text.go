@@ -65,7 +65,7 @@ func (w *weights) differs(s *train.Sheet) string {
 	if h.TrainingDigest != s.Digest {
 		return "the data are not those that the weights were learned from (their SHA-256 differ): the tables tell of the data as they are now"
 	}
-	if n := s.Learn + s.Disguised + s.Surrounded + s.Swapped + s.Patterns; n != h.Examples {
+	if n := s.Training + s.Disguised + s.Surrounded + s.Swapped + s.Patterns; n != h.Examples {
 		return fmt.Sprintf("the weights were learned from %d texts with copies, and with these shares of copies there are %d", h.Examples, n)
 	}
 	return ""
@@ -109,7 +109,7 @@ func rule(columns int) string { return "\n|" + strings.Repeat("---|", columns) +
 func texts(s *train.Sheet) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| file | texts | harmless | %s | kinds | voices | in contrasts | by pattern |%s", categoryColumns(), rule(8+train.Categories-1))
-	total := train.OwnFile{Name: "all"}
+	total := train.CorpusFile{Name: "all"}
 	for _, f := range s.Files {
 		ownLine(&b, f)
 		total.Rows += f.Rows
@@ -128,11 +128,11 @@ func texts(s *train.Sheet) string {
 	fmt.Fprintf(&b, "\nA text may have several categories. Contrasts are groups of texts whose small differences change the label. By pattern are texts that are others "+
 		"but for their words for groups of people. %d more rows pair a text with a theme; they are for the theme judge.\n\n", s.Themes)
 	fmt.Fprintf(&b, "With %d annotated rows of the public sources and their own labels, without duplicates: %d texts to learn from, %d to calibrate on, %d set apart. Copies of those to learn from are counted apart: "+
-		"%d disguised, %d embedded in ordinary text, %d with another group of people. %d harmless sentences on groups are made from patterns.\n", annotated, s.Learn, s.Tune, s.Judge, s.Disguised, s.Surrounded, s.Swapped, s.Patterns)
+		"%d disguised, %d embedded in ordinary text, %d with another group of people. %d harmless sentences on groups are made from patterns.\n", annotated, s.Training, s.Calibration, s.Test, s.Disguised, s.Surrounded, s.Swapped, s.Patterns)
 	return b.String()
 }
 
-func ownLine(w io.Writer, f train.OwnFile) {
+func ownLine(w io.Writer, f train.CorpusFile) {
 	fmt.Fprintf(w, "| %s | %d | %d |", f.Name, f.Rows, f.Harmless)
 	for _, n := range f.Positives {
 		fmt.Fprintf(w, " %d |", n)
@@ -161,7 +161,7 @@ func coverage(s *train.Sheet) string {
 	var gaps []string
 	for _, t := range []struct {
 		title string
-		rows  []train.Cover
+		rows  []train.Coverage
 	}{{"voices", s.Families}, {"characters", s.Bands}} {
 		fmt.Fprintf(&b, "\n| %s | texts | %s |%s", t.title, categoryColumns(), rule(2+train.Categories))
 		for _, c := range t.rows {
@@ -211,7 +211,8 @@ func readOrigins() (out []origin, err error) {
 	return out, nil
 }
 
-// writeSources writes the table of sources. A source whose origin is not known is an error: its licence would go untold.
+// writeSources writes the table of sources. A source whose origin is not known is an error: its licence would go
+// untold.
 func writeSources(w io.Writer, s *train.Sheet, origins []origin) error {
 	rows := map[string]train.SourceRows{}
 	known := map[string]bool{}
@@ -220,7 +221,7 @@ func writeSources(w io.Writer, s *train.Sheet, origins []origin) error {
 	}
 	for _, r := range s.Sources {
 		rows[r.Name] = r
-		if r.Name != "lexicon" && r.Scraped+r.Annotated > 0 && !known[r.Name] {
+		if r.Name != "lexicon" && r.Labelled+r.Annotated > 0 && !known[r.Name] {
 			return fmt.Errorf("sources.tsv lacks the source %q", r.Name)
 		}
 	}
@@ -228,15 +229,15 @@ func writeSources(w io.Writer, s *train.Sheet, origins []origin) error {
 	var total train.SourceRows
 	for _, o := range origins {
 		r := rows[o.name]
-		used := fmt.Sprint(r.Scraped)
+		used := fmt.Sprint(r.Labelled)
 		if strings.HasPrefix(o.name, "lexicon_") {
 			used = "words"
 		}
 		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s | %s |\n", o.name, used, some(r.Annotated), o.repository, o.authors, o.licence)
-		total.Scraped += r.Scraped
+		total.Labelled += r.Labelled
 		total.Annotated += r.Annotated
 	}
-	fmt.Fprintf(w, "| all | %d | %d | | | |\n", total.Scraped, total.Annotated)
-	fmt.Fprintf(w, "\nTexts without duplicates, in all splits. Of the two lists of words %d words were learned from as short texts.\n", rows["lexicon"].Scraped)
+	fmt.Fprintf(w, "| all | %d | %d | | | |\n", total.Labelled, total.Annotated)
+	fmt.Fprintf(w, "\nTexts without duplicates, in all splits. Of the two lists of words %d words were learned from as short texts.\n", rows["lexicon"].Labelled)
 	return nil
 }

@@ -60,9 +60,9 @@ var idioms []byte
 //go:embed phrases.txt
 var phraseList string
 
-// phrases returns the expressions of phraseList in normal form, each with a bit for each word that means something else.
-// An expression that is a form of a term, or of another expression, gives its bits to that: texts are looked up as they
-// stand first, so "heart attacks" beside "heart attack" would hide it.
+// phrases returns the expressions of phraseList in normal form, each with a bit for each word that means something
+// else. An expression that is a form of a term, or of another expression, gives its bits to that: texts are looked up
+// as they stand first, so "heart attacks" beside "heart attack" would hide it.
 func phrases(known *lexicon.Lexicon) map[string]uint8 {
 	all := readPhrases()
 	for _, phrase := range slices.Sorted(maps.Keys(all)) {

@@ -160,8 +160,8 @@ func (r *relations) senses(terms []string) [][]lexicon.Sense {
 	return all
 }
 
-// What a gloss must be like for its words to count: they are not too common, they are close to what the gloss as a whole
-// is about, and the word that is explained is mostly used in that meaning.
+// What a gloss must be like for its words to count: they are not too common, they are close to what the gloss as a
+// whole is about, and the word that is explained is mostly used in that meaning.
 const (
 	glossRarity = 11.0
 	glossClose  = 0.52

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command perspective measures how the embedded model's probabilities relate to published scores of the Perspective API,
-// and fits the table that brings them to its scale (caddymod/commentanalyzer/analyze_calibration.go).
+// Command perspective measures how the embedded model's probabilities relate to published scores of the Perspective
+// API, and fits the table that brings them to its scale (caddymod/commentanalyzer/analyze_calibration.go).
 //
 //	go run ./engine/train/cmd/perspective --scores val.jsonl
 //
-// The file is of RealToxicityPrompts (Gehman et al. 2020, Apache-2.0); the table in the repository is from the 5,000 lines of
-// data/toxicity/val.jsonl in the repository GXimingLu/Quark at commit 30c9a0f. A line is a JSON object whose members prompt and
-// continuation are objects with a text and its scores, such as {"text": "...", "toxicity": 0.05, "insult": 0.02}. A line may
-// also be such an object itself. Half of the texts, chosen by a hash of the text, fit the table; every figure
-// that is printed is of the other half.
+// The file is of RealToxicityPrompts (Gehman et al. 2020, Apache-2.0); the table in the repository is from the 5,000
+// lines of data/toxicity/val.jsonl in the repository GXimingLu/Quark at commit 30c9a0f. A line is a JSON object whose
+// members prompt and continuation are objects with a text and its scores, such as {"text": "...", "toxicity": 0.05,
+// "insult": 0.02}. A line may also be such an object itself. Half of the texts, chosen by a hash of the text, fit the
+// table; every figure that is printed is of the other half.
 package main
 
 import (
@@ -41,9 +41,9 @@ func main() {
 // pair is what both say of one text, and how many texts of real traffic it stands for.
 type pair struct{ ours, theirs, weight float64 }
 
-// natural is how large a part of real comments has a published TOXICITY in each quarter of the scale. RealToxicityPrompts
-// was sampled evenly over it; comments are mostly harmless. The shares are an assumption, in the order of what crowds say of
-// comments below newspapers (Borkan et al. 2019: some 8 % above one half).
+// natural is how large a part of real comments has a published TOXICITY in each quarter of the scale.
+// RealToxicityPrompts was sampled evenly over it; comments are mostly harmless. The shares are an assumption, in the
+// order of what crowds say of comments below newspapers (Borkan et al. 2019: some 8 % above one half).
 var natural = [4]float64{0.80, 0.12, 0.05, 0.03}
 
 // knot is a point of a table: a probability of ours and the score that it stands for.
@@ -171,8 +171,8 @@ func read(name string, use func(text string, scores map[string]any) error) error
 	return lines.Err()
 }
 
-// equate makes a table after which a score is exceeded as often as by the Perspective API, among comments as they are posted
-// (equipercentile equating).
+// equate makes a table after which a score is exceeded as often as by the Perspective API, among comments as they are
+// posted (equipercentile equating).
 func equate(pairs []pair) []knot {
 	theirs := slices.Clone(pairs)
 	slices.SortFunc(theirs, func(a, b pair) int { return cmp.Compare(b.theirs, a.theirs) })

@@ -7,8 +7,8 @@
 //	go run ./engine/train/cmd/themes --data DIR --leave-out
 //	go run ./engine/train/cmd/themes --data DIR --write engine/themes/weights.go
 //
-// DIR holds the topic sets and the clean texts; the pairs of theme and text are engine/train/corpus/themes*.jsonl. Every
-// third theme is held back: the weights never see it. Without --write the judge is only measured as it is; with
+// DIR holds the topic sets and the clean texts; the pairs of theme and text are engine/train/corpus/themes*.jsonl.
+// Every third theme is held back: the weights never see it. Without --write the judge is only measured as it is; with
 // --leave-out also on each public topic set with weights that were fitted without that set.
 package main
 
@@ -86,8 +86,8 @@ func newJudge(w *themes.Weights) (*themes.Screener, error) {
 // turns is how often the weights are fitted: those of a turn choose the window of each text that the next is fitted on.
 const turns = 2
 
-// fit fits the weights without the topic sets of a source. The first turn starts from what is there of the theme and the
-// closeness of the window, so that the result does not depend on the weights that were fitted before.
+// fit fits the weights without the topic sets of a source. The first turn starts from what is there of the theme and
+// the closeness of the window, so that the result does not depend on the weights that were fitted before.
 func fit(d *data, without string) (*model, error) {
 	var m *model
 	w := &themes.Weights{}

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/themes"
 )
 
-// measure prints what the judge does on the authored themes, fitted and held back, in both phrasings; on unrelated texts;
-// and on the topic sets.
+// measure prints what the judge does on the authored themes, fitted and held back, in both phrasings; on unrelated
+// texts; and on the topic sets.
 func measure(judge *themes.Screener, d *data, show bool) {
 	for _, a := range d.files {
 		for _, held := range []bool{false, true} {

@@ -34,7 +34,7 @@ func packed(t *testing.T, lines string) *fstest.MapFile {
 	return &fstest.MapFile{Data: b.Bytes()}
 }
 
-func named(t *testing.T, all []train.Cover, name string) train.Cover {
+func named(t *testing.T, all []train.Coverage, name string) train.Coverage {
 	t.Helper()
 	for _, c := range all {
 		if c.Name == name {
@@ -42,7 +42,7 @@ func named(t *testing.T, all []train.Cover, name string) train.Cover {
 		}
 	}
 	t.Fatalf("there is no %q", name)
-	return train.Cover{}
+	return train.Coverage{}
 }
 
 func TestTheSurveyCountsWhatTrainingReads(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheSurveyCountsWhatTrainingReads(t *testing.T) {
 	if len(s.Files) != 1 || s.Themes != 1 {
 		t.Fatalf("%d files with labels and %d rows for themes, want 1 and 1", len(s.Files), s.Themes)
 	}
-	if got, want := s.Files[0], (train.OwnFile{Name: "mixed", Rows: 8, Harmless: 2, Grouped: 3, Patterned: 2, Kinds: 2, Voices: 2, Positives: [5]int{0: 2, 3: 4}}); got != want {
+	if got, want := s.Files[0], (train.CorpusFile{Name: "mixed", Rows: 8, Harmless: 2, Grouped: 3, Patterned: 2, Kinds: 2, Voices: 2, Positives: [5]int{0: 2, 3: 4}}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 	// Two thirds of the harmful rows are sexual, so both harmless ones are near to that; one is in a group with hate.
@@ -87,13 +87,13 @@ func TestTheSurveyCountsWhatTrainingReads(t *testing.T) {
 	for _, source := range s.Sources {
 		want := train.SourceRows{Name: source.Name}
 		if source.Name == "stormfront" {
-			want.Scraped, want.Annotated = 1, 1 // the others are there already
+			want.Labelled, want.Annotated = 1, 1 // the others are there already
 		}
 		if source != want {
 			t.Errorf("counted %+v, want %+v", source, want)
 		}
 	}
-	if n := s.Learn + s.Tune + s.Judge; n != 10 {
+	if n := s.Training + s.Calibration + s.Test; n != 10 {
 		t.Errorf("%d texts in all splits, want 10", n)
 	}
 }
