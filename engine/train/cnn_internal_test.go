@@ -131,7 +131,8 @@ func TestGradientsAreTheSlopesOfTheLoss(t *testing.T) {
 			}
 			if n == 1 && g.name == "attention queries" {
 				if wrong > 1e-6 {
-					t.Errorf("1 token: attention queries: slope %v, want 0: the attention of a lone token is 1", math.Sqrt(wrong))
+					t.Errorf("1 token: attention queries: slope %v, want 0, as the attention of a lone token is 1",
+						math.Sqrt(wrong))
 				}
 				continue
 			}
