@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -19,6 +18,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/openai"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
@@ -199,36 +199,24 @@ func (a *API) notFound(requested string) access.ProblemWriter {
 // orNotFound lets the next handlers answer, and answers 404 when none does: Caddy would answer an empty 200, which a caller
 // takes for success.
 func (a *API) orNotFound(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, write access.ProblemWriter) error {
-	watched := &watched{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
-	if err := next.ServeHTTP(watched, r); err != nil || watched.answered {
+	observed := &claimed{Writer: response.Observe(w)}
+	if err := next.ServeHTTP(observed, r); err != nil || observed.Began() || observed.unwrapped {
 		return err
 	}
 	write(w, r, access.NewID(a.app), problem.New(problem.NotFound, "There is nothing at this address."))
 	return nil
 }
 
-// watched notes whether anybody answers.
-type watched struct {
-	caddyhttp.ResponseWriterWrapper
-	answered bool
+// claimed is a writer that observes whether a handler answers, also beside it.
+type claimed struct {
+	response.Writer
+	unwrapped bool
 }
 
-// WriteHeader notes an answer.
-func (w *watched) WriteHeader(status int) {
-	w.answered = true
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write notes an answer.
-func (w *watched) Write(p []byte) (int, error) {
-	w.answered = true
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap notes an answer: who asks for the connection means to use it.
-func (w *watched) Unwrap() http.ResponseWriter {
-	w.answered = true
-	return w.ResponseWriter
+// Unwrap returns the writer below. A handler that asks for it means to use it.
+func (c *claimed) Unwrap() http.ResponseWriter {
+	c.unwrapped = true
+	return c.Writer.Unwrap()
 }
 
 // serveOpenAPI answers with the description of the service. It needs no key, because it holds nothing secret.
@@ -238,16 +226,9 @@ func (a *API) serveOpenAPI(w http.ResponseWriter, r *http.Request) error {
 		problem.Write(w, r, access.NewID(a.app), problem.New(problem.MethodNotAllowed, "Use GET."))
 		return nil
 	}
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(openapiDocument)))
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Cache-Control", "no-cache")
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodGet {
-		// An error means that the client left: there is nobody to tell.
-		_, _ = w.Write(openapiDocument)
-	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-cache")
+	response.SendJSON(w, r, http.StatusOK, openapiDocument)
 	return nil
 }
 
@@ -257,5 +238,5 @@ var (
 	_ caddy.Validator             = (*API)(nil)
 	_ caddyhttp.MiddlewareHandler = (*API)(nil)
 	_ app.TextEndpoint            = (*API)(nil)
-	_ http.ResponseWriter         = (*watched)(nil)
+	_ http.ResponseWriter         = (*claimed)(nil)
 )

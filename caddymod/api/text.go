@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -105,7 +105,8 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	*buffer = appendResult((*buffer)[:0], call.ID, &request, &result, explanation, t.door.App.Now())
-	return send(w, r, *buffer)
+	response.SendJSON(w, r, http.StatusOK, *buffer)
+	return nil
 }
 
 // judge judges a request; the explanation is nil when none is asked for.
@@ -120,23 +121,6 @@ func judge(ctx context.Context, e *engine.Engine, explain bool, request engine.R
 
 // buffers holds answers while they are written.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// jsonType is the value of Content-Type; nobody appends to it.
-var jsonType = []string{"application/json"}
-
-// send answers 200 with JSON.
-func send(w http.ResponseWriter, r *http.Request, body []byte) error {
-	header := w.Header()
-	header["Content-Type"] = jsonType
-	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return nil
-	}
-	// An error means that the client left. The answer was given and is counted.
-	_, _ = w.Write(body)
-	return nil
-}
 
 // Interface guards
 var (

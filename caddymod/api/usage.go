@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/quota"
@@ -67,7 +68,8 @@ func (u *Usage) report(w http.ResponseWriter, r *http.Request, call *access.Call
 		u.door.App.Logger().Error("writing a usage report", zap.String("moderation_id", call.ID), zap.Error(err))
 		return call.Problem(w, r, problem.New(problem.InternalError, "The report could not be written."))
 	}
-	return send(w, r, append(encoded, '\n'))
+	response.SendJSON(w, r, http.StatusOK, append(encoded, '\n'))
+	return nil
 }
 
 // unlimited stands for what is left of a quota without a limit: the largest whole number that every JSON reader keeps.

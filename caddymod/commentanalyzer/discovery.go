@@ -8,13 +8,13 @@ import (
 	_ "embed"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
@@ -49,16 +49,9 @@ func (a *Analyze) discover(w http.ResponseWriter, r *http.Request) error {
 	// The error is nil: invalid UTF-8 is allowed for.
 	address, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(addressOf(r), ""))
 	document := bytes.ReplaceAll(discoveryDocument, addressPlaceholder, address)
-	header := w.Header()
-	// What is answered depends on fields that caches do not look at.
-	problem.SetHeaders(header, id)
-	header.Set("Content-Type", "application/json; charset=UTF-8")
-	header.Set("Content-Length", strconv.Itoa(len(document)))
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodGet {
-		// An error means that the client left: there is nobody to tell.
-		_, _ = w.Write(document)
-	}
+	// The document depends on header fields that caches do not look at: it must not be stored.
+	problem.SetHeaders(w.Header(), id)
+	response.Send(w, r, http.StatusOK, jsonType, document)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
@@ -221,6 +222,9 @@ func fieldPath(pointer string) string {
 	return path.String()
 }
 
+// jsonType is the Content-Type of all answers, as Google's interfaces write it.
+const jsonType = "application/json; charset=UTF-8"
+
 // writeJSON answers with a JSON value. Like Google's interfaces it is indented when prettyPrint asks for it.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, value any) {
 	pretty := []json.Options{json.Deterministic(true)}
@@ -232,12 +236,5 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, value any) {
 		// Every value here can be encoded but for a token of the client that is not UTF-8, which the decoder refuses.
 		status, encoded = http.StatusInternalServerError, []byte(`{"error":{"code":500,"message":"Internal error.","status":"INTERNAL"}}`)
 	}
-	header := w.Header()
-	header.Set("Content-Type", "application/json; charset=UTF-8")
-	header.Set("Content-Length", strconv.Itoa(len(encoded)))
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		// An error means that the client left: there is nobody to tell.
-		_, _ = w.Write(encoded)
-	}
+	response.Send(w, r, status, jsonType, encoded)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
@@ -102,7 +103,7 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request) {
 		// Client libraries repeat a request after 429, and obey this field. Here repeating it soon is of no use.
 		header.Set("X-Should-Retry", "false")
 	}
-	send(w, r, f.status, append(encoded, '\n'))
+	response.SendJSON(w, r, f.status, append(encoded, '\n'))
 }
 
 // writeProblem answers with a problem in the terms of this interface.

@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
@@ -179,7 +180,7 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 	setRateLimits(header)
 	header.Set("X-Moderation-Model", call.Services.Engine.Version())
 	header.Set("Openai-Processing-Ms", strconv.FormatInt(max(0, m.app.Now().Sub(began).Milliseconds()), 10))
-	send(w, r, http.StatusOK, *buffer)
+	response.SendJSON(w, r, http.StatusOK, *buffer)
 	return nil
 }
 
@@ -225,18 +226,6 @@ func setRateLimits(header http.Header) {
 	}
 }
 
-// send answers with JSON.
-func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		// An error means that the client left. The answer was given and is counted.
-		_, _ = w.Write(body)
-	}
-}
-
 // UnmarshalCaddyfile reads the directive. Syntax:
 //
 //	moderation_openai [<matcher>] {
@@ -268,7 +257,7 @@ func (m *Moderations) Options() map[string]options.Option {
 // positive is an option with a number of 1 or more, which is read by parse: none of the limits can be switched off. what
 // describes the number in errors.
 func positive(dst *int64, syntax, what string, parse func(text string) (uint64, error)) options.Option {
-	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := options.Args(d, syntax)
 		if err != nil {

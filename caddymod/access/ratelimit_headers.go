@@ -11,18 +11,18 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// numFields is the number of header fields that [setLimits] sets.
-const numFields = 5
+// numLimitFields is the number of header fields that [setLimits] sets.
+const numLimitFields = 5
 
 // setLimits sets the fields that report an account's limits: RateLimit-Policy and RateLimit
 // (draft-ietf-httpapi-ratelimit-headers-10) for the minute and the month, and X-RateLimit-Limit, -Remaining and -Reset for
 // the minute. All times are in seconds from now, rounded up. A window without a limit has no part in them. It is the only
 // place that renders these fields; values keeps them, so that a request costs one allocation for all.
-func setLimits(header http.Header, values *[numFields]string, d *quota.Decision) {
+func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Decision) {
 	minuteLeft := secondsUntil(d.Now, d.MinuteReset)
 	minuteRemaining := max(0, d.Limits.RequestsPerMinute-d.Counts.Minute)
 	text := make([]byte, 0, 224)
-	var ends [numFields]int
+	var ends [numLimitFields]int
 
 	if d.Limits.RequestsPerMinute > 0 {
 		text = policy(text, "minute", d.Limits.RequestsPerMinute, 60)
@@ -50,7 +50,7 @@ func setLimits(header http.Header, values *[numFields]string, d *quota.Decision)
 	}
 
 	all, begin := string(text), 0
-	for i, name := range [numFields]string{"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
+	for i, name := range [numLimitFields]string{"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
 		if ends[i] > begin {
 			values[i] = all[begin:ends[i]]
 			header[name] = values[i : i+1 : i+1]
