@@ -36,8 +36,8 @@ type paragraph struct {
 	line int
 }
 
-// gather reads all files and folders, and keeps one of so many paragraphs, by a hash of the text.
-func gather(names []string, one int) (all []paragraph, err error) {
+// readParagraphs reads all files and folders, and keeps one in this many paragraphs, chosen by a hash of the text.
+func readParagraphs(names []string, one int) (all []paragraph, err error) {
 	seen := map[uint64]bool{}
 	add := func(p paragraph) {
 		hash := fnv.New64a()

@@ -172,7 +172,7 @@ func isTaxon(lemma, lexname string) bool {
 	return unicode.IsUpper([]rune(lemma + "a")[0]) && strings.Contains(lemma, " ") && !strings.Contains(lemma, "'")
 }
 
-// normaliser reads text as the judge reads it, so that what is built fits what is looked up.
+// normaliser tokenizes text as package themes does, so that what is built fits what is looked up.
 type normaliser struct{ scratch text.Scratch }
 
 func newNormaliser() *normaliser { return new(normaliser) }

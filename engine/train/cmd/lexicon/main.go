@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command build makes the lexicon file that the judge of themes embeds.
+// Command lexicon makes the lexicon file that package themes embeds.
 //
 //	go run ./engine/train/cmd/lexicon --data DIR [--out FILE] [--dims 96]
 //
@@ -83,7 +83,7 @@ func run(data, out string, dims, words int) error {
 	return os.WriteFile(out, file, 0o644)
 }
 
-// reopen makes a lexicon of what is known so far, so that the builder reads words as the judge does.
+// reopen makes a lexicon of what is known so far, so that words are looked up here as in package themes.
 func reopen(d *lexicon.Data) (*lexicon.Lexicon, error) {
 	file, err := d.Encode()
 	if err != nil {
