@@ -36,7 +36,8 @@ func TestTheCardIsThatOfTheShippedWeights(t *testing.T) {
 		{"SHA-256 of the training examples", w.model.Header().TrainingDigest},
 	} {
 		if !strings.Contains(string(card), "| "+c.what+" | `"+c.want+"` |") {
-			t.Errorf("docs/model-card.md lacks %s as the %s: run engine/train/cmd/card after each training", c.want, c.what)
+			t.Errorf("docs/model-card.md lacks %s as the %s: run engine/train/cmd/card after each training",
+				c.want, c.what)
 		}
 	}
 }
@@ -82,7 +83,8 @@ func TestProseOfSectionsIsWrapped(t *testing.T) {
 	long := strings.Repeat("word ", 40) + "end"
 	table := "| " + strings.Repeat("cell ", 40) + "|"
 	got := wrap(long + "\n\n" + table + "\nshort")
-	want := strings.TrimSpace(strings.Repeat("word ", 24)) + "\n" + strings.Repeat("word ", 16) + "end\n\n" + table + "\nshort"
+	want := strings.TrimSpace(strings.Repeat("word ", 24)) + "\n" +
+		strings.Repeat("word ", 16) + "end\n\n" + table + "\nshort"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -130,11 +132,13 @@ func TestALicenceIsNeverMissing(t *testing.T) {
 		{Name: "elsewhere"},
 	}}
 	var b strings.Builder
-	if err := writeSources(&b, sheet, origins); err != nil || !strings.Contains(b.String(), "| 3 | 1 | "+origins[0].repository) {
+	err = writeSources(&b, sheet, origins)
+	if err != nil || !strings.Contains(b.String(), "| 3 | 1 | "+origins[0].repository) {
 		t.Errorf("a known source: got error %v, want none and a row of the counts 3 and 1:\n%s", err, b.String())
 	}
 	sheet.Sources[1].Labelled = 1
-	if err := writeSources(io.Discard, sheet, origins); err == nil || !strings.Contains(err.Error(), `sources.tsv lacks the source "elsewhere"`) {
+	err = writeSources(io.Discard, sheet, origins)
+	if err == nil || !strings.Contains(err.Error(), `sources.tsv lacks the source "elsewhere"`) {
 		t.Errorf("a source of unknown licence: got error %v, want one that names it", err)
 	}
 }
@@ -153,10 +157,14 @@ func TestACardIsWrittenOrLeftAlone(t *testing.T) {
 		}
 		return name
 	}
-	put("corpus/own.jsonl", `{"text":"you fool","labels":{"hate":0,"harassment":1,"self-harm":0,"sexual":0,"violence":0},"voice":"us_teen"}`+"\n")
+	const labels = `{"hate":0,"harassment":1,"self-harm":0,"sexual":0,"violence":0}`
+	put("corpus/own.jsonl", `{"text":"you fool","labels":`+labels+`,"voice":"us_teen"}`+"\n")
 	args := func(card string) []string {
-		return []string{"--data", dir, "--corpus", filepath.Join(dir, "corpus"), "--model", root + "engine/model/default.model",
-			"--golden", root + "engine/model/testdata/golden.json", "--development", put("report.md", "Model x.\n\n## Figures of it\n"), "--card", card}
+		return []string{
+			"--data", dir, "--corpus", filepath.Join(dir, "corpus"), "--card", card,
+			"--model", root + "engine/model/default.model", "--golden", root + "engine/model/testdata/golden.json",
+			"--development", put("report.md", "Model x.\n\n## Figures of it\n"),
+		}
 	}
 	good, bad := put("good.md", document()), put("bad.md", "no sections\n")
 	var log strings.Builder
@@ -167,7 +175,9 @@ func TestACardIsWrittenOrLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| own | 1 | 0 | 0 | 1 | 0 | 0 | 0 |", "## Figures of it", "| United States and Canada | 1 | ", "| to 49 | 1 | "} {
+	for _, want := range []string{
+		"| own | 1 | 0 | 0 | 1 | 0 | 0 | 0 |", "## Figures of it", "| United States and Canada | 1 | ", "| to 49 | 1 | ",
+	} {
 		if !strings.Contains(string(card), want) {
 			t.Errorf("the card lacks %q:\n%s", want, card)
 		}

@@ -22,7 +22,9 @@ const (
 	figuresSection  = "figures"
 )
 
-var sectionNames = []string{weightsSection, priorsSection, textsSection, sourcesSection, coverageSection, figuresSection}
+var sectionNames = []string{
+	weightsSection, priorsSection, textsSection, sourcesSection, coverageSection, figuresSection,
+}
 
 const (
 	beginMark = "<!-- begin generated: "
@@ -44,7 +46,8 @@ func check(document []byte) error {
 			case !slices.Contains(sectionNames, name):
 				faults = append(faults, fmt.Errorf("line %d: nothing generates a section %q", i+1, name))
 			case begun[name] > 0:
-				faults = append(faults, fmt.Errorf("line %d: section %q begins again, it began in line %d", i+1, name, begun[name]))
+				err := fmt.Errorf("line %d: section %q begins again, it began in line %d", i+1, name, begun[name])
+				faults = append(faults, err)
 			}
 			open, begun[name] = name, i+1
 		}

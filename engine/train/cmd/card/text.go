@@ -43,7 +43,8 @@ func readWeights(name, golden string) (*weights, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	after := heap()
-	w := &weights{model: m, hash: hashOf(file), golden: hashOf(scores), size: len(file), heap: after - min(before, after)}
+	w := &weights{model: m, hash: hashOf(file), golden: hashOf(scores), size: len(file)}
+	w.heap = after - min(before, after)
 	runtime.KeepAlive(file)
 	return w, nil
 }
@@ -67,8 +68,8 @@ func (w *weights) differs(s *train.Sheet) string {
 			"the tables tell of the data as they are now"
 	}
 	if n := s.Training + s.Disguised + s.Surrounded + s.Swapped + s.Patterns; n != h.Examples {
-		return fmt.Sprintf("the weights were learned from %d texts with copies, and with these shares of copies there are %d",
-			h.Examples, n)
+		const note = "the weights were learned from %d texts with copies, and with these shares of copies there are %d"
+		return fmt.Sprintf(note, h.Examples, n)
 	}
 	return ""
 }
@@ -130,8 +131,8 @@ func texts(s *train.Sheet) string {
 	for _, source := range s.Sources {
 		annotated += source.Annotated
 	}
-	fmt.Fprintf(&b, "\nA text may have several categories. Contrasts are groups of texts whose small differences change the "+
-		"label. By pattern are texts that differ from another one only in words for groups of people. "+
+	fmt.Fprintf(&b, "\nA text may have several categories. Contrasts are groups of texts whose small differences change "+
+		"the label. By pattern are texts that differ from another one only in words for groups of people. "+
 		"%d more rows pair a text with a theme; they are for screening themes.\n\n", s.Themes)
 	fmt.Fprintf(&b, "With %d annotated rows of the public sources and their own labels, without duplicates: "+
 		"%d texts for training, %d for calibration, %d for test. ", annotated, s.Training, s.Calibration, s.Test)
@@ -188,8 +189,8 @@ func coverage(s *train.Sheet) string {
 	if len(gaps) > 0 {
 		fmt.Fprintf(&b, "\nThinnest: %s.\n", strings.Join(gaps, "; "))
 	}
-	fmt.Fprintf(&b, "\nFamilies of voices follow the names of voices in the corpus and are rough. Near to a category are "+
-		"harmless texts of a contrast group with a text of it, and those of files that are mainly about it.\n")
+	fmt.Fprintf(&b, "\nFamilies of voices follow the names of voices in the corpus and are rough. Near to a category "+
+		"are harmless texts of a contrast group with a text of it, and those of files that are mainly about it.\n")
 	return b.String()
 }
 

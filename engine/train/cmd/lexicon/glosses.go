@@ -71,7 +71,8 @@ func phrases(known *lexicon.Lexicon) map[string]uint8 {
 		for _, first := range forms(known, words[0]) {
 			for _, end := range forms(known, words[last]) {
 				base := strings.Join(slices.Concat([]string{first}, words[1:last], []string{end}), " ")
-				if _, isTerm := known.Find([]byte(base)); base != phrase && (isTerm || all[base] != 0) && all[phrase] != 0 {
+				_, isTerm := known.Find([]byte(base))
+				if base != phrase && (isTerm || all[base] != 0) && all[phrase] != 0 {
 					all[base] |= all[phrase]
 					delete(all, phrase)
 				}

@@ -30,7 +30,8 @@ func main() {
 	corpus := flag.String("corpus", "engine/train/corpus", "directory of the pairs of theme and text")
 	write := flag.String("write", "", "fit the weights and write them as this Go file")
 	leaveOut := flag.Bool("leave-out", false, "measure on each topic set with weights fitted without it")
-	show := flag.Bool("show", false, "list texts of the fitted themes with a wrong verdict; those of held-out themes are never shown")
+	show := flag.Bool("show", false,
+		"list texts of the fitted themes with a wrong verdict; those of held-out themes are never shown")
 	flag.Parse()
 	if *dir == "" {
 		log.Fatal("--data is needed: the directory of the training data")

@@ -40,7 +40,18 @@ func (r *row) name(paraphrase bool) string {
 }
 
 // kinds are those of the authored rows.
-var kinds = []string{"positive", "positive_implicit", "positive_obfuscated", "positive_buried", "negative_sense", "negative_half", "negative_neighbour"}
+var kinds = []string{
+	"positive", "positive_implicit", "positive_obfuscated", "positive_buried", "negative_sense", "negative_half",
+	"negative_neighbour",
+}
+
+// heldName names the fitted and the held-out themes in the output.
+func heldName(held bool) string {
+	if held {
+		return "held back"
+	}
+	return "fitted"
+}
 
 func measureAuthored(screener *themes.Screener, d *data, a *authored, held, paraphrase, show bool) {
 	type list struct{ hits, misses []float64 }
@@ -105,13 +116,19 @@ func measureAuthored(screener *themes.Screener, d *data, a *authored, held, para
 	for i := range 300 {
 		for k := range 3 {
 			lengthy++
-			longAlarms += one(screener.Screen(long(d.unseen, i*40, 9500, ""), []string{wanted[(i*5+k*17)%len(wanted)]})[0].Flagged)
+			theme := wanted[(i*5+k*17)%len(wanted)]
+			longAlarms += one(screener.Screen(long(d.unseen, i*40, 9500, ""), []string{theme})[0].Flagged)
 		}
 	}
-	label := map[bool]string{false: "fitted", true: "held back"}[held] + map[bool]string{true: ", paraphrases"}[paraphrase]
+	label := heldName(held)
+	if paraphrase {
+		label += ", paraphrases"
+	}
 	n := float64(positives)
-	fmt.Printf("%s, %s: AUC own misses %.3f unrelated %.3f | recall at 0.5%% %.3f at 1%% %.3f | flagged: recall %.3f, unrelated %.2f%%, unrelated 9,500 characters %.1f%%\n   ", a.name, label,
-		own, other, float64(above05)/n, float64(above1)/n, float64(found)/n, percent(alarms, len(unrelated)), percent(longAlarms, lengthy))
+	fmt.Printf("%s, %s: AUC own misses %.3f unrelated %.3f | recall at 0.5%% %.3f at 1%% %.3f | ",
+		a.name, label, own, other, float64(above05)/n, float64(above1)/n)
+	fmt.Printf("flagged: recall %.3f, unrelated %.2f%%, unrelated 9,500 characters %.1f%%\n   ",
+		float64(found)/n, percent(alarms, len(unrelated)), percent(longAlarms, lengthy))
 	for _, k := range kinds {
 		fmt.Printf(" %s %d/%d", k, flagged[k], total[k])
 	}
@@ -133,7 +150,8 @@ func measureConsistency(screener *themes.Screener, a *authored, held bool) {
 		}
 	}
 	if all > 0 {
-		fmt.Printf("%s, %s: same verdict for the paraphrase %.1f%% (of hits %.1f%%)\n", a.name, map[bool]string{false: "fitted", true: "held back"}[held], percent(same, all), percent(hitSame, hits))
+		fmt.Printf("%s, %s: same verdict for the paraphrase %.1f%% (of hits %.1f%%)\n",
+			a.name, heldName(held), percent(same, all), percent(hitSame, hits))
 	}
 }
 
@@ -169,7 +187,8 @@ func measureUnrelated(screener *themes.Screener, d *data, show bool) {
 			worst = n
 		}
 	}
-	fmt.Printf("unrelated texts and other themes: %d of %d pairs flagged, %.2f%%; the most of %q, %.2f%%\n", total, all, percent(total, all), wanted[worst], percent(alarms[worst]*len(wanted), all))
+	fmt.Printf("unrelated texts and other themes: %d of %d pairs flagged, %.2f%%; the most of %q, %.2f%%\n",
+		total, all, percent(total, all), wanted[worst], percent(alarms[worst]*len(wanted), all))
 }
 
 // figures are what is measured on a topic set, by label and by paraphrase.
@@ -190,8 +209,8 @@ func (f *figures) mean(name string) string {
 	for i := range x {
 		x[i] /= float64(f.sets)
 	}
-	return fmt.Sprintf("%-18s label: AUC %.3f recall at 1%% %.3f at 5%% %.3f, paraphrase: AUC %.3f %.3f %.3f | flagged: recall %.3f, wrong %.2f%%",
-		name, x[0], x[1], x[2], x[3], x[4], x[5], x[6], 100*x[7])
+	return fmt.Sprintf("%-18s label: AUC %.3f recall at 1%% %.3f at 5%% %.3f, paraphrase: AUC %.3f %.3f %.3f | "+
+		"flagged: recall %.3f, wrong %.2f%%", name, x[0], x[1], x[2], x[3], x[4], x[5], x[6], 100*x[7])
 }
 
 // textsOfTopic is the maximum number of texts of each topic.
