@@ -51,8 +51,11 @@ func BenchmarkModerateVaried(b *testing.B) {
 // corpus returns the texts of the corpus: the harmless ones, and all.
 func corpus(tb testing.TB) (harmless, all []string) {
 	names, err := filepath.Glob("train/corpus/*.jsonl")
-	if err != nil || len(names) == 0 {
-		tb.Fatalf("no texts in train/corpus: %v", err)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if len(names) == 0 {
+		tb.Skip("needs engine/train/corpus, which is in a checkout of the repository but not in the module cache")
 	}
 	for _, name := range names {
 		rows, err := readCorpus(name)
