@@ -27,7 +27,7 @@ func TestAnalyzeIsAsDescribed(t *testing.T) {
 	} {
 		got := call(t, http.MethodPost, base+"/v1alpha1/comments:analyze", acmeKey, strings.NewReader(row.body), "Content-Type", "application/json")
 		if got.status != row.status {
-			t.Errorf("answered %d %s, want %d", got.status, got.body, row.status)
+			t.Errorf("got %d %s, want %d", got.status, got.body, row.status)
 		}
 	}
 	body := text + `"requestedAttributes":{"TOXICITY":{}}}`
@@ -35,14 +35,14 @@ func TestAnalyzeIsAsDescribed(t *testing.T) {
 	for _, status := range []int{200, 429} {
 		got := call(t, http.MethodPost, base+"/v1alpha1/comments:analyze", once, strings.NewReader(body), "Content-Type", "application/json")
 		if got.status != status {
-			t.Errorf("answered %d %s, want %d", got.status, got.body, status)
+			t.Errorf("got %d %s, want %d", got.status, got.body, status)
 		}
 	}
 	if got := call(t, http.MethodPost, base+"/v1alpha1/comments:analyze", "", strings.NewReader(body)); got.status != http.StatusUnauthorized {
-		t.Errorf("answered %d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusUnauthorized)
 	}
 	if got := call(t, http.MethodPut, base+"/v1alpha1/comments:analyze", acmeKey, strings.NewReader(body)); got.status != http.StatusMethodNotAllowed {
-		t.Errorf("answered %d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusMethodNotAllowed)
 	}
 	for _, query := range []string{"", "?version=v1alpha1", "?version=v2"} {
 		call(t, http.MethodGet, base+"/$discovery/rest"+query, "", nil)

@@ -218,10 +218,10 @@ func TestServesText(t *testing.T) {
 	}
 	got.decodeJSON(t, &result)
 	if got.status != http.StatusOK || result.Status != "completed" || !result.Result.Flagged || len(result.Result.Categories) != 5 {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 	}
 	// An account without limits is told of none.
 	if got.header.Get("RateLimit") != "" || got.header.Get("X-RateLimit-Limit") != "" {
-		t.Errorf("%v", got.header)
+		t.Errorf("an account without limits: got the header %v, want no limits", got.header)
 	}
 }
