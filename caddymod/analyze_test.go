@@ -49,8 +49,8 @@ func TestAnalyzeIsAsDescribed(t *testing.T) {
 	}
 }
 
-// TestDiscoveryBehindProxies: the address of the document is the one that the client used, as far as Caddy trusts what is
-// said of it.
+// TestDiscoveryBehindProxies: the address of the document is the one that the client used, as far as Caddy trusts
+// what is said of it.
 func TestDiscoveryBehindProxies(t *testing.T) {
 	config := siteConfig(t.TempDir(), "", "handle_path /a/b/* {\nmoderation_api\n}\nhandle {\nmoderation_api {\nscoring_path perspective\n}\n}")
 	trusting := strings.Replace(config, "persist_config off", "persist_config off\nservers {\ntrusted_proxies static private_ranges\n}", 1)

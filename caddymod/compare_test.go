@@ -89,7 +89,8 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	var log []byte
-	for end := time.Now().Add(5 * time.Second); bytes.Count(log, []byte(`"compared"`)) < 4 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); bytes.Count(log, []byte(`"compared"`)) < 4 &&
+		time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		log, _ = os.ReadFile(filepath.Join(dir, "caddy.log"))
 	}
 	for _, secret := range []string{"worthless", "bakery", "oldservicekey"} {
@@ -213,7 +214,8 @@ func TestCompareForwardsWhatTheSiteSets(t *testing.T) {
 	t.Cleanup(func() { _ = caddy.Stop() })
 	ask(t, base+"/v1/moderations", `{"input":"`+fine+`"}`, "Authorization", "Bearer mod_sk_0123456789abcdef", "Cookie", "a=b")
 	header := (<-arrivals).Header
-	if header.Get("Authorization") != "Bearer of the site" || header.Get("X-Forwarded-For") != "192.0.2.1" || header.Get("X-Forwarded-Host")+header.Get("Via")+header.Get("Cookie") != "" {
+	if header.Get("Authorization") != "Bearer of the site" || header.Get("X-Forwarded-For") != "192.0.2.1" ||
+		header.Get("X-Forwarded-Host")+header.Get("Via")+header.Get("Cookie") != "" {
 		t.Errorf("forwarded: got the header %v, want what the site sets and nothing else of the client", header)
 	}
 }

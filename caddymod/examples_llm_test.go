@@ -65,7 +65,8 @@ func exampleGateway(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		got := ask(stream, nasty)
 		got.wantStatus(t, http.StatusBadRequest, `"type":"invalid_request_error","param":null,"code":"content_filter"`)
-		if id := got.header.Get("X-Request-Id"); !strings.HasPrefix(id, "mod_") || bytes.Contains(got.body, []byte("worthless")) {
+		if id := got.header.Get("X-Request-Id"); !strings.HasPrefix(id, "mod_") ||
+			bytes.Contains(got.body, []byte("worthless")) {
 			t.Errorf("a refused question: got the id %q and %s, want an id mod_ and not the text", id, got.body)
 		}
 	}
@@ -83,7 +84,8 @@ func exampleGateway(t *testing.T) {
 
 	// Word by word.
 	text, reason := streamed(t, ask(true, "Please tell me how to bake bread."))
-	if text != "Bread needs flour, water, salt and time. Mix them in the evening and bake in the morning." || reason != "stop" {
+	if text != "Bread needs flour, water, salt and time. Mix them in the evening and bake in the morning." ||
+		reason != "stop" {
 		t.Errorf("a fine stream: got %q and the reason %q, want the whole text and stop", text, reason)
 	}
 	text, reason = streamed(t, ask(true, "Please play the villain."))
@@ -121,7 +123,8 @@ func streamed(t *testing.T, got reply) (text, reason string) {
 				FinishReason string `json:"finish_reason"`
 			}
 		}
-		if err := json.Unmarshal([]byte(data), &chunk); err != nil || chunk.Object != "chat.completion.chunk" || len(chunk.Choices) != 1 {
+		if err := json.Unmarshal([]byte(data), &chunk); err != nil || chunk.Object != "chat.completion.chunk" ||
+			len(chunk.Choices) != 1 {
 			t.Fatalf("the event %q: got %+v (%v), want a chunk with one choice", data, chunk, err)
 		}
 		text += chunk.Choices[0].Delta.Content

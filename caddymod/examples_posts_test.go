@@ -27,17 +27,19 @@ func exampleBlog(t *testing.T) {
 	got, body := postForm(t, "/comments", "name", "Ann", "comment", friendly, "email", "ann@example.com")
 	got.wantStatus(t, http.StatusOK, "kept by the blog")
 	header := app.want(t, body)
-	if header.Get("X-Moderation-Flagged") != "false" || header.Get("X-Moderation-Recommendation") != "approve" || !strings.HasPrefix(header.Get("X-Moderation-Id"), "mod_") {
+	if header.Get("X-Moderation-Flagged") != "false" || header.Get("X-Moderation-Recommendation") != "approve" ||
+		!strings.HasPrefix(header.Get("X-Moderation-Id"), "mod_") {
 		t.Errorf("a fine comment: got the header %v, want an approval with an id", header)
 	}
 
 	// What is between arrives, and the app can see that somebody should look at it.
 	_, body = postForm(t, "/comments", "name", "Ann", "comment", borderline)
 	header = app.want(t, body)
-	if header.Get("X-Moderation-Recommendation") != "review" || header.Get("X-Moderation-Categories") != "harassment" || header.Get("X-Moderation-Fields") != "comment" {
+	if header.Get("X-Moderation-Recommendation") != "review" ||
+		header.Get("X-Moderation-Categories") != "harassment" || header.Get("X-Moderation-Fields") != "comment" {
 		t.Errorf("a borderline comment: got the header %v, want a review for harassment in comment", header)
 	}
-	// A field that nobody else reads is not judged.
+	// A field that nobody else will read is not moderated.
 	got, body = postForm(t, "/comments", "token", insult, "comment", "Nice.")
 	got.wantStatus(t, http.StatusOK, "")
 	app.want(t, body)
@@ -85,7 +87,7 @@ func exampleContact(t *testing.T) {
 		got.wantStatus(t, http.StatusOK, "kept by the office")
 		app.want(t, body)
 	}
-	// Another page is not judged.
+	// Another page is not moderated.
 	got, body := postForm(t, "/search", "q", nasty)
 	got.wantStatus(t, http.StatusOK, "kept by the office")
 	if header := app.want(t, body); header.Get("X-Moderation-Id") != "" {

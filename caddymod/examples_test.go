@@ -15,8 +15,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// What people say in these tests. The verdicts have a distance from the levels that decide: see what the model says with
-// POST /v1/moderate/text.
+// What people say in these tests. The verdicts have a distance from the levels that decide: see what the model says
+// with POST /v1/moderate/text.
 const (
 	insult     = "Shut up, you pathetic idiot."                                  // harassment 0.999: reject
 	borderline = "Your jokes are lame and so are you."                           // harassment 0.744, between 0.7 and 0.85: review
@@ -71,8 +71,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// runExample runs an example until the test ends. Pairs say what stands in it and what to put there: addresses of apps and
-// names of files.
+// runExample runs an example until the test ends. Pairs say what stands in it and what to put there: addresses of
+// apps and names of files.
 func runExample(t *testing.T, name string, pairs ...string) {
 	t.Helper()
 	text, err := os.ReadFile("../examples/" + name + ".caddyfile")

@@ -20,14 +20,16 @@ func exampleErrorPage(t *testing.T) {
 	got := post(t, "/comments", formType, body, "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 	got.wantStatus(t, http.StatusUnprocessableEntity, "<h1>Please say it in other words</h1>")
 	got.wantStatus(t, http.StatusUnprocessableEntity, "The text was judged as harassment and violence.")
-	if !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") || bytes.Contains(got.body, []byte("{http.")) || !bytes.Contains(got.body, []byte("mod_")) {
+	if !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") ||
+		bytes.Contains(got.body, []byte("{http.")) || !bytes.Contains(got.body, []byte("mod_")) {
 		t.Errorf("for people: got %v %s, want HTML with an id and no placeholder", got.header, got.body)
 	}
 
 	got = post(t, "/comments", formType, body, "Accept", "application/json")
 	var answer struct{ Error, Reason, ID string }
 	got.decodeJSON(t, &answer)
-	if got.status != http.StatusUnprocessableEntity || answer.Error != "rejected" || !strings.Contains(answer.Reason, "harassment") || !strings.HasPrefix(answer.ID, "mod_") {
+	if got.status != http.StatusUnprocessableEntity || answer.Error != "rejected" ||
+		!strings.Contains(answer.Reason, "harassment") || !strings.HasPrefix(answer.ID, "mod_") {
 		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusUnprocessableEntity)
 	}
 	app.wantNothing(t)
@@ -54,7 +56,9 @@ func exampleQueue(t *testing.T) {
 	got.wantStatus(t, http.StatusAccepted, "Somebody will look at it.")
 	app.wantNothing(t)
 	header := queue.want(t, body)
-	if header.Get("X-Moderation-Recommendation") != "review" || header.Get("X-Moderation-Categories") != "harassment" || header.Get("X-Moderation-Fields") != "comment" || header.Get("X-Moderation-Id") == "" {
+	if header.Get("X-Moderation-Recommendation") != "review" ||
+		header.Get("X-Moderation-Categories") != "harassment" || header.Get("X-Moderation-Fields") != "comment" ||
+		header.Get("X-Moderation-Id") == "" {
 		t.Errorf("the queue: got the header %v, want a review for harassment in comment, and an id", header)
 	}
 

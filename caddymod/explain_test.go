@@ -38,7 +38,7 @@ func (*foreign) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// mute is a classifier that judges, but cannot explain at the moment.
+// mute is a classifier that classifies, but cannot explain at the moment.
 type mute struct{ foreign }
 
 func (*mute) CaddyModule() caddy.ModuleInfo {
@@ -129,7 +129,8 @@ func TestExplainWithAForeignClassifier(t *testing.T) {
 	var answer explained
 	got := moderate(t, acmeKey, `{"content":"text","explain":true}`)
 	got.decodeJSON(t, &answer)
-	if hate := answer.Result.Categories["hate"]; got.status != http.StatusOK || !hate.Flagged || hate.Spans == nil || len(hate.Spans) > 0 {
+	if hate := answer.Result.Categories["hate"]; got.status != http.StatusOK || !hate.Flagged || hate.Spans == nil ||
+		len(hate.Spans) > 0 {
 		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 	}
 }

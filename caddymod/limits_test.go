@@ -144,7 +144,8 @@ func TestFieldsTellWhatUsageTells(t *testing.T) {
 		}
 		minute, _ = strconv.ParseInt(match[1], 10, 64)
 		month, _ = strconv.ParseInt(match[3], 10, 64)
-		if got.header.Get("X-RateLimit-Remaining") != match[1] || got.header.Get("X-RateLimit-Reset") != match[2] || got.header.Get("X-RateLimit-Limit") != "100" {
+		if got.header.Get("X-RateLimit-Remaining") != match[1] || got.header.Get("X-RateLimit-Reset") != match[2] ||
+			got.header.Get("X-RateLimit-Limit") != "100" {
 			t.Errorf("the fields contradict each other: %v", got.header)
 		}
 		return minute, month
@@ -165,7 +166,8 @@ func TestFieldsTellWhatUsageTells(t *testing.T) {
 		}
 	}
 	u := usageOf(t, key)
-	if u.CurrentPeriod.Made != 4 || u.CurrentPeriod.Remaining != 996 || u.CurrentPeriod.Percentage != 0.4 || u.RateLimiting.Requests != 7 ||
+	if u.CurrentPeriod.Made != 4 || u.CurrentPeriod.Remaining != 996 || u.CurrentPeriod.Percentage != 0.4 ||
+		u.RateLimiting.Requests != 7 ||
 		u.DailyUsage[0].Requests != 4 {
 		t.Errorf("the usage: got %+v, want 4 requests of 1000", u)
 	}
@@ -208,7 +210,8 @@ func TestMinuteRefusalSaysWhen(t *testing.T) {
 	got := moderate(t, smallKey, `{"content":"text"}`)
 	p := problemOf(t, got)
 	wait, err := strconv.Atoi(got.header.Get("Retry-After"))
-	if got.status != http.StatusTooManyRequests || p.Code != string(problem.RateLimitExceeded) || err != nil || wait < 1 || wait > 60 {
+	if got.status != http.StatusTooManyRequests || p.Code != string(problem.RateLimitExceeded) || err != nil ||
+		wait < 1 || wait > 60 {
 		t.Errorf("got %d %v %s, want %d with Retry-After of at most a minute",
 			got.status, got.header, got.body, http.StatusTooManyRequests)
 	}
@@ -311,7 +314,8 @@ func TestNothingIsAcknowledgedThatIsNotKept(t *testing.T) {
 		}
 		if test.status == 503 {
 			p := problemOf(t, got)
-			if p.Code != string(problem.StorageUnavailable) || got.header.Get("Retry-After") == "" || strings.Contains(string(got.body), "verdict") {
+			if p.Code != string(problem.StorageUnavailable) || got.header.Get("Retry-After") == "" ||
+				strings.Contains(string(got.body), "verdict") {
 				t.Errorf("got %v %s, want storage_unavailable with Retry-After and no verdict", got.header, got.body)
 			}
 		}

@@ -84,7 +84,8 @@ func TestMiddlewareGuardsAnything(t *testing.T) {
 				test.path, got.header.Get("RateLimit"), after.Period)
 		}
 	}
-	if got := call(t, http.MethodGet, base+"/hello", "", nil); got.status != http.StatusUnauthorized || problemOf(t, got).Code != "missing_key" {
+	if got := call(t, http.MethodGet, base+"/hello", "", nil); got.status != http.StatusUnauthorized ||
+		problemOf(t, got).Code != "missing_key" {
 		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusUnauthorized)
 	}
 }
@@ -181,7 +182,7 @@ func TestAuthenticationProvider(t *testing.T) {
 	}
 }
 
-// TestAccountsHaveTheirOwnThresholds judges the same text for two accounts.
+// TestAccountsHaveTheirOwnThresholds moderates the same text for two accounts.
 func TestAccountsHaveTheirOwnThresholds(t *testing.T) {
 	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
 	strict := map[string]float64{}

@@ -44,7 +44,8 @@ func init() { caddy.RegisterModule(new(Listener)) }
 
 const nasty = "I will find you and kill you, you worthless piece of shit."
 
-// observed runs a configuration with everything on that can be seen from outside, and returns the file of its access log.
+// observed runs a configuration with everything on that can be seen from outside, and returns the file of its access
+// log.
 func observed(t *testing.T, site string) (accessLog string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -158,7 +159,8 @@ func TestAccessLogTellsWhoAsked(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[1]), &second); err != nil {
 		t.Fatal(err)
 	}
-	if first["moderation_id"] != got.header.Get("X-Request-Id") || first["moderation_account"] != "acme" || first["user_id"] != "acme" ||
+	if first["moderation_id"] != got.header.Get("X-Request-Id") || first["moderation_account"] != "acme" ||
+		first["user_id"] != "acme" ||
 		!strings.HasPrefix(first["moderation_key"].(string), "key_") || first["moderation_recommendation"] != "reject" {
 		t.Errorf("the first line of the log: got %s, want acme, its key, and a rejection", lines[0])
 	}
@@ -179,10 +181,12 @@ func TestEventsTellOfRefusalsAndFlags(t *testing.T) {
 		t.Fatalf("got %d events, want 2: %v", len(heard.events), heard.events)
 	}
 	refused, flagged := heard.events[0], heard.events[1]
-	if refused.Name() != "moderation_refused" || refused.Data["reason"] != "missing_key" || refused.Data["operation"] != "text" {
+	if refused.Name() != "moderation_refused" || refused.Data["reason"] != "missing_key" ||
+		refused.Data["operation"] != "text" {
 		t.Errorf("the first event: got %s %v, want moderation_refused for a missing key", refused.Name(), refused.Data)
 	}
-	if flagged.Name() != "moderation_flagged" || flagged.Data["id"] != got.header.Get("X-Request-Id") || flagged.Data["account"] != "acme" ||
+	if flagged.Name() != "moderation_flagged" || flagged.Data["id"] != got.header.Get("X-Request-Id") ||
+		flagged.Data["account"] != "acme" ||
 		flagged.Data["recommendation"] != "reject" || len(flagged.Data["categories"].([]string)) == 0 {
 		t.Errorf("the second event: got %s %v, want moderation_flagged with the categories of acme's text",
 			flagged.Name(), flagged.Data)

@@ -140,7 +140,8 @@ func TestOddBodies(t *testing.T) {
 			// What the service takes and refuses is what the document says.
 			_, schema := theContract().at("paths", "/v1/moderate/text", "post", "requestBody", "content", "application/json", "schema")
 			described := theContract().validate(schema, []byte(test.body)) == nil
-			if wellFormed := test.code != problem.MalformedJSON && test.code != problem.BodyTooLarge; wellFormed && described != (test.status == http.StatusOK) {
+			if wellFormed := test.code != problem.MalformedJSON && test.code != problem.BodyTooLarge; wellFormed &&
+				described != (test.status == http.StatusOK) {
 				t.Errorf("got %d, valid by the document: %v; want these to agree", got.status, described)
 			}
 			if test.status == http.StatusOK {

@@ -43,7 +43,9 @@ func TestOpenAIThroughCaddy(t *testing.T) {
 		}
 	}
 	got := post(smallKey, "/v1/moderations", `{"input":["1","2"]}`)
-	if got.header.Get("X-Ratelimit-Limit-Requests") != "3" || got.header.Get("X-Ratelimit-Remaining-Requests") != "1" || !strings.HasPrefix(got.header.Get("X-Moderation-Model"), "cascade-") {
+	if got.header.Get("X-Ratelimit-Limit-Requests") != "3" ||
+		got.header.Get("X-Ratelimit-Remaining-Requests") != "1" ||
+		!strings.HasPrefix(got.header.Get("X-Moderation-Model"), "cascade-") {
 		t.Errorf("got the header %v, want a limit of 3 with 1 left, and a model", got.header)
 	}
 }

@@ -25,8 +25,8 @@ import (
 // TestReloadUnderLoad reloads in a loop while clients ask: no request fails, no count is lost, no goroutine stays.
 //
 // Caddy closes idle connections, and those that wait to be accepted, when it replaces a server. That happens before a
-// request on them is read: the clients send it again, and a request that was lost after it was counted would be seen in the
-// counts.
+// request on them is read: the clients send it again, and a request that was lost after it was counted would be seen
+// in the counts.
 func TestReloadUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	config := func(i int) string {
@@ -174,8 +174,8 @@ func TestDirectoryCanBeChanged(t *testing.T) {
 	}
 }
 
-// TestRequestsInFlightKeepTheirStore changes the directory, and back, while requests are being sent: each is answered, and counted
-// where it was let in. They were answered 503, and stayed counted.
+// TestRequestsInFlightKeepTheirStore changes the directory, and back, while requests are being sent: each is
+// answered, and counted where it was let in. They were answered 503, and stayed counted.
 func TestRequestsInFlightKeepTheirStore(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	load(t, siteConfig(first, "", "moderation_api"))
@@ -268,7 +268,8 @@ func TestReloadChangesPolicyAndTiers(t *testing.T) {
 		}
 	}
 	reload(t, siteConfig(dir, "", "moderation_api"))
-	if got := moderate(t, key, `{"content":"text"}`); got.status != http.StatusServiceUnavailable || problemOf(t, got).Code != "tier_not_configured" {
+	if got := moderate(t, key, `{"content":"text"}`); got.status != http.StatusServiceUnavailable ||
+		problemOf(t, got).Code != "tier_not_configured" {
 		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusServiceUnavailable)
 	}
 }

@@ -38,7 +38,8 @@ type upstream struct {
 	arrivals []arrival
 }
 
-// newUpstream starts an app. An answer may be given for what the app has kept; by default the app answers "kept by <name>".
+// newUpstream starts an app. An answer may be given for what the app has kept; by default the app answers "kept by
+// <name>".
 func newUpstream(t *testing.T, name string, answer http.HandlerFunc) *upstream {
 	t.Helper()
 	if answer == nil {
@@ -156,7 +157,8 @@ func postJSON(t *testing.T, path string, value any, headers ...string) (reply, s
 // wantRefused fails unless the answer is the default refusal that names a category and a field, and quotes nothing.
 func (r reply) wantRefused(t *testing.T, category, field string) {
 	t.Helper()
-	if r.status != http.StatusUnprocessableEntity || !strings.HasPrefix(r.header.Get("Content-Type"), "application/problem+json") {
+	if r.status != http.StatusUnprocessableEntity ||
+		!strings.HasPrefix(r.header.Get("Content-Type"), "application/problem+json") {
 		t.Fatalf("got %d %s %s, want %d and a problem",
 			r.status, r.header.Get("Content-Type"), r.body, http.StatusUnprocessableEntity)
 	}
@@ -170,7 +172,8 @@ func (r reply) wantRefused(t *testing.T, category, field string) {
 		}
 	}
 	r.decodeJSON(t, &problem)
-	if problem.Status != r.status || problem.Code != "content_rejected" || !strings.HasPrefix(problem.Instance, "mod_") || !slices.Contains(problem.Categories, category) {
+	if problem.Status != r.status || problem.Code != "content_rejected" ||
+		!strings.HasPrefix(problem.Instance, "mod_") || !slices.Contains(problem.Categories, category) {
 		t.Errorf("got the problem %s, want content_rejected with an id, for %s", r.body, category)
 	}
 	found := false
