@@ -42,8 +42,8 @@ func TestMutationsDependOnTheSeedAlone(t *testing.T) {
 // A change that does nothing is a class that nobody looks at.
 func TestEveryChangeChangesSomething(t *testing.T) {
 	t.Parallel()
-	did := map[*change]bool{}
-	for _, s := range singles(1) {
+	did := map[*mutation]bool{}
+	for _, s := range singleMutations(1) {
 		r := *s.generated
 		first := r.steps[0].change
 		r.steps = nil
@@ -51,7 +51,7 @@ func TestEveryChangeChangesSomething(t *testing.T) {
 			did[first] = true
 		}
 	}
-	for _, c := range changes {
+	for _, c := range mutations {
 		if !did[c] {
 			t.Errorf("the change %q changed nothing", c.name)
 		}
@@ -66,7 +66,8 @@ func TestRequestsAreReadAsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.method != want.method || strings.Join(got.header, "\n") != strings.Join(want.header, "\n") || !bytes.Equal(got.body, want.body) {
+		if got.method != want.method || strings.Join(got.header, "\n") != strings.Join(want.header, "\n") ||
+			!bytes.Equal(got.body, want.body) {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
 		}
 	}
