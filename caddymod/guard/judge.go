@@ -95,7 +95,7 @@ func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.
 		if err := quota.ValidateID(p.Account); err != nil {
 			return nil, fmt.Errorf("account: %w", err)
 		}
-		if _, err := app.Get(ctx); err != nil { // counting needs the store
+		if _, err := app.LoadWithStore(ctx); err != nil { // counting needs the store
 			return nil, err
 		}
 		owner.AtStart(fmt.Sprint("account ", p.EnforceQuota, p.Account), j.checkAccount)
@@ -114,7 +114,7 @@ func (p *Policy) provision(ctx caddy.Context, owner *app.App, direction metrics.
 	if err != nil {
 		return nil, err
 	}
-	j.levels = owner.Engine().Policy().Over(&override)
+	j.levels = owner.Engine().Policy().With(&override)
 	if err := j.levels.Validate(); err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (*Matcher) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the matcher.
 func (m *Matcher) Provision(ctx caddy.Context) (err error) {
-	if m.app, err = app.GetWithoutStore(ctx); err != nil {
+	if m.app, err = app.Load(ctx); err != nil {
 		return err
 	}
 	if m.empty() {

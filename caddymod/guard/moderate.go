@@ -154,7 +154,7 @@ func (*Moderate) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the guard.
 func (m *Moderate) Provision(ctx caddy.Context) (err error) {
-	if m.app, err = app.GetWithoutStore(ctx); err != nil {
+	if m.app, err = app.Load(ctx); err != nil {
 		return err
 	}
 	m.logger = sampled.Logger(ctx.Logger())
@@ -198,7 +198,7 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	strip(r.Trailer)
 	x := exchangeOf(r, m.app)
 	if m.judge.account != "" {
-		defer m.app.Hold().Release() // the body may come slowly
+		defer m.app.TryAcquire().Release() // the body may come slowly
 	}
 	v, f, c := evaluate(r, w, x, m.reader, m.judge, m.key)
 	var err error

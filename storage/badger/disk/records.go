@@ -14,13 +14,13 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// A range is read in parts of at most this many records, and about this many bytes.
+// A part of a range has at most chunkRecords records and about chunkBytes bytes.
 const (
 	chunkRecords = 256
 	chunkBytes   = 1 << 20
 )
 
-// guard makes an error of what Badger asserts, and of a fault in a mapped file: the disk could not give what was read.
+// guard turns a failed assertion of Badger, and a fault in a mapped file that the disk could not read, into an error.
 func guard(err *error) func() {
 	before := debug.SetPanicOnFault(true)
 	return func() {
@@ -31,7 +31,7 @@ func guard(err *error) func() {
 	}
 }
 
-// Get returns the records of some keys as they were at one moment, in the order of the keys.
+// Get implements [Database].
 func (d *DB) Get(keys ...[]byte) ([]Record, error) {
 	if err := d.enter(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (d *DB) get(keys ...[]byte) (records []Record, err error) {
 	return records, err
 }
 
-// record copies a record.
+// record copies a record, without its value if that is not wanted.
 func record(item *badger.Item, value bool) (r Record, err error) {
 	r.Key = item.KeyCopy(nil)
 	if !value {
@@ -73,8 +73,8 @@ func record(item *badger.Item, value bool) (r Record, err error) {
 		return r, err
 	}
 	whole := false
-	if item.UserMeta() == sealed {
-		r.Value, whole = unseal(r.Key, stored)
+	if item.UserMeta() == checksummed {
+		r.Value, whole = verifyChecksum(r.Key, stored)
 	}
 	if r.Damaged = !whole; r.Damaged {
 		r.Value = nil
@@ -82,8 +82,7 @@ func record(item *badger.Item, value bool) (r Record, err error) {
 	return r, nil
 }
 
-// Scan returns the first records of a range in the order of their keys, and the key to go on from, nil at the end. Records
-// that are written between two calls may or may not be found.
+// Scan implements [Database].
 func (d *DB) Scan(r Range) (records []Record, next []byte, err error) {
 	if err := d.enter(); err != nil {
 		return nil, nil, err
@@ -104,17 +103,17 @@ func (d *DB) Scan(r Range) (records []Record, next []byte, err error) {
 	return records, next, err
 }
 
-// chunk reads some records from where an iterator stands.
-func chunk(it *badger.Iterator, most int, values bool) (records []Record, next []byte, err error) {
-	if most <= 0 {
-		most = chunkRecords
+// chunk reads up to limit records from the position of an iterator. Default: chunkRecords.
+func chunk(it *badger.Iterator, limit int, values bool) (records []Record, next []byte, err error) {
+	if limit <= 0 {
+		limit = chunkRecords
 	}
 	size := 0
 	for ; it.Valid(); it.Next() {
-		if own(it.Item().Key()) {
+		if isMetadata(it.Item().Key()) {
 			continue
 		}
-		if len(records) == most || size >= chunkBytes {
+		if len(records) == limit || size >= chunkBytes {
 			return records, it.Item().KeyCopy(nil), nil
 		}
 		r, err := record(it.Item(), values)
@@ -127,8 +126,7 @@ func chunk(it *badger.Iterator, most int, values bool) (records []Record, next [
 	return records, nil, nil
 }
 
-// Write makes changes, in the order in which they stand. They are made all or none when they fit into one transaction of
-// about 1 MB. When it returns nil they survive the death of the process; [DB.Sync] makes them survive more than that.
+// Write implements [Database].
 func (d *DB) Write(entries []Entry) error {
 	if err := d.room(); err != nil {
 		return err
@@ -149,7 +147,7 @@ func (d *DB) commit(entries []Entry) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			// After an error Badger may be without a table to write to, which it does not survive another time.
+			// After an error Badger may have no table to write to, and would crash at the next write.
 			d.failed = err
 		}
 	}()
@@ -193,7 +191,7 @@ func (d *DB) commit(entries []Entry) (err error) {
 		return err
 	}
 	d.committed = number
-	return d.notes.note(number, d.notes.last.synced)
+	return d.progress.write(number, d.progress.last.synced)
 }
 
 // stored is an entry as Badger keeps it.
@@ -201,11 +199,11 @@ func stored(e Entry) *badger.Entry {
 	if e.Delete || bytes.Equal(e.Key, schemaKey) {
 		return badger.NewEntry(e.Key, e.Value)
 	}
-	return badger.NewEntry(e.Key, seal(e.Key, e.Value)).WithMeta(sealed)
+	return badger.NewEntry(e.Key, withChecksum(e.Key, e.Value)).WithMeta(checksummed)
 }
 
-// Snapshot is the database as it was at one moment. It must be closed; closing the database closes it too.
-type Snapshot struct {
+// snapshot is a [Snapshot] of a DB.
+type snapshot struct {
 	db  *DB
 	txn *badger.Txn
 
@@ -213,21 +211,21 @@ type Snapshot struct {
 	it *badger.Iterator // nil when the snapshot is closed
 }
 
-// Snapshot returns the database as it is now. Until it is closed, what is replaced meanwhile takes room.
-func (d *DB) Snapshot() (*Snapshot, error) {
+// Snapshot implements [Database]. Until the snapshot is closed, records that are replaced meanwhile keep their room.
+func (d *DB) Snapshot() (Snapshot, error) {
 	if err := d.enter(); err != nil {
 		return nil, err
 	}
 	defer d.leave()
-	s := &Snapshot{db: d, txn: d.db.NewTransaction(false)}
+	s := &snapshot{db: d, txn: d.db.NewTransaction(false)}
 	s.it = s.txn.NewIterator(badger.DefaultIteratorOptions)
 	s.it.Rewind()
 	d.snapshots.Store(s, struct{}{})
 	return s, nil
 }
 
-// Next returns the next records, in the order of their keys, none at the end.
-func (s *Snapshot) Next() (records []Record, err error) {
+// Next implements [Snapshot].
+func (s *snapshot) Next() (records []Record, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.it == nil {
@@ -238,8 +236,8 @@ func (s *Snapshot) Next() (records []Record, err error) {
 	return records, err
 }
 
-// Close ends the snapshot. It may be called more than once.
-func (s *Snapshot) Close() error {
+// Close implements [Snapshot].
+func (s *snapshot) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.it != nil {
