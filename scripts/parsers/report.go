@@ -164,6 +164,26 @@ func (r *rig) conclude(ctx context.Context, o options, rep *report) error {
 		return nil
 	}
 	end := time.Now().Add(reduceTime)
+	r.simplifyAll(ctx, o, rep, end)
+	if o.save == "" {
+		folder, err := os.MkdirTemp("", "caddy-moderation-got-by-")
+		if err != nil {
+			return err
+		}
+		o.save = folder
+	} else if err := os.MkdirAll(o.save, 0o777); err != nil {
+		return err
+	}
+	for i, g := range groups(rep.findings) {
+		if err := r.save(ctx, o, rep, g, i < maxSaved, end); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%d bodies that a parser understood got by; examples are in %s", len(rep.findings), o.save)
+}
+
+// simplifyAll simplifies the first findings, several at once, as long as there is time.
+func (r *rig) simplifyAll(ctx context.Context, o options, rep *report, end time.Time) {
 	var wait sync.WaitGroup
 	work := make(chan *finding)
 	for range o.workers {
@@ -180,47 +200,40 @@ func (r *rig) conclude(ctx context.Context, o options, rep *report) error {
 	}
 	close(work)
 	wait.Wait()
+}
 
-	if o.save == "" {
-		folder, err := os.MkdirTemp("", "caddy-moderation-got-by-")
-		if err != nil {
+// save prints a group of findings, and writes its best example to a file, reduced as long as there is time, if example is
+// true.
+func (r *rig) save(ctx context.Context, o options, rep *report, g *group, example bool, end time.Time) error {
+	// The one that most parsers understand is the best example.
+	f := slices.MaxFunc(g.findings, func(a, b *finding) int {
+		return cmp.Or(cmp.Compare(len(a.parsers), len(b.parsers)),
+			cmp.Compare(len(b.sample.vile.body), len(a.sample.vile.body)))
+	})
+	file := filepath.Join(o.save, g.file()+".txt")
+	if example {
+		class := f.sample.class
+		if time.Now().Before(end) && ctx.Err() == nil {
+			r.shrink(f, 300)
+		}
+		text := fmt.Sprintf("# %s\n# got by the guard %s, understood by %s\n# %s\n%s", g.name, f.guard.name,
+			f.names(), class, f.sample.vile)
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			return err
 		}
-		o.save = folder
-	} else if err := os.MkdirAll(o.save, 0o777); err != nil {
-		return err
 	}
-	for i, g := range groups(rep.findings) {
-		// The one that most parsers understand is the best example.
-		f := slices.MaxFunc(g.findings, func(a, b *finding) int {
-			return cmp.Or(cmp.Compare(len(a.parsers), len(b.parsers)),
-				cmp.Compare(len(b.sample.vile.body), len(a.sample.vile.body)))
-		})
-		file := filepath.Join(o.save, g.file()+".txt")
-		if i < maxSaved {
-			class := f.sample.class
-			if time.Now().Before(end) && ctx.Err() == nil {
-				r.shrink(f, 300)
-			}
-			text := fmt.Sprintf("# %s\n# got by the guard %s, understood by %s\n# %s\n%s", g.name, f.guard.name,
-				f.names(), class, f.sample.vile)
-			if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-				return err
-			}
+	fmt.Fprintf(rep.out, "FAIL: %s: %s; %s is understood by %s: %s\n", g.times(), g.name, f.sample.name,
+		f.names(), file)
+	if o.verbose {
+		variants := map[string]bool{}
+		for _, f := range g.findings {
+			variants[f.sample.class] = true
 		}
-		fmt.Fprintf(rep.out, "FAIL: %s: %s; %s is understood by %s: %s\n", g.times(), g.name, f.sample.name,
-			f.names(), file)
-		if o.verbose {
-			variants := map[string]bool{}
-			for _, f := range g.findings {
-				variants[f.sample.class] = true
-			}
-			for _, class := range sortedKeys(variants) {
-				fmt.Fprintf(rep.out, "      %s\n", class)
-			}
+		for _, class := range sortedKeys(variants) {
+			fmt.Fprintf(rep.out, "      %s\n", class)
 		}
 	}
-	return fmt.Errorf("%d bodies that a parser understood got by; examples are in %s", len(rep.findings), o.save)
+	return nil
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -28,11 +28,11 @@ const (
 	sameCase    = 4  // a letter of the same case as the one right before it
 	otherCase   = -4 // a letter of the other case
 	beyondASCII = 14 // a letter beyond ASCII, in valid UTF-8
-	nonText     = -1 // a byte that is no character of text
-	maxDrop     = 40 // how far a stretch may fall behind its best before it ends
-	minCleanRun = 20 // this many characters of text in a row are no chance in binary data
-	margin      = 3  // bytes around a stretch that are read with it: more would hide words that are run together
-	wideMargin  = 8  // the same in binary data, where bytes that are left out stand between them
+	nonText     = -1 // a byte that is not text
+	maxDrop     = 40 // a stretch ends when it falls this far behind its best
+	minCleanRun = 20 // this many characters of text in a row are no accident in binary data
+	margin      = 3  // bytes around a stretch that are kept: more would hide words that are run together
+	wideMargin  = 8  // the same in binary data, where some of the bytes are dropped
 	maxStretch  = 400
 )
 
@@ -101,7 +101,7 @@ func (s *candidate) step(score, i, end int) bool {
 // languageFinder finds stretches of language. It counts the evidence in two ways: one heeds the case of letters,
 // which rarely changes within a word, and one ignores it, because it may be changed on purpose.
 type languageFinder struct {
-	size, margin  int // of all bytes, and of what is read around a stretch
+	size, margin  int // of all bytes, and of what is kept around a stretch
 	found         []byteRange
 	cased, folded candidate
 }
