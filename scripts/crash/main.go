@@ -375,24 +375,24 @@ var (
 
 // The promises, in the words of docs/operations.md.
 const (
-	whatSurvives   = "An answer is sent when what it stands for is kept as the table says."
+	whatSurvives   = "An answer is not sent before its effects are kept as the table says."
 	powerSurvives  = "| Counts: the minute, the day, the period, flagged content | everything acknowledged | all but at most the last second |"
-	fullDisk       = "When there is room again it goes on by itself; nothing has to be restarted or repaired."
-	siteGoesOn     = "When the cause has gone, or the process has died, the server goes on by itself, with everything that it acknowledged."
-	nothingIsTaken = "In a directory that was removed or replaced nothing is acknowledged any more, until the server is started again."
+	fullDisk       = "When there is room again it continues by itself; nothing has to be restarted or repaired."
+	siteGoesOn     = "When the cause is gone, or the process has died, the server recovers by itself, with everything that it acknowledged."
+	nothingIsTaken = "In a directory that was removed or replaced nothing is acknowledged any more, until the server is restarted."
 	wholeBackup    = "A backup is taken from the running server and holds everything that was acknowledged before it began."
 	reloadKeeps    = "without losing a count: the old and the new configuration share the open database."
-	moveKeeps      = "After a reload with another `storage`, requests in flight go on with the old store, and are counted there."
-	damageIsSaid   = "A database whose files are damaged or missing is refused at the start, by their names, and nothing is touched."
-	upgradeKeeps   = "A database that a newer version wrote is refused by an older one and left as it is"
-	upgradeGoesOn  = "A database of an older version is upgraded at the start, in place; when that is interrupted, the next start goes on with it."
-	restIsSaved    = "`--save` writes what can still be read as a backup and says what is left out; the status is 1 then too."
-	oneServer      = "Two servers, containers or replicas on one directory do not work: the second does not start."
+	moveKeeps      = "After a reload with another `storage`, requests in flight continue with the old store, and are counted there."
+	damageIsSaid   = "A database whose files are damaged or missing is refused at the start, with the name of a file, and nothing is changed."
+	upgradeKeeps   = "An older version refuses a database that a newer one has written, and leaves it as it is"
+	upgradeGoesOn  = "A database of an older version is upgraded in place at the start; if that is interrupted, the next start continues it."
+	restIsSaved    = "`--save` writes a backup of what can still be read, and says what is left out; the exit status is 1 then, too."
+	oneServer      = "Two servers, containers or replicas cannot share a directory: the second does not start."
 	noStart        = "It does not start on such a disk."
-	nothingElse    = "It is the same program again and needs nothing else: a root file system that is read-only will do."
-	slowSurvives   = "When the disk is slower than the requests, answers wait for it, and the last second stays one."
-	sharedProcess  = "the database shares the process of the server, and a disk that fails may end both. The log warns of it once."
-	deletedIsGone  = "Requests in flight count for nobody, also when the account is made again"
+	nothingElse    = "It is the same program and needs nothing else: a read-only root file system will do."
+	slowSurvives   = "If the disk is slower than the requests, answers wait for it: more than the last second is never at risk."
+	sharedProcess  = "the database shares the process of the server, and a failing disk may end both. The log warns of this once."
+	deletedIsGone  = "Requests in flight count for nobody, even if the account is created again"
 )
 
 var rounds = slices.Concat([]*round{
