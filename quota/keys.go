@@ -4,7 +4,6 @@
 package quota
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -13,10 +12,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/quota/base62"
 )
 
 const (
-	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	// secretLength characters of base62 are 190 bits, idLength are 95.
 	secretLength = 32
 	idLength     = 16
@@ -231,19 +231,9 @@ func (g *Gate) changeableKey(id string) error {
 
 // random returns n characters of base62, each equally likely.
 func (g *Gate) random(n int) (string, error) {
-	// Bytes from 248 on are skipped: 248 is the largest multiple of 62 in a byte, and the rest would favor some
-	// characters.
-	const fair = 256 / len(base62) * len(base62)
-	source := bufio.NewReaderSize(g.rand, 64)
-	text := make([]byte, 0, n)
-	for len(text) < n {
-		b, err := source.ReadByte()
-		if err != nil {
-			return "", fmt.Errorf("reading random bytes: %w", err)
-		}
-		if int(b) < fair {
-			text = append(text, base62[int(b)%len(base62)])
-		}
+	text, err := base62.Append(nil, g.rand, n)
+	if err != nil {
+		return "", fmt.Errorf("reading random bytes: %w", err)
 	}
 	return string(text), nil
 }

@@ -56,11 +56,9 @@ func (s Status) Served() bool {
 
 // Limits are what a tier allows. 0 means unlimited.
 type Limits struct {
-	// RequestsPerMonth limits the requests of a billing period.
-	// RequestsPerMonth limits the requests of a billing period.
+	// RequestsPerMonth is the maximum number of requests in a billing period.
 	RequestsPerMonth int64 `json:"requests_per_month"`
-	// RequestsPerMinute limits the requests of a UTC clock minute.
-	// RequestsPerMinute limits the requests of a UTC clock minute.
+	// RequestsPerMinute is the maximum number of requests in a UTC clock minute.
 	RequestsPerMinute int64 `json:"requests_per_minute"`
 }
 

@@ -1,27 +1,21 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access decides who gets in: it authenticates requests, charges them to their account's limits and settles
-// the charge when the answer is known.
-//
-// A [Middleware] does all of it for one handler. The middleware moderation_key_auth and moderation_rate_limit do the two halves
-// for whatever stands behind them; a handler with a door behind them does only what they have not done, so that no
-// request is charged twice.
 package access
 
 import (
 	"context"
+	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -30,41 +24,45 @@ import (
 type Call struct {
 	// ID is the id of the request, "mod_" and 24 letters and digits. It stands in the answer, in the log and in errors.
 	ID string
-	// Services are the app's.
+	// Services are the app's. They are held until the outermost [Middleware] has ended the call.
 	Services *app.Services
-	// Who calls. Its account and key are empty before the request is authenticated.
+	// Who is the caller. Its account and key are empty before the request is authenticated.
 	Who quota.Identity
 
 	app       *app.App
 	operation metrics.Operation
 	began     time.Time
+	request   *http.Request
+	// writeProblem writes errors in the shape of the route, also those that happen while the answer is written.
+	writeProblem ProblemWriter
 
 	authenticated bool
-	charged       int64            // what the request was admitted for so far, 0: it was not
-	decision      quota.Decision   // the gate's last answer, whose numbers the RateLimit fields tell
-	earlier       []quota.Decision // its answers before, each of them admitted
-	verdict       *engine.Result
-	texts         []engine.Result // the verdicts on the texts of a batch, nil when there is one text
+	charged       int64            // what the request was charged so far; 0 before it is
+	decision      quota.Decision   // the gate's last answer, whose numbers the RateLimit fields report
+	earlier       []quota.Decision // its answers before, each of which admitted the request
+	limitFields   [numLimitFields]string
 
-	held    bool // the services are held until the outermost door has ended the call
-	owned   bool // a door watches the answer
-	answer  answer
-	write   ProblemWriter // the shape of errors that happen while the answer is written
-	request *http.Request
-	fields  [numFields]string // values of the RateLimit header fields
+	verdict *engine.Result
+	texts   []engine.Result // the verdicts on the texts of a batch; nil when there is one text
+
+	held      bool // the services are held
+	open      bool // a Middleware observes the answer and ends the call
+	settled   bool // the charge is settled
+	uncounted bool // settling has failed, and a 503 was answered
+	answer    answer
 }
 
 // callVar is the name of the request variable that carries the call from one handler to the next.
 const callVar = "moderation.call"
 
-// callOf returns the request's call, which a handler before this one may have begun.
+// callOf returns the request's call, which a handler before this one may have made; nil when there is none.
 func callOf(ctx context.Context) *Call {
 	call, _ := caddyhttp.GetVar(ctx, callVar).(*Call)
 	return call
 }
 
-// begin makes the call of a request that has none yet, and makes it known to placeholders and to the access log.
-func begin(r *http.Request, a *app.App) *Call {
+// newCall makes the call of a request that has none yet, and makes it known to placeholders and to the access log.
+func newCall(r *http.Request, a *app.App) *Call {
 	call := &Call{ID: newID(a.Random()), app: a, operation: metrics.Other, began: a.Now(), request: r}
 	ctx := r.Context()
 	caddyhttp.SetVar(ctx, callVar, call)
@@ -77,13 +75,7 @@ func begin(r *http.Request, a *app.App) *Call {
 	return call
 }
 
-// SetVerdict notes what the judge said, for the counts of flagged content, placeholders, log, metrics and events. The
-// result must not change any more.
-func (c *Call) SetVerdict(result *engine.Result) {
-	c.verdict = result
-}
-
-// Policy is what the caller's account changes of the engine's policy; nil when it changes nothing.
+// Policy returns what the caller's account changes of the engine's policy; nil when it changes nothing.
 func (c *Call) Policy() *engine.Policy {
 	thresholds := c.Who.Account.Overrides.Thresholds
 	if len(thresholds) == 0 {
@@ -96,70 +88,109 @@ func (c *Call) Policy() *engine.Policy {
 	return own
 }
 
-// SetVerdicts is [Call.SetVerdict] for a call with several texts: each of them is counted, whole is what placeholders, log and
-// events tell. whole flags what any text flags.
+// SetVerdict notes the verdict for the counts of flagged content, placeholders, log, metrics and events. The result must
+// not change afterwards.
+func (c *Call) SetVerdict(result *engine.Result) {
+	c.verdict = result
+}
+
+// SetVerdicts is [Call.SetVerdict] for a call with several texts. Each of them is counted; placeholders, log and events
+// report whole, which flags what any text flags.
 func (c *Call) SetVerdicts(whole *engine.Result, texts []engine.Result) {
 	c.verdict, c.texts = whole, texts
 }
 
-// String is the call's id, so that nothing else of a call is ever printed.
-func (c *Call) String() string { return c.ID }
-
-// MarshalLogObject adds the call's fields to a line of the access log.
-func (c *Call) MarshalLogObject(log zapcore.ObjectEncoder) error {
-	log.AddString("moderation_id", c.ID)
-	if c.Who.Account.ID != "" {
-		log.AddString("moderation_account", c.Who.Account.ID)
-		log.AddString("moderation_key", c.Who.Key.ID)
-	}
-	if c.verdict != nil {
-		log.AddString("moderation_recommendation", string(c.verdict.Recommendation))
-	}
+// Problem answers the call with a problem, in the shape of its route.
+func (c *Call) Problem(w http.ResponseWriter, r *http.Request, p *problem.Problem) error {
+	c.writeProblem(w, r, c.ID, p)
 	return nil
 }
 
-// placeholder yields {http.auth.user.id} and {http.moderation.*}. The placeholders of the verdict are unknown until there
-// is one.
-func (c *Call) placeholder(key string) (any, bool) {
-	if key == "http.auth.user.id" {
-		return c.Who.Account.ID, c.authenticated
-	}
-	name, ok := strings.CutPrefix(key, "http.moderation.")
-	if !ok {
-		return nil, false
-	}
-	switch name {
-	case "id":
-		return c.ID, true
-	case "account":
-		return c.Who.Account.ID, true
-	case "key":
-		return c.Who.Key.ID, true
-	case "tier":
-		return c.Who.Account.Tier, true
-	}
-	if c.verdict == nil {
-		return nil, false
-	}
-	switch name {
-	case "flagged":
-		return c.verdict.Flagged, true
-	case "recommendation":
-		return string(c.verdict.Recommendation), true
-	case "confidence":
-		return c.verdict.Confidence, true
-	case "categories":
-		return strings.Join(c.flagged(), ","), true
-	}
-	for i := range c.verdict.Categories {
-		if engine.Category(i).String() == name {
-			return c.verdict.Categories[i].Probability, true
-		}
-	}
-	return nil, false
+// Refuse answers a request that is not admitted, and counts the refusal in metrics and events.
+func (c *Call) Refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) error {
+	c.CountRefusal(p.Code)
+	return c.Problem(w, r, p)
 }
 
-// flagged names the categories that the verdict flags; nil when there is none.
+// CountRefusal counts in metrics and events that the request is refused for a reason. It answers nothing.
+func (c *Call) CountRefusal(reason problem.Code) {
+	c.app.Metrics().Refused(string(reason))
+	c.app.Emit(app.RefusedEvent, func() map[string]any {
+		return map[string]any{
+			"id": c.ID, "operation": string(c.operation), "reason": string(reason),
+			"account": c.Who.Account.ID, "key": c.Who.Key.ID,
+		}
+	})
+}
+
+// Unavailable answers 503 because the store failed; doing says for the log what was tried.
+func (c *Call) Unavailable(w http.ResponseWriter, r *http.Request, doing string, err error) error {
+	return c.Problem(w, r, c.unavailable(w, doing, err))
+}
+
+// unavailable logs that the store failed, and returns the problem that says so.
+func (c *Call) unavailable(w http.ResponseWriter, doing string, err error) *problem.Problem {
+	if c.request.Context().Err() == nil { // otherwise the client left, and the store is not to blame
+		c.app.Logger().Error(doing, zap.String("moderation_id", c.ID), zap.Error(err))
+	}
+	w.Header().Set("Retry-After", "1")
+	return problem.New(problem.StorageUnavailable, "The store cannot answer now. Try again.")
+}
+
+// end settles what the handler has not settled, and counts the call. returned is false when the handler panicked; err is
+// what it returned.
+func (c *Call) end(returned bool, err error) {
+	status := c.status()
+	switch {
+	case !returned, err != nil:
+		if status == 0 {
+			status = http.StatusInternalServerError
+			if failure := (caddyhttp.HandlerError{}); errors.As(err, &failure) && failure.StatusCode != 0 {
+				status = failure.StatusCode
+			}
+		}
+		if err := c.settle(true); err != nil {
+			c.app.Logger().Error("the count of a request that failed could not be given back",
+				zap.String("moderation_id", c.ID), zap.Error(err))
+		}
+	case status == 0:
+		// The handler wrote nothing: net/http answers 200 when it returns, or the connection was taken over.
+		if err := c.settle(false); err != nil {
+			c.answerUncounted(err)
+		}
+		if status = c.status(); status == 0 {
+			status = http.StatusOK
+		}
+	}
+	c.app.Metrics().Request(c.operation, status, c.app.Now().Sub(c.began))
+	if c.verdict == nil || status >= http.StatusBadRequest {
+		return
+	}
+	if c.texts == nil {
+		c.app.Metrics().Verdict(c.verdict)
+	}
+	for i := range c.texts {
+		c.app.Metrics().Verdict(&c.texts[i])
+	}
+	if c.verdict.Flagged {
+		c.app.Emit(app.FlaggedEvent, func() map[string]any {
+			return map[string]any{
+				"id": c.ID, "account": c.Who.Account.ID, "key": c.Who.Key.ID,
+				"recommendation": string(c.verdict.Recommendation), "confidence": c.verdict.Confidence, "categories": c.flagged(),
+			}
+		})
+	}
+}
+
+// release gives the services back.
+func (c *Call) release() {
+	if c.held {
+		c.held = false
+		c.Services.Release()
+	}
+}
+
+// flagged returns the names of the categories that the verdict flags; nil when there are none.
 func (c *Call) flagged() []string {
 	if c.verdict == nil {
 		return nil
@@ -167,7 +198,7 @@ func (c *Call) flagged() []string {
 	return appendFlagged(nil, c.verdict)
 }
 
-// flaggedTexts names the categories that the verdict flags, once for each text of a batch.
+// flaggedTexts returns the names of the categories that the verdict flags, once for each text of a batch.
 func (c *Call) flaggedTexts() []string {
 	if c.texts == nil {
 		return c.flagged()
@@ -188,6 +219,3 @@ func appendFlagged(names []string, verdict *engine.Result) []string {
 	}
 	return names
 }
-
-// Interface guards
-var _ zapcore.ObjectMarshaler = (*Call)(nil)

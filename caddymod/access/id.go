@@ -8,18 +8,18 @@ import (
 	"io"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/quota/base62"
 )
 
 const (
 	idPrefix = "mod_"
-	idLength = 24
-	base62   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	idLength = 24 // characters behind the prefix
 )
 
-// NewID returns an id for a request that no door sees.
+// NewID returns an id for a request that no [Middleware] sees.
 func NewID(a *app.App) string { return newID(a.Random()) }
 
-// IDOf returns the id that a door has given the request, or a new one for a request that no door has seen.
+// IDOf returns the id that a [Middleware] has given the request, or a new one for a request that none has seen.
 func IDOf(ctx context.Context, a *app.App) string {
 	if call := callOf(ctx); call != nil {
 		return call.ID
@@ -27,26 +27,12 @@ func IDOf(ctx context.Context, a *app.App) string {
 	return newID(a.Random())
 }
 
-// newID returns a request id: "mod_" and 24 random letters and digits, each equally likely. Without randomness, which the
-// operating system never refuses, the id is of zeros: an answer matters more than its name.
+// newID returns a request id: "mod_" and 24 random letters and digits. Without randomness, which the operating system never
+// refuses, zeros stand in its place: an answer matters more than its id.
 func newID(random io.Reader) string {
-	id := [len(idPrefix) + idLength]byte{}
-	n := copy(id[:], idPrefix)
-	var block [32]byte
-	for n < len(id) {
-		if _, err := io.ReadFull(random, block[:]); err != nil {
-			for ; n < len(id); n++ {
-				id[n] = '0'
-			}
-			break
-		}
-		for _, b := range block {
-			// 248 is the largest multiple of 62 that a byte can be below: what is above would make some digits likelier.
-			if b < 248 && n < len(id) {
-				id[n] = base62[b%62]
-				n++
-			}
-		}
+	id, err := base62.Append(append(make([]byte, 0, len(idPrefix)+idLength), idPrefix...), random, idLength)
+	for err != nil && len(id) < cap(id) {
+		id = append(id, '0')
 	}
-	return string(id[:])
+	return string(id)
 }

@@ -1,130 +1,106 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package access decides who gets in: it authenticates requests, charges them to their account's limits, and settles
+// the charge when the answer is known.
+//
+// A [Middleware] does all of it for one handler, in this order:
+//
+//	middleware.go      Serve opens the call, or finds the one that a middleware before it has opened
+//	authenticate.go    finds the key and the account behind it
+//	charge.go          counts the request, and refuses what exceeds the account's limits
+//	                   (the handler runs)
+//	settle.go          makes the charge durable before the header of the answer goes out
+//	call.go            counts the ended call in metrics and events
+//
+// The Caddy modules moderation_key_auth (keyauth.go) and moderation_rate_limit (ratelimit.go) do the two halves for any
+// handler, and moderation_key (provider.go) the first half for Caddy's own authentication handler. A Middleware behind
+// them does only what they have not done, so that no request is charged twice.
 package access
 
 import (
 	"net/http"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-func init() {
-	caddy.RegisterModule(new(KeyAuth))
-	caddy.RegisterModule(new(RateLimit))
-	httpcaddyfile.RegisterHandlerDirective("moderation_key_auth", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		handler := new(KeyAuth)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
-	})
-	httpcaddyfile.RegisterHandlerDirective("moderation_rate_limit", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		handler := new(RateLimit)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
-	})
-	// Each goes right behind basic_auth, so the last one is the first: moderation_key_auth, then moderation_rate_limit.
-	httpcaddyfile.RegisterDirectiveOrder("moderation_rate_limit", httpcaddyfile.After, "basic_auth")
-	httpcaddyfile.RegisterDirectiveOrder("moderation_key_auth", httpcaddyfile.After, "basic_auth")
+// ProblemWriter answers with a problem in the shape that the clients of a route parse. [problem.Write] is the default.
+type ProblemWriter func(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem)
+
+// Handler handles a call that was admitted.
+type Handler func(w http.ResponseWriter, r *http.Request, call *Call) error
+
+// Middleware admits requests to one handler.
+type Middleware struct {
+	// App owns the gate. Required.
+	App *app.App
+	// Operation is what the handler does, for the metrics. Default: [metrics.Other].
+	Operation metrics.Operation
+	// Sources are the places where the key may stand beside the Authorization header. Default: none.
+	Sources Sources
+	// Free charges requests to no limit, and puts no RateLimit fields into the answer. Default: false.
+	Free bool
+	// Deferred leaves it to the handler to charge the request with [Call.Charge], when it knows how much the request counts
+	// and before it does the work that the limits are for. Default: false.
+	Deferred bool
+	// Problem writes refusals. Default: [problem.Write].
+	Problem ProblemWriter
 }
 
-// KeyAuth is a middleware that lets only requests with a valid API key of the moderation service through, to whatever
-// stands behind it. Others are answered with a problem (RFC 9457) and a challenge (RFC 6750).
+// Serve admits the request and handles it, or answers why not. What another Middleware before this one has done for the
+// request is not done again. Every answer carries X-Request-Id, Cache-Control: no-store and X-Content-Type-Options: nosniff.
 //
-// Behind it {http.auth.user.id} is the account, and {http.moderation.id}, {http.moderation.account}, {http.moderation.key}
-// (the key's public id) and {http.moderation.tier} say more.
-type KeyAuth struct {
-	// Query also accepts the key as the query parameter "key". Addresses end up in logs, on screens and in referrers:
-	// leave it off unless clients cannot send a header. Default false.
-	Query bool `json:"query,omitempty"`
-	// GoogleHeader also accepts the key in the header X-Goog-Api-Key. Caddy's access log does not redact that header.
-	// Default false.
-	GoogleHeader bool `json:"google_header,omitempty"`
-
-	door Middleware
-}
-
-// CaddyModule returns the Caddy module information.
-func (*KeyAuth) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.handlers.moderation_key_auth",
-		New: func() caddy.Module { return new(KeyAuth) },
+// A charged request is settled when its final status is written: as a success below 400, otherwise with its day and month
+// counts given back. A request whose handle returns an error or panics gives them back, too.
+func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, handle Handler) (err error) {
+	call := callOf(r.Context())
+	if call == nil {
+		call = newCall(r, m.App)
 	}
-}
-
-// Provision finds the app.
-func (k *KeyAuth) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
-	k.door = Middleware{App: owner, Free: true, Sources: Sources{Query: k.Query, GoogleHeader: k.GoogleHeader}}
+	if m.Operation != "" {
+		call.operation = m.Operation
+	}
+	if call.writeProblem = m.Problem; call.writeProblem == nil {
+		call.writeProblem = problem.Write
+	}
+	if call.open {
+		return m.admit(w, r, call, handle)
+	}
+	// This is the outermost Middleware: it observes the answer and ends the call.
+	call.open = true
+	call.answer.init(w, call)
+	problem.SetHeaders(w.Header(), call.ID)
+	returned := false
+	defer func() {
+		call.end(returned, err)
+		call.release()
+	}()
+	err = m.admit(&call.answer, r, call, handle)
+	returned = true
 	return err
 }
 
-// ServeHTTP lets the request through or refuses it.
-func (k *KeyAuth) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	return k.door.Serve(w, r, func(w http.ResponseWriter, r *http.Request, _ *Call) error { return next.ServeHTTP(w, r) })
-}
-
-// UnmarshalCaddyfile reads the directive. Syntax:
-//
-//	moderation_key_auth [<matcher>] {
-//		query
-//		google_header
-//	}
-func (k *KeyAuth) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // the directive's name
-	return options.Block(d, "moderation_key_auth", map[string]options.Option{
-		"query":         options.Flag(&k.Query),
-		"google_header": options.Flag(&k.GoogleHeader),
-	})
-}
-
-// RateLimit is a middleware that charges each request to the limits of its account, and refuses it with 429 or 402
-// when they are used up. A request that nothing before has authenticated (moderation_key_auth, or an authentication handler
-// with the provider moderation_key) must carry its key in the Authorization header.
-//
-// One request counts one. A request that ends in an error keeps its minute count and gives its month count back. Answers
-// carry the RateLimit fields.
-type RateLimit struct {
-	door Middleware
-}
-
-// CaddyModule returns the Caddy module information.
-func (*RateLimit) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.handlers.moderation_rate_limit",
-		New: func() caddy.Module { return new(RateLimit) },
+// admit authenticates and charges the request, as far as m asks for it, and handles it.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, call *Call, handle Handler) error {
+	if !call.held {
+		services, err := m.App.Acquire(r.Context())
+		if err != nil {
+			w.Header().Set("Retry-After", "1")
+			return call.Refuse(w, r, problem.New(problem.Starting, ""))
+		}
+		call.Services, call.held = services, true
 	}
+	if !call.authenticated {
+		if p := call.authenticate(w, r, m.Sources); p != nil {
+			return call.Refuse(w, r, p)
+		}
+	}
+	if !m.Free && !m.Deferred {
+		if p := call.Charge(w, r, 1); p != nil {
+			return call.Refuse(w, r, p)
+		}
+	}
+	return handle(w, r, call)
 }
-
-// Provision finds the app.
-func (l *RateLimit) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
-	l.door = Middleware{App: owner}
-	return err
-}
-
-// ServeHTTP lets the request through or refuses it.
-func (l *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	return l.door.Serve(w, r, func(w http.ResponseWriter, r *http.Request, _ *Call) error { return next.ServeHTTP(w, r) })
-}
-
-// UnmarshalCaddyfile reads the directive. Syntax:
-//
-//	moderation_rate_limit [<matcher>]
-func (l *RateLimit) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // the directive's name
-	return options.Block(d, "moderation_rate_limit", nil)
-}
-
-// Interface guards
-var (
-	_ caddy.Provisioner           = (*KeyAuth)(nil)
-	_ caddyfile.Unmarshaler       = (*KeyAuth)(nil)
-	_ caddyhttp.MiddlewareHandler = (*KeyAuth)(nil)
-	_ caddy.Provisioner           = (*RateLimit)(nil)
-	_ caddyfile.Unmarshaler       = (*RateLimit)(nil)
-	_ caddyhttp.MiddlewareHandler = (*RateLimit)(nil)
-)

@@ -17,17 +17,18 @@ func init() {
 }
 
 // Provider authenticates requests by API keys of the moderation service, for Caddy's authentication handler. The user's id
-// is the account; {http.auth.user.key} (the key's public id) and {http.auth.user.tier} say more.
+// is the account; `{http.auth.user.key}` is the key's public id and `{http.auth.user.tier}` the account's tier.
 //
 // It sets the challenge and leaves the body of a refusal to Caddy, which sends none. The middleware moderation_key_auth
 // says what is wrong.
 type Provider struct {
-	// Query also accepts the key as the query parameter "key". Default false.
+	// If true, the key is also accepted in the query parameter "key". Default: false.
 	Query bool `json:"query,omitempty"`
-	// GoogleHeader also accepts the key in the header X-Goog-Api-Key. Default false.
+	// If true, the key is also accepted in the header X-Goog-Api-Key. Default: false.
 	GoogleHeader bool `json:"google_header,omitempty"`
 
-	door Middleware
+	app     *app.App
+	sources Sources
 }
 
 // CaddyModule returns the Caddy module information.
@@ -39,28 +40,29 @@ func (*Provider) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision finds the app.
-func (p *Provider) Provision(ctx caddy.Context) error {
-	owner, err := app.Get(ctx)
-	p.door = Middleware{App: owner, Sources: Sources{Query: p.Query, GoogleHeader: p.GoogleHeader}}
+func (p *Provider) Provision(ctx caddy.Context) (err error) {
+	p.sources = Sources{Query: p.Query, GoogleHeader: p.GoogleHeader}
+	p.app, err = app.LoadWithStore(ctx)
 	return err
 }
 
 // Authenticate reports who calls. When that cannot be known now, {http.auth.moderation_key.error} says why.
 func (p *Provider) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
-	services, err := p.door.App.Acquire(r.Context())
+	services, err := p.app.Acquire(r.Context())
 	if err != nil {
 		return caddyauth.User{}, false, err
 	}
-	defer services.Release() // a door behind this handler holds them for itself
+	defer services.Release() // a Middleware behind this handler holds them for itself
 	call := callOf(r.Context())
 	if call == nil {
-		call = begin(r, p.door.App)
+		call = newCall(r, p.app)
 	}
 	call.Services = services
-	if refusal := p.door.authenticate(w, r, call); refusal != nil {
-		call.refused(refusal)
-		// Caddy would write a line of its log for the error of every request; the store's trouble is logged once a second.
-		if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok && refusal.Code.Status() >= http.StatusInternalServerError {
+	if refusal := call.authenticate(w, r, p.sources); refusal != nil {
+		call.CountRefusal(refusal.Code)
+		// Caddy would log the error of every request; failures of the store are logged once a second.
+		replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		if ok && refusal.Code.Status() >= http.StatusInternalServerError {
 			replacer.Set("http.auth.moderation_key.error", refusal.Error())
 		}
 		return caddyauth.User{}, false, nil

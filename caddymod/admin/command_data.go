@@ -4,10 +4,12 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,21 +25,24 @@ func (c *cli) feedbackExport() *cobra.Command {
 	account, file := "", ""
 	force := false
 	command := &cobra.Command{
-		Use: "export [--account <id>] [--out FILE]", Short: "Prints the feedback on scores as JSON Lines, oldest first", Args: cobra.NoArgs,
+		Use: "export [--account <id>] [--out FILE]", Short: "Prints the feedback on scores as JSON Lines, oldest first",
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return c.save(command, withAccount("/moderation/feedback/export", account), or(file, "-"), force)
 		},
 	}
 	command.Flags().StringVar(&account, "account", "", "Only the feedback of this account")
-	command.Flags().StringVar(&file, "out", "", "Write to this file, which appears when it is whole (default the standard output)")
+	command.Flags().StringVar(&file, "out", "",
+		"Write to this file, which appears when it is whole (default the standard output)")
 	command.Flags().BoolVar(&force, "force", false, "Replace a file that exists")
 	return command
 }
 
 func (c *cli) backup() *cobra.Command {
-	force, leave := false, false
+	force, lenient := false, false
 	command := &cobra.Command{
-		Use: "backup FILE", Short: "Saves accounts, keys, counts and feedback of a running server", Args: one("the name of the file"),
+		Use: "backup FILE", Short: "Saves accounts, keys, counts and feedback of a running server",
+		Args: one("the name of the file"),
 		Long: `Saves a consistent copy of everything that the running server keeps: accounts,
 keys (their hashes), counts and feedback. The file appears when it is whole, and
 only its owner can read it. With - it goes to the standard output. A record that
@@ -45,13 +50,13 @@ is damaged ends the backup, unless --leave-out-damaged is given: then it is made
 without such records, says which they are, and the status is 1.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			path := "/moderation/backup"
-			if leave {
+			if lenient {
 				path += "?damaged=leave-out"
 			}
 			return c.save(command, path, args[0], force)
 		},
 	}
-	command.Flags().BoolVar(&leave, "leave-out-damaged", false, "Make the backup without records that are damaged")
+	command.Flags().BoolVar(&lenient, "leave-out-damaged", false, "Make the backup without records that are damaged")
 	command.Flags().BoolVar(&force, "force", false, "Replace a file that exists")
 	return command
 }
@@ -59,7 +64,8 @@ without such records, says which they are, and the status is 1.`,
 func (c *cli) restore() *cobra.Command {
 	dir := ""
 	command := &cobra.Command{
-		Use: "restore FILE --dir DIR", Short: "Makes a database from a backup, for a server that is stopped", Args: one("the name of the file"),
+		Use: "restore FILE --dir DIR", Short: "Makes a database from a backup, for a server that is stopped",
+		Args: one("the name of the file"),
 		Long: `Makes a badger database in DIR from a backup. DIR must be missing or empty.
 Start the server with "storage badger DIR" afterwards. With - the backup is read
 from the standard input. A backup that is not whole is refused.`,
@@ -73,17 +79,8 @@ from the standard input. A backup that is not whole is refused.`,
 				defer file.Close()
 				from = file
 			}
-			parents, err := missing(dir)
-			if err != nil {
+			if err := c.restoreInto(command.Context(), dir, from); err != nil {
 				return err
-			}
-			if err := badger.Restore(command.Context(), dir, from); err != nil {
-				return err
-			}
-			for _, parent := range parents {
-				if err := c.syncDir(parent); err != nil {
-					return fmt.Errorf("%s is restored, but may not be there after a loss of power: %w", dir, err)
-				}
 			}
 			note(command, "Restored into %s.", dir)
 			return nil
@@ -94,30 +91,46 @@ from the standard input. A backup that is not whole is refused.`,
 	return command
 }
 
+// restoreInto makes a database from a backup. Without an error, the names of all new directories survive a loss of
+// power.
+func (c *cli) restoreInto(ctx context.Context, dir string, from io.Reader) error {
+	parents, err := missingParents(dir)
+	if err != nil {
+		return err
+	}
+	if err := badger.Restore(ctx, dir, from); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := c.syncDir(parent); err != nil {
+			return fmt.Errorf("%s is restored, but may not be there after a loss of power: %w", dir, err)
+		}
+	}
+	return nil
+}
+
 // save writes an answer of the server to a file, or to the standard output when its name is "-".
 func (c *cli) save(command *cobra.Command, path, name string, force bool) error {
-	// An interrupt ends the answer and with it this command in order, so that no part of a file is left behind.
+	// An interrupt cancels the request and lets this function return, so that no part of a file is left behind.
 	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt)
 	defer stop()
-	if name == "-" {
-		answer, client, err := c.open(ctx, path)
-		if err != nil {
+	if name != "-" {
+		if err := checkFree(name, force); err != nil {
 			return err
 		}
-		defer answer.Close()
+	}
+	client := newClient(c.address)
+	answer, err := client.open(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	if name == "-" {
 		if _, err := io.Copy(command.OutOrStdout(), answer); err != nil {
 			return client.brokenOff(err)
 		}
 		return answer.leftOut()
 	}
-	if _, err := os.Lstat(name); !force && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s exists; add --force to replace it", name)
-	}
-	answer, client, err := c.open(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer answer.Close()
 	size, err := c.writeFile(name, answer, client.brokenOff)
 	if err != nil {
 		return err
@@ -126,8 +139,16 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 	return answer.leftOut()
 }
 
-// writeFile writes a file that appears, under its name, when it is whole and on the disk. When it returns no error, its name is
-// there after a loss of power, too.
+// checkFree returns an error when a file exists that must not be replaced.
+func checkFree(name string, force bool) error {
+	if _, err := os.Lstat(name); !force && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s exists; add --force to replace it", name)
+	}
+	return nil
+}
+
+// writeFile writes a file that appears under its name once it is whole and on the disk. Without an error, the name
+// survives a loss of power, too. broken makes the error of one from reading.
 func (c *cli) writeFile(name string, from io.Reader, broken func(error) error) (int64, error) {
 	part, size, err := writePart(name, from, broken)
 	if err != nil {
@@ -142,9 +163,9 @@ func (c *cli) writeFile(name string, from io.Reader, broken func(error) error) (
 	return size, nil
 }
 
-// writePart writes and syncs a file under a name for the time being, beside the one that it will have.
+// writePart writes and syncs a file under a temporary name, beside the one that it will have.
 func writePart(name string, from io.Reader, broken func(error) error) (part string, size int64, err error) {
-	// A temporary file is readable by its owner alone, as what is in here should be.
+	// A temporary file is readable by its owner alone, as a backup should be.
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
 	if err != nil {
 		return "", 0, err
@@ -164,7 +185,7 @@ func writePart(name string, from io.Reader, broken func(error) error) (part stri
 	return file.Name(), size, file.Close()
 }
 
-// syncDir makes the names in a directory survive a loss of power.
+// syncDir syncs a directory, so that the names in it survive a loss of power.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced there, and need not be
@@ -180,8 +201,8 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// missing returns the directories in which names are made when dir is, the innermost first.
-func missing(dir string) (parents []string, err error) {
+// missingParents returns the directories that get a new name when dir is made with its parents, the innermost first.
+func missingParents(dir string) (parents []string, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}

@@ -59,56 +59,56 @@ func (s *placed) Close() error {
 }
 
 // inPool runs a test with a pool, in its own time.
-func inPool(t *testing.T, run func(t *testing.T, p *pool, lines *observer.ObservedLogs)) {
+func inPool(t *testing.T, run func(t *testing.T, p *storePool, lines *observer.ObservedLogs)) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zapcore.InfoLevel)
-		run(t, &pool{
-			linger: time.Minute, bound: 5 * time.Minute, patience: 10 * time.Second, watch: time.Second, logger: zap.New(core),
+		run(t, &storePool{
+			linger: time.Minute, maxLinger: 5 * time.Minute, closeTimeout: 10 * time.Second, healthInterval: time.Second, logger: zap.New(core),
 			stopping: func() bool { return false }, exiting: func() bool { return false },
 		}, lines)
 	})
 }
 
-// taken takes a store from a pool.
-func taken(t *testing.T, p *pool, identity string, of *place) *shared {
+// acquired acquires a store of a pool.
+func acquired(t *testing.T, p *storePool, identity string, of *place) *pooledStore {
 	t.Helper()
-	s, err := p.take(identity, of.open)
+	s, err := p.acquire(identity, of.open)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("acquiring the store: %v", err)
 	}
 	return s
 }
 
-// dropped gives a store back.
-func dropped(t *testing.T, p *pool, s *shared) {
+// released releases a store.
+func released(t *testing.T, p *storePool, s *pooledStore) {
 	t.Helper()
-	if err := p.drop(s); err != nil {
-		t.Error(err)
+	if err := p.release(s); err != nil {
+		t.Errorf("releasing the store: %v", err)
 	}
 }
 
 // TestStoreOutlivesItsConfiguration guards against requests of a replaced configuration that find their store closed.
 func TestStoreOutlivesItsConfiguration(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		of := &place{t: t}
-		s := taken(t, p, "a", of)
-		s.acquire()
-		dropped(t, p, s)
+		s := acquired(t, p, "a", of)
+		s.beginUse()
+		released(t, p, s)
 		time.Sleep(30 * time.Second)
-		s.acquire() // a request that was still being read
-		s.release()
+		s.beginUse() // a request that was still being read
+		s.endUse()
 		time.Sleep(2 * time.Minute)
 		if s.Health() != nil {
 			t.Fatal("closed under a request")
 		}
-		s.release()
+		s.endUse()
 		synctest.Wait()
 		if s.Health() == nil || of.locked.Load() {
 			t.Error("still open when the last request has ended")
 		}
-		s = taken(t, p, "a", of)
-		dropped(t, p, s)
+		s = acquired(t, p, "a", of)
+		released(t, p, s)
 		time.Sleep(59 * time.Second)
 		if s.Health() != nil {
 			t.Error("closed before requests that have begun can have come to a handler")
@@ -123,11 +123,11 @@ func TestStoreOutlivesItsConfiguration(t *testing.T) {
 // TestEndlessRequestsDoNotKeepAStore guards against a stream that keeps the old directory open for ever.
 func TestEndlessRequestsDoNotKeepAStore(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, lines *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, lines *observer.ObservedLogs) {
 		of := &place{t: t}
-		s := taken(t, p, "a", of)
-		s.acquire()
-		dropped(t, p, s)
+		s := acquired(t, p, "a", of)
+		s.beginUse()
+		released(t, p, s)
 		time.Sleep(5*time.Minute - time.Second)
 		if s.Health() != nil {
 			t.Error("closed before the bound")
@@ -136,7 +136,7 @@ func TestEndlessRequestsDoNotKeepAStore(t *testing.T) {
 		if s.Health() == nil || lines.FilterMessageSnippet("still use").Len() != 1 {
 			t.Errorf("open after the bound, or nothing is said: %v", lines.All())
 		}
-		s.release()
+		s.endUse()
 		synctest.Wait()
 	})
 }
@@ -144,28 +144,28 @@ func TestEndlessRequestsDoNotKeepAStore(t *testing.T) {
 // TestStoreIsRevived goes back to a place while requests still use it: it must be found open, and stay so.
 func TestStoreIsRevived(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		of := &place{t: t}
-		first := taken(t, p, "a", of)
-		first.acquire()
-		dropped(t, p, first)
+		first := acquired(t, p, "a", of)
+		first.beginUse()
+		released(t, p, first)
 		time.Sleep(4 * time.Minute)
-		again := taken(t, p, "a", of)
+		again := acquired(t, p, "a", of)
 		if again != first || of.opened.Load() != 1 {
 			t.Error("opened a second time")
 		}
-		first.release()
+		first.endUse()
 		time.Sleep(10 * time.Minute) // the bound of the first time does not count
 		if again.Health() != nil {
-			t.Error("closed under the configuration that has taken it back")
+			t.Error("closed under the configuration that has acquired it again")
 		}
-		again.acquire()
-		dropped(t, p, again)
+		again.beginUse()
+		released(t, p, again)
 		time.Sleep(4 * time.Minute)
 		if again.Health() != nil {
 			t.Error("the bound did not begin anew")
 		}
-		again.release()
+		again.endUse()
 		synctest.Wait()
 		if again.Health() == nil {
 			t.Error("still open")
@@ -173,39 +173,41 @@ func TestStoreIsRevived(t *testing.T) {
 	})
 }
 
-// TestStoreIsTakenWhileItCloses waits for the lock of a place instead of meeting it.
-func TestStoreIsTakenWhileItCloses(t *testing.T) {
+// TestStoreIsAcquiredWhileItCloses waits for the lock of a place instead of failing because of it.
+func TestStoreIsAcquiredWhileItCloses(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		of := &place{t: t, slow: time.Minute}
-		s := taken(t, p, "a", of)
-		dropped(t, p, s)
+		s := acquired(t, p, "a", of)
+		released(t, p, s)
 		time.Sleep(90 * time.Second) // it closes
-		next := taken(t, p, "a", of)
+		next := acquired(t, p, "a", of)
 		if next == s || next.Health() != nil {
-			t.Error("a store that closes was taken")
+			t.Error("a store that closes was acquired")
 		}
 		p.stopping = func() bool { return true }
-		dropped(t, p, next)
+		released(t, p, next)
 	})
 }
 
-// TestNothingFollows closes at once what no request uses when the last configuration stops, and waits for those that do.
+// TestNothingFollows closes at once what no request uses when the last configuration stops, and waits for those that
+// do.
 func TestNothingFollows(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		old, of, busy := &place{t: t}, &place{t: t}, &place{t: t}
-		dropped(t, p, taken(t, p, "old", old))
-		used := taken(t, p, "busy", busy)
-		used.acquire()
-		dropped(t, p, used)
-		s := taken(t, p, "a", of)
+		released(t, p, acquired(t, p, "old", old))
+		used := acquired(t, p, "busy", busy)
+		used.beginUse()
+		released(t, p, used)
+		s := acquired(t, p, "a", of)
 		p.stopping = func() bool { return true }
-		dropped(t, p, s)
+		released(t, p, s)
 		if old.locked.Load() || of.locked.Load() || !busy.locked.Load() {
-			t.Errorf("open: %v %v %v", old.locked.Load(), of.locked.Load(), busy.locked.Load())
+			t.Errorf("open: got the old %v, the last %v and the busy one %v, want only the busy one",
+				old.locked.Load(), of.locked.Load(), busy.locked.Load())
 		}
-		used.release()
+		used.endUse()
 		synctest.Wait()
 		if busy.locked.Load() {
 			t.Error("open after the last request")
@@ -216,47 +218,47 @@ func TestNothingFollows(t *testing.T) {
 // TestExitDoesNotHang ends the process while a request goes on for ever, and while a store does not close.
 func TestExitDoesNotHang(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		left, stuck := &place{t: t}, &place{t: t, slow: time.Hour}
-		s := taken(t, p, "left", left)
-		s.acquire()
-		dropped(t, p, s)
-		last := taken(t, p, "stuck", stuck)
+		s := acquired(t, p, "left", left)
+		s.beginUse()
+		released(t, p, s)
+		last := acquired(t, p, "stuck", stuck)
 		p.stopping, p.exiting = func() bool { return true }, func() bool { return true }
 		began := time.Now()
-		if err := p.drop(last); !errors.Is(err, errSlow) {
-			t.Error(err)
+		if err := p.release(last); !errors.Is(err, errCloseTimeout) {
+			t.Errorf("releasing a store that does not close: got the error %v, want %v", err, errCloseTimeout)
 		}
 		p.closeAll()
 		if took := time.Since(began); left.locked.Load() || took > 20*time.Second {
-			t.Errorf("open: %v, after %v", left.locked.Load(), took)
+			t.Errorf("the store that is used: got open %v after %v, want it closed after at most 20s", left.locked.Load(), took)
 		}
 		time.Sleep(2 * time.Hour)
 	})
 }
 
-// TestUsesMayRace takes, uses and drops stores of one place at once: it is never open twice, never closed twice, and closed
-// in the end.
+// TestUsesMayRace acquires, uses and releases stores of one place at once: it is never open twice, never closed twice, and
+// closed in the end.
 func TestUsesMayRace(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		p.linger = time.Millisecond
 		of := &place{t: t}
 		var group sync.WaitGroup
 		for i := range 50 {
 			group.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond / 2)
-				s := taken(t, p, "a", of)
-				s.acquire()
+				s := acquired(t, p, "a", of)
+				s.beginUse()
 				if s.Health() != nil {
-					t.Error("a closed store was taken")
+					t.Error("a closed store was acquired")
 				}
-				dropped(t, p, s)
+				released(t, p, s)
 				time.Sleep(time.Duration(i%7) * time.Millisecond)
 				if s.Health() != nil {
 					t.Error("closed under a request")
 				}
-				s.release()
+				s.endUse()
 			})
 		}
 		group.Wait()
@@ -270,27 +272,27 @@ func TestUsesMayRace(t *testing.T) {
 // TestUnavailabilityIsLoggedTwice says when it begins and when it ends, however long it lasts, and tells the metrics.
 func TestUnavailabilityIsLoggedTwice(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, lines *observer.ObservedLogs) {
-		if _, open := p.up(); open {
+	inPool(t, func(t *testing.T, p *storePool, lines *observer.ObservedLogs) {
+		if _, open := p.health(); open {
 			t.Error("a store is up that is not there")
 		}
 		of := &place{t: t}
-		s := taken(t, p, "a", of)
+		s := acquired(t, p, "a", of)
 		time.Sleep(time.Second / 2) // between two looks of the pool
 		for _, sick := range []bool{false, true, false} {
 			of.sick.Store(sick)
 			time.Sleep(time.Minute)
-			if up, open := p.up(); up == sick || !open {
-				t.Errorf("up %v, open %v", up, open)
+			if up, open := p.health(); up == sick || !open {
+				t.Errorf("got up %v, open %v, want up %v, open true", up, open, !sick)
 			}
 		}
 		all := lines.All()
 		if len(all) != 2 || all[0].Level != zapcore.ErrorLevel || all[1].ContextMap()["after"] != time.Minute {
-			t.Errorf("%v", all)
+			t.Errorf("got the log lines %v, want an error, and after a minute that the store is available again", all)
 		}
 		p.stopping = func() bool { return true }
-		dropped(t, p, s)
-		if _, open := p.up(); open {
+		released(t, p, s)
+		if _, open := p.health(); open {
 			t.Error("a store is up that is closed")
 		}
 	})

@@ -6,11 +6,9 @@
 package compare
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -23,7 +21,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -73,7 +71,7 @@ const maxThresholds = 10
 
 // Provision loads the handler that forwards.
 func (c *Compare) Provision(ctx caddy.Context) (err error) {
-	if c.app, err = app.GetWithoutStore(ctx); err != nil {
+	if c.app, err = app.Load(ctx); err != nil {
 		return err
 	}
 	c.logger = sampled.Logger(ctx.Logger())
@@ -125,7 +123,7 @@ func (c *Compare) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	sent := &kept{}
 	forwarded.Body = sent.tee(r.Body)
 	encodings := r.Header["Content-Encoding"]
-	answer := &recorder{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	answer := &recorder{Writer: response.Observe(w)}
 	if err := c.proxy.ServeHTTP(answer, forwarded, next); err != nil {
 		return err
 	}
@@ -137,7 +135,7 @@ func (c *Compare) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 // compare judges the texts of a request and compares the scores with those of the answer.
 func (c *Compare) compare(r *http.Request, s *shape, request []byte, answer *recorder) {
-	if answer.status != http.StatusOK {
+	if answer.Status() != http.StatusOK {
 		c.app.Metrics().Compare(metrics.CompareUpstreamFailed)
 		return
 	}
@@ -191,22 +189,9 @@ func (s scores) MarshalLogObject(log zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// decodeLimit is how much of a message is kept for comparing, in bytes; larger ones are forwarded and not compared.
-const decodeLimit = 2 << 20
-
-// decode undoes a Content-Encoding; nil when that cannot be done within the limit.
-func decode(encodings []string, body []byte) []byte {
-	reader, err := content.DecodeReader(encodings, bytes.NewReader(body))
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = reader.Close() }()
-	decoded, err := io.ReadAll(io.LimitReader(reader, decodeLimit+1))
-	if err != nil || len(decoded) > decodeLimit {
-		return nil
-	}
-	return decoded
-}
+// maxMessage is the size, in bytes, of the largest message that is compared, as it is sent and as it is decoded. Larger ones
+// are only forwarded.
+const maxMessage = 2 << 20
 
 // Interface guards
 var (

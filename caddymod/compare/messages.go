@@ -8,7 +8,8 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 )
 
 // kept is what passed by of a body, up to the limit. A connection may still read a request when its answer is there.
@@ -22,7 +23,7 @@ type kept struct {
 func (k *kept) add(p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.over || len(k.data)+len(p) > decodeLimit {
+	if k.over || len(k.data)+len(p) > maxMessage {
 		k.over, k.data = true, nil
 		return
 	}
@@ -36,7 +37,11 @@ func (k *kept) decoded(encodings []string) []byte {
 	if k.over {
 		return nil
 	}
-	return decode(encodings, k.data)
+	decoded, err := coding.Decode(encodings, k.data, maxMessage)
+	if err != nil {
+		return nil
+	}
+	return decoded
 }
 
 // tee keeps what is read of a body.
@@ -61,30 +66,18 @@ func (t *teeBody) Read(p []byte) (int, error) {
 
 // recorder writes an answer, and keeps a copy.
 type recorder struct {
-	caddyhttp.ResponseWriterWrapper
-	status int
-	body   kept
+	response.Writer
+	body kept
 }
 
-// WriteHeader notes the status.
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 && status >= 200 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Write writes and keeps a part.
+// Write writes a part of the body, and keeps it.
 func (r *recorder) Write(p []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	n, err := r.ResponseWriter.Write(p)
+	n, err := r.Writer.Write(p)
 	r.body.add(p[:n])
 	return n, err
 }
 
-// ReadFrom writes and keeps what a reader gives.
+// ReadFrom writes the body from a reader, and keeps it.
 func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{r}, src)
 }

@@ -103,7 +103,7 @@ func start(t testing.TB, classifier string, month, minute int64, config string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner, err := app.Get(ctx)
+	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

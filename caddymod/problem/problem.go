@@ -8,10 +8,11 @@ package problem
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 )
 
 // Problem is an error answer, whatever shape it is written in. It never carries a key or the content.
@@ -73,6 +74,13 @@ func New(code Code, detail string) *Problem {
 	return &Problem{Code: code, Detail: detail}
 }
 
+// FromError returns a problem whose detail is the text of an error, made into a sentence. The text must begin with an ASCII
+// letter, and hold nothing that is not meant for the client.
+func FromError(code Code, err error) *Problem {
+	text := err.Error()
+	return New(code, string(text[0]&^0x20)+text[1:]+".")
+}
+
 // body is the wire form, in the order of RFC 9457.
 type body struct {
 	Type       string       `json:"type"`
@@ -102,16 +110,8 @@ func (p *Problem) Append(dst []byte, id string) []byte {
 // Write answers with the problem as application/problem+json; id is the id of the request. Headers that belong to the
 // code (Allow, Retry-After, WWW-Authenticate) are the caller's to set before.
 func Write(w http.ResponseWriter, r *http.Request, id string, p *Problem) {
-	encoded := p.Append(nil, id)
-	header := w.Header()
-	SetHeaders(header, id)
-	header.Set("Content-Type", "application/problem+json")
-	header.Set("Content-Length", strconv.Itoa(len(encoded)))
-	w.WriteHeader(p.Code.Status())
-	if r.Method != http.MethodHead {
-		// An error means that the client left: there is nobody to tell.
-		_, _ = w.Write(encoded)
-	}
+	SetHeaders(w.Header(), id)
+	response.Send(w, r, p.Code.Status(), "application/problem+json", p.Append(nil, id))
 }
 
 // SetHeaders sets the fields that every answer of the service carries: the request's id, and that nothing may be

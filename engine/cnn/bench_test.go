@@ -11,11 +11,11 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// BenchmarkRead reads a window in the middle of a text, half of whose words are known.
-func BenchmarkRead(b *testing.B) {
+// BenchmarkLogits classifies a window in the middle of a text, half of whose words are known.
+func BenchmarkLogits(b *testing.B) {
 	for _, n := range []int{10, 40, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			tokens := make([]text.Token, n+2*cnn.Margin)
+			tokens := make([]text.Token, n+2*cnn.ReceptiveRadius)
 			hashes := make([]uint64, len(tokens))
 			var words []cnn.Word
 			for i := range tokens {
@@ -31,7 +31,7 @@ func BenchmarkRead(b *testing.B) {
 			var s cnn.Scratch
 			b.ReportAllocs()
 			for b.Loop() {
-				m.Logits(&s, tokens, hashes, cnn.Margin, cnn.Margin+n)
+				m.Logits(&s, tokens, hashes, cnn.ReceptiveRadius, cnn.ReceptiveRadius+n)
 			}
 		})
 	}

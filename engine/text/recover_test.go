@@ -31,7 +31,7 @@ func dictionary() *text.Dictionary {
 func read(d *text.Dictionary, content string) string {
 	var s text.Scratch
 	var words []string
-	for _, t := range s.Read(content, d) {
+	for _, t := range s.TokenizeWith(content, d) {
 		words = append(words, string(t.Folded))
 	}
 	return strings.Join(words, " ")
@@ -100,7 +100,7 @@ func TestRecoveredWordsSayWhereTheyStand(t *testing.T) {
 	} {
 		var s text.Scratch
 		found := false
-		for _, tok := range s.Read(c.in, d) {
+		for _, tok := range s.TokenizeWith(c.in, d) {
 			if string(tok.Folded) != c.word {
 				continue
 			}
@@ -121,7 +121,7 @@ func TestRecoveredWordsSayWhereTheyStand(t *testing.T) {
 func TestWordsCountsJoinedWordsAsTyped(t *testing.T) {
 	t.Parallel()
 	var s text.Scratch
-	if s.Read("youareanidiot you", dictionary()); s.Words() != 2 {
+	if s.TokenizeWith("youareanidiot you", dictionary()); s.Words() != 2 {
 		t.Errorf("%d words, want 2", s.Words())
 	}
 }
@@ -130,8 +130,8 @@ func TestADictionaryCostsNoAllocation(t *testing.T) {
 	d := dictionary()
 	content := strings.Repeat("Some fcuk th1s youareanidiot ssttuuppiidd stpd k.i.l.l pläin *b*tch* 😀 xqzt. ", 150)
 	var s text.Scratch
-	s.Read(content, d)
-	if n := testing.AllocsPerRun(10, func() { s.Read(content, d) }); n != 0 {
+	s.TokenizeWith(content, d)
+	if n := testing.AllocsPerRun(10, func() { s.TokenizeWith(content, d) }); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
 }
@@ -152,7 +152,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content string) {
 		var s text.Scratch
 		at := 0
-		for _, tok := range s.Read(content, d) {
+		for _, tok := range s.TokenizeWith(content, d) {
 			if tok.Begin < at || tok.End <= tok.Begin || tok.End > s.CodePoints() {
 				t.Fatalf("token [%d, %d) after %d in a text of %d", tok.Begin, tok.End, at, s.CodePoints())
 			}

@@ -54,22 +54,22 @@ func Calibrate(file []byte, tune []Example, gate float64, seed uint64) ([]byte, 
 	}
 	var short, many []weighed
 	for _, e := range append(evidenceOf(m, tune), evidenceOf(m, Lengthen(tune, seed))...) {
-		if len(e.SmallRead) > 0 {
+		if len(e.SmallCNN) > 0 {
 			many = append(many, e)
 		} else {
 			short = append(short, e)
 		}
 	}
 	for h := range c {
-		read := &c[h].Read
-		read.Large, read.Reader = 1, 0.5
+		read := &c[h].Both
+		read.Large, read.CNN = 1, 0.5
 		terms := func(e weighed) [5]float64 { return e.Terms(h, read) }
 		for range 3 { // which window is the worst depends on the curve
 			set(read, logistic(passing(pointsOf(short, h, prior(h), terms), from), [5]bool{0: true, 1: true, 2: true, 4: true}))
 		}
 		terms = func(e weighed) [5]float64 { return e.LongTerms(h, read) }
 		w := logistic(passing(pointsOf(many, h, prior(h), terms), from), [5]bool{true, true, true, true, true})
-		c[h].Long = model.LongCurve{Window: w[0], Sentence: w[1], Worst: w[2], Length: w[3], Offset: w[4]}
+		c[h].Long = model.LongCurve{Window: w[0], Sentence: w[1], Max: w[2], Length: w[3], Offset: w[4]}
 	}
 	file, _, err = with(file, from, c)
 	return file, err
@@ -86,7 +86,7 @@ func with(file []byte, gate float64, c [model.Heads]model.Calibration) ([]byte, 
 }
 
 func set(c *model.Curve, w [5]float64) {
-	*c = model.Curve{Large: w[0], Reader: w[1], Small: w[2], Length: w[3], Offset: w[4]}
+	*c = model.Curve{Large: w[0], CNN: w[1], Small: w[2], Length: w[3], Offset: w[4]}
 }
 
 // passing keeps the points of texts that the reader reads.
@@ -102,13 +102,13 @@ func passing(points []point, from float64) (out []point) {
 // weighed is an example with its evidence.
 type weighed struct {
 	*Example
-	model.Evidence
+	model.Logits
 }
 
 func evidenceOf(m *model.Model, examples []Example) []weighed {
 	out := make([]weighed, len(examples))
 	for i := range examples {
-		out[i] = weighed{&examples[i], m.Evidence(examples[i].Text)}
+		out[i] = weighed{&examples[i], m.Logits(examples[i].Text)}
 	}
 	return out
 }
@@ -121,11 +121,11 @@ func pointsOf(all []weighed, h int, prior float64, terms func(weighed) [5]float6
 	var yes, alike, plain float64
 	for _, e := range all {
 		usual := isOrdinary(e.Example)
-		if !e.Labelled(h) || e.Source == "lexicon" || h < categories && !e.Written && !usual {
+		if !e.Labelled(h) || e.Source == "lexicon" || h < categories && !e.InCorpus && !usual {
 			continue // scraped positives do not follow the definitions of the categories
 		}
 		y := float64(e.Labels[h].Value)
-		points = append(points, point{x: terms(e), y: y, ordinary: usual, worst: e.Worst})
+		points = append(points, point{x: terms(e), y: y, ordinary: usual, worst: e.Max})
 		yes += y
 		if usual {
 			plain += 1 - y
@@ -320,7 +320,7 @@ func Lengthen(examples []Example, seed uint64) []Example {
 	var out []Example
 	for _, e := range examples {
 		odds := 0.5
-		if !e.Written {
+		if !e.InCorpus {
 			odds = 0.04
 			if !isOrdinary(&e) {
 				odds = 0.2

@@ -56,7 +56,7 @@ func newVocabulary(examples []Example, known *text.Dictionary) *vocabulary {
 	counts := map[uint64]int{}
 	each := func(yield func(text int, word uint64)) {
 		for i := range examples {
-			tokens := limit(s.Read(examples[i].Text, known))
+			tokens := limit(s.TokenizeWith(examples[i].Text, known))
 			for j := range tokens {
 				if !tokens[j].Is(text.Emoji) {
 					yield(i, model.WordHash(tokens[j].Folded))

@@ -39,7 +39,7 @@ func load(t *testing.T, file []byte) *model.Model {
 func anyCategory(examples []train.Example, score func(content string) float64) float64 {
 	var scored []evaluate.Scored
 	for i := range examples {
-		scored = append(scored, evaluate.Scored{P: score(examples[i].Text), Yes: !examples[i].Harmless()})
+		scored = append(scored, evaluate.Scored{Score: score(examples[i].Text), Positive: !examples[i].Harmless()})
 	}
 	return evaluate.AUC(scored)
 }
@@ -59,8 +59,8 @@ func together(m *model.Model) func(string) float64 {
 func byReader(m *model.Model) func(string) float64 {
 	return func(content string) float64 {
 		most := math.Inf(-1)
-		for _, w := range m.Evidence(content).LargeRead {
-			most = max(most, slices.Max(w.Reader[:5]))
+		for _, w := range m.Logits(content).LargeCNN {
+			most = max(most, slices.Max(w.CNN[:5]))
 		}
 		return most
 	}
@@ -69,9 +69,9 @@ func byReader(m *model.Model) func(string) float64 {
 // small learns a small cascade the way the shipped one is learned: linear model, reader, calibration.
 func small(t *testing.T, learn, tune []train.Example, opt train.Options, second train.CNNOptions) (*train.Fitted, []byte) {
 	t.Helper()
-	learn = slices.Concat(learn, train.Augment(learn, 0.1, 1), train.Embed(learn, 0.1, 1), train.Swap(learn, 0.1, 1))
+	learn = slices.Concat(learn, train.Augment(learn, 0.1, 1), train.Surround(learn, 0.1, 1), train.Swap(learn, 0.1, 1))
 	fitted := train.Fit(learn, opt)
-	fitted.Weights.Reader = train.FitCNN(learn, fitted, second)
+	fitted.Weights.CNN = train.FitCNN(learn, fitted, second)
 	raw, err := fitted.File()
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func calibratedLike(t *testing.T, m *model.Model, fitted *train.Fitted) []byte {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := model.Recalibrate(&b, raw, m.Header().Gate, m.Header().Calibration); err != nil {
+	if err := model.Recalibrate(&b, raw, m.Header().CNNThreshold, m.Header().Calibration); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -139,12 +139,12 @@ func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 			}
 		},
 		"a reader of seven bits": func(f *train.Fitted) {
-			bytes := f.Weights.Reader.Marshal()
+			bytes := f.Weights.CNN.Marshal()
 			words := int(bytes[0]) | int(bytes[1])<<8 | int(bytes[2])<<16 | int(bytes[3])<<24
 			for i := len(bytes) - (words+cnn.SubwordRows)*cnn.Channels; i < len(bytes); i++ {
 				bytes[i] = byte(coarsened(int8(bytes[i])))
 			}
-			if f.Weights.Reader, err = cnn.Unmarshal(bytes); err != nil {
+			if f.Weights.CNN, err = cnn.Unmarshal(bytes); err != nil {
 				t.Fatal(err)
 			}
 		},

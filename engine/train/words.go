@@ -47,7 +47,7 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 	defer text.Put(s)
 	for i := range examples {
 		e := &examples[i]
-		if e.Made {
+		if e.Derived {
 			continue
 		}
 		kind := 0
@@ -77,14 +77,14 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 	}
 	var words []text.Word
 	for word, n := range counts {
-		inList := model.IsListed(word) || english != nil && english([]byte(word))
+		inList := model.HasWordClass(word) || english != nil && english([]byte(word))
 		if !inList && !named[word] && n[0]+n[1] < dictionaryMinimum {
 			continue
 		}
 		listed[word] = inList || capitals[word] > (n[0]+n[1])/2 // that is a name
 		share := (1-harmfulShare)*n[0]/max(totals[0], 1) + harmfulShare*n[1]/max(totals[1], 1)
 		cost := uint8(min(max(math.Round(-8*math.Log2(share)), 0), 255))
-		if len(word) <= shortLetters && cost >= shortCost && !model.IsListed(word) && !named[word] {
+		if len(word) <= shortLetters && cost >= shortCost && !model.HasWordClass(word) && !named[word] {
 			continue
 		}
 		words = append(words, text.Word{Folded: word, Cost: cost})
@@ -123,7 +123,7 @@ func withoutMisspelled(words []text.Word, listed map[string]bool) []text.Word {
 		if listed[w.Folded] || w.Cost <= ordinaryCost {
 			return false
 		}
-		tokens := s.Read(w.Folded, d)
+		tokens := s.TokenizeWith(w.Folded, d)
 		if len(tokens) != 1 || !tokens[0].Is(text.Recovered) {
 			return false
 		}

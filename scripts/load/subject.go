@@ -30,7 +30,7 @@ type subject struct {
 	process *server.Process
 }
 
-// newSubject prepares a server of the service's endpoints. The program is caddy, or this program itself when caddy is empty.
+// newSubject prepares a server of the service's endpoints. It runs the binary caddy, or this program if caddy is empty.
 func newSubject(caddy string) (*subject, error) {
 	site := "moderation_api"
 	if caddy == "" {
@@ -39,7 +39,7 @@ func newSubject(caddy string) (*subject, error) {
 	return newSite(caddy, "", site)
 }
 
-// newSite prepares a server of one site, whose global options, beside those of the service, and directives are given.
+// newSite prepares a server of one site with the given directives and further global options.
 func newSite(caddy, options, site string) (*subject, error) {
 	s := &subject{Key: "mod_sk_" + letters(32)}
 	if caddy != "" {
@@ -95,7 +95,7 @@ http://%s {
 	return s, nil
 }
 
-// newPlain prepares a server that does what Caddy does without the service: it answers everything with 200.
+// newPlain prepares a Caddy without the service, which answers everything with 200.
 func newPlain(caddy string) (*subject, error) {
 	s, err := newSite(caddy, "", "respond 200")
 	if err != nil {
@@ -155,6 +155,36 @@ func (s *subject) requestsMade(ctx context.Context) (int64, error) {
 	return usage.CurrentPeriod.RequestsMade, err
 }
 
+// stopCounted stops the server. It returns an error unless the server has counted as many requests as it acknowledged.
+func (s *subject) stopCounted(ctx context.Context, acknowledged int64) error {
+	made, err := s.requestsMade(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("acknowledged %d requests, counted %d\n", acknowledged, made-1)
+	if made-1 != acknowledged {
+		return fmt.Errorf("acknowledged and counted requests differ")
+	}
+	return s.process.Stop()
+}
+
+// get sends a GET request. It returns an error unless the status is 200.
+func get(ctx context.Context, url string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		response.Body.Close()
+		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
+	}
+	return response, nil
+}
+
 // feedbackStored is the number of stored feedback records, as the operator's command exports them.
 func (s *subject) feedbackStored(ctx context.Context) (int64, error) {
 	command := append(s.caddy, "moderation", "feedback", "export", "--address", s.Admin)
@@ -165,7 +195,7 @@ func (s *subject) feedbackStored(ctx context.Context) (int64, error) {
 	return int64(strings.Count(string(out), "\n")), nil
 }
 
-// letters is a random text of n letters.
+// letters returns n random letters.
 func letters(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding/codingtest"
 )
 
 const sentence = "The train was late again, and nobody at the station could say why; 3 < 5 as they say. "
@@ -44,7 +45,7 @@ func BenchmarkRead(b *testing.B) {
 			b.ReportAllocs()
 			var pieces []content.Piece
 			for b.Loop() {
-				pieces = c.s.Read(pieces[:0], content.Type{Kind: c.kind, Charset: c.charset}, c.body)
+				pieces = c.s.Extract(pieces[:0], content.Type{Kind: c.kind, Charset: c.charset}, c.body)
 			}
 		})
 	}
@@ -86,20 +87,20 @@ func BenchmarkBare(b *testing.B) {
 			b.ReportAllocs()
 			visible, _ := content.Visible(c.text)
 			for b.Loop() {
-				_, _ = content.Bare(c.text, visible)
+				_, _ = content.Deobfuscate(c.text, visible)
 			}
 		})
 	}
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for _, name := range encodings {
-		body := encode(b, name, post)
+	for _, name := range codingtest.Formats {
+		body := codingtest.Encode(b, name, post)
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(post)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := content.Decode([]string{sent(name)}, body, 1<<20); err != nil {
+				if _, err := content.Decode([]string{codingtest.Name(name)}, body, 1<<20); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -134,9 +135,9 @@ func BenchmarkHostile(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, s := range []content.Selection{{}, {JSON: must("/a"), Form: []string{"comment", "text", "a_"}}} {
-					for _, p := range s.Read(nil, content.Type{Kind: c.kind}, c.body) {
+					for _, p := range s.Extract(nil, content.Type{Kind: c.kind}, c.body) {
 						visible, _ := content.Visible(p.Text)
-						_, _ = content.Bare(p.Text, visible)
+						_, _ = content.Deobfuscate(p.Text, visible)
 					}
 				}
 			}
@@ -149,7 +150,7 @@ func BenchmarkDecodeHostile(b *testing.B) {
 	const size = 900_000
 	skipped := strings.Repeat(strings.Repeat("a", 30)+"\x00", size/31)
 	body := append([]byte("\x50\x2a\x4d\x18"), byte(len(skipped)), byte(len(skipped)>>8), byte(len(skipped)>>16), 0)
-	body = append(append(body, skipped...), encode(b, "zstd", []byte(strings.Repeat(strings.Repeat("a", 20)+" ", size/21)))...)
+	body = append(append(body, skipped...), codingtest.Encode(b, "zstd", []byte(strings.Repeat(strings.Repeat("a", 20)+" ", size/21)))...)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
 		if _, err := content.Decode([]string{"zstd"}, body, 1<<20); err != nil {

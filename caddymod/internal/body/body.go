@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package body reads request bodies whole, bounded in size and in time, gzip or not, and says exactly why one could not be
-// read.
+// Package body reads whole request bodies, bounded in size and in time and compressed with gzip or not, and says exactly
+// why one could not be read.
 package body
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
 )
 
 // Errors of [Read] and [CheckJSON]. They are matched with errors.Is, and none of them carries content.
@@ -30,9 +30,9 @@ var (
 	ErrIncomplete = errors.New("the body is incomplete")
 	// ErrUnsupportedEncoding says that Content-Encoding is neither identity nor gzip.
 	ErrUnsupportedEncoding = errors.New("the Content-Encoding must be gzip or absent")
-	// ErrUnsupportedType says that Content-Type is something else than application/json in UTF-8.
+	// ErrUnsupportedType says that Content-Type is not application/json in UTF-8.
 	ErrUnsupportedType = errors.New("the Content-Type must be application/json")
-	// ErrMissingType says that there is no Content-Type. It is an [ErrUnsupportedType], too.
+	// ErrMissingType says that there is no Content-Type. It wraps [ErrUnsupportedType].
 	ErrMissingType = fmt.Errorf("%w; none was sent", ErrUnsupportedType)
 )
 
@@ -58,11 +58,11 @@ func CheckJSON(r *http.Request) error {
 	return nil
 }
 
-// Read reads the whole body of r. The limit, in bytes, holds for the body as it is sent and as it is decoded; of what is
-// larger nothing is kept. The timeout is the time that the whole body may take; it
-// replaces a read timeout of the server, and does nothing on a connection without deadlines. The caller releases the buffer.
+// Read reads the whole body of r. The limit, in bytes, holds for the body as it is sent and as it is decoded; nothing is kept
+// of a larger one. The timeout is the time that the whole body may take. It replaces a read timeout of the server, and does
+// nothing on a connection without deadlines. The caller releases the buffer.
 func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) (*Buffer, error) {
-	compressed, err := compressed(r.Header)
+	compressed, err := isGzip(r.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Dura
 		return nil, tooLarge(w, r, limit)
 	}
 	control := http.NewResponseController(w)
-	// A connection without deadlines is one of a test or of a wrapper; its bodies are bounded by the request's context.
+	// Only connections of tests and of wrappers have no deadlines; the request's context bounds their bodies.
 	bounded := timeout > 0 && control.SetReadDeadline(time.Now().Add(timeout)) == nil
 	buffer := buffers.Get().(*Buffer)
 	buffer.reserve(r.ContentLength)
@@ -81,7 +81,7 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Dura
 	}
 	if err == nil {
 		if bounded {
-			// The deadline would also end the watch for a client that leaves, and with it the request's context.
+			// The deadline would also end net/http's watch for a client that leaves, and with it the request's context.
 			_ = control.SetReadDeadline(time.Time{})
 		}
 		return buffer, nil
@@ -97,30 +97,29 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Dura
 	return nil, ErrIncomplete
 }
 
-// Many clients write a whole body before they look for an answer, and see nothing but a broken connection when it is closed
-// before that. What remains of a body that is refused is therefore thrown away, up to these bounds: as long as something
-// comes within lingerPause, for lingerTime at most.
+// Many clients write a whole body before they look for an answer. When the connection is closed before that, they see only
+// that it broke. The rest of a body that is refused is therefore discarded, within these bounds.
 const (
-	lingerBytes = 64 << 20
-	lingerPause = 2 * time.Second
-	lingerTime  = 20 * time.Second
+	lingerBytes = 64 << 20         // of the body
+	lingerPause = 2 * time.Second  // without a byte
+	lingerTime  = 20 * time.Second // in all
 )
 
-// tooLarge makes the error, and lets the client see the answer that follows.
+// tooLarge returns the error, and lets the client see the answer that follows.
 func tooLarge(w http.ResponseWriter, r *http.Request, limit int64) error {
 	Linger(w, r, r.Body, false)
 	return fmt.Errorf("%w; it may have %d bytes", ErrTooLarge, limit)
 }
 
-// Linger throws away what remains of a body, within bounds, so that its sender sees the answer that follows and not a
-// broken connection. An HTTP/1 connection is closed after the answer. HTTP/2 and HTTP/3 could end the stream at once, but
-// clients that are told so while they send miss the answer: curl 7.88 ends in a stream error, Chromium 148 waits for ever
-// over HTTP/3. begun says that a part of the body was read.
+// Linger discards the rest of a body, within bounds, so that its sender sees the answer that follows and not a broken
+// connection. An HTTP/1 connection is closed after the answer. HTTP/2 and HTTP/3 could end the stream at once, but clients
+// that are told so while they send miss the answer: curl 7.88 ends in a stream error, Chromium 148 waits forever over
+// HTTP/3. begun says that a part of the body was read.
 func Linger(w http.ResponseWriter, r *http.Request, rest io.Reader, begun bool) {
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
-	// A client that waits for the go-ahead has sent nothing yet, and reading would tell it to.
+	// A client that expects "100 Continue" has sent nothing yet, and reading would tell it to.
 	if !begun && r.Header.Get("Expect") != "" {
 		return
 	}
@@ -134,7 +133,7 @@ func Linger(w http.ResponseWriter, r *http.Request, rest io.Reader, begun bool) 
 			until = end
 		}
 		if control.SetReadDeadline(until) != nil {
-			return // nothing bounds the time that it would take
+			return // nothing would bound the time
 		}
 		n, err := rest.Read(*part)
 		if left -= n; err != nil {
@@ -143,22 +142,22 @@ func Linger(w http.ResponseWriter, r *http.Request, rest io.Reader, begun bool) 
 	}
 }
 
-// parts hold what is thrown away.
+// parts hold what is discarded.
 var parts = sync.Pool{New: func() any {
 	part := make([]byte, 32<<10)
 	return &part
 }}
 
-// compressed reports whether the body is a gzip stream.
-func compressed(header http.Header) (bool, error) {
+// isGzip reports whether the body is a gzip stream. Every other coding is an error, and so is more than one.
+func isGzip(header http.Header) (bool, error) {
 	encodings := header.Values("Content-Encoding")
 	if len(encodings) == 0 {
 		return false, nil
 	}
 	switch strings.ToLower(strings.TrimSpace(strings.Join(encodings, ","))) {
-	case "", "identity":
+	case "", coding.Identity:
 		return false, nil
-	case "gzip", "x-gzip":
+	case coding.Gzip, coding.XGzip:
 		return true, nil
 	}
 	return false, ErrUnsupportedEncoding
@@ -172,25 +171,26 @@ type Buffer struct {
 // Bytes returns the body. It is valid until [Buffer.Release].
 func (b *Buffer) Bytes() []byte { return b.data }
 
-// Release gives the buffer back. The bytes must not be used any more.
+// Release gives the buffer back. The bytes must not be used afterwards.
 func (b *Buffer) Release() {
-	if cap(b.data) > keep {
+	if cap(b.data) > maxKept {
 		return
 	}
 	b.data = b.data[:0]
 	buffers.Put(b)
 }
 
-// keep is the capacity of the largest buffer that is used again. Larger bodies are rare and would only hold memory.
-const keep = 64 << 10
+// maxKept is the capacity, in bytes, of the largest buffer that is used again. Larger bodies are rare and would only hold
+// memory.
+const maxKept = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new(Buffer) }}
 
-// reserve makes room for an announced body. Announcing costs nothing, so that it buys only so much memory; the rest comes
-// with the bytes themselves.
+// reserve makes room for an announced body. Announcing a length costs a client nothing, so at most maxKept bytes are reserved;
+// more are allocated as the body arrives.
 func (b *Buffer) reserve(announced int64) {
 	// One byte more lets the last Read see the end of the body without growing the buffer.
-	b.data = slices.Grow(b.data[:0], int(min(max(announced, 511)+1, keep)))
+	b.data = slices.Grow(b.data[:0], int(min(max(announced, 511)+1, maxKept)))
 }
 
 // fill appends src to the buffer.
@@ -214,47 +214,40 @@ func (b *Buffer) fill(src io.Reader, limit int64) error {
 	}
 }
 
-// inflaters holds readers for gzip streams, which are expensive to make.
-var inflaters = sync.Pool{New: func() any { return new(gzip.Reader) }}
-
 // fillGzip appends what the gzip stream src holds to the buffer.
 func (b *Buffer) fillGzip(src io.Reader, limit int64) error {
-	inflater := inflaters.Get().(*gzip.Reader)
-	defer inflaters.Put(inflater)
-	sent := &counted{src: src, left: limit}
-	if err := inflater.Reset(sent); err != nil {
-		return incomplete(err)
+	sent := &boundedReader{src: src, left: limit}
+	decoded, err := coding.NewReader([]string{coding.Gzip}, sent)
+	if err != nil {
+		return err
 	}
-	return incomplete(b.fill(inflater, limit))
-}
-
-// incomplete makes the bare end of a stream in the wrong place an error that is not mistaken for its end.
-func incomplete(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
+	defer func() { _ = decoded.Close() }()
+	err = b.fill(decoded, limit)
+	if err == nil && sent.left == limit {
+		return io.ErrUnexpectedEOF // no bytes are no gzip stream
 	}
 	return err
 }
 
-// counted returns ErrTooLarge when more is read than what is left: a stream of empty gzip members inflates to nothing and
-// would else be read for ever.
-type counted struct {
+// boundedReader returns ErrTooLarge when more than left bytes are read: a stream of empty gzip members decodes to nothing and
+// would otherwise be read forever.
+type boundedReader struct {
 	src  io.Reader
 	left int64
 }
 
 // Read reads from the source.
-func (c *counted) Read(p []byte) (int, error) {
-	if c.left < 0 {
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left < 0 {
 		return 0, ErrTooLarge
 	}
-	n, err := c.src.Read(p[:min(int64(len(p)), c.left+1)])
-	c.left -= int64(n)
-	if c.left < 0 {
+	n, err := b.src.Read(p[:min(int64(len(p)), b.left+1)])
+	b.left -= int64(n)
+	if b.left < 0 {
 		return n, ErrTooLarge
 	}
 	return n, err
 }
 
 // Interface guard
-var _ io.Reader = (*counted)(nil)
+var _ io.Reader = (*boundedReader)(nil)

@@ -123,7 +123,7 @@ func TestAnnouncedMemory(t *testing.T) {
 	t.Parallel()
 	var b Buffer
 	b.reserve(1 << 40)
-	if cap(b.data) > 2*keep {
+	if cap(b.data) > 2*maxKept {
 		t.Errorf("%d bytes are set aside for an announcement", cap(b.data))
 	}
 }

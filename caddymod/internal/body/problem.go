@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// Problem returns the answer to a request whose body could not be read, and sets the fields that go with it: Accept-Post
-// and Accept-Encoding say what would be taken instead (RFC 9110, section 15.5.16). err is one of [Read] or [CheckJSON].
+// Problem returns the answer to a request whose body could not be read. It sets the header fields that go with the answer:
+// Accept-Post and Accept-Encoding say what would be accepted (RFC 9110, section 15.5.16). err is one of [Read] or [CheckJSON].
 func Problem(header http.Header, err error) *problem.Problem {
 	code := problem.IncompleteBody
 	switch {
@@ -26,11 +26,5 @@ func Problem(header http.Header, err error) *problem.Problem {
 		code = problem.UnsupportedEncoding
 		header.Set("Accept-Encoding", "gzip, identity")
 	}
-	return problem.New(code, sentence(err))
-}
-
-// sentence makes a sentence of an error of this package.
-func sentence(err error) string {
-	text := err.Error()
-	return string(text[0]&^0x20) + text[1:] + "."
+	return problem.FromError(code, err)
 }
