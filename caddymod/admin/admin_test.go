@@ -53,7 +53,13 @@ func freeAddress(t *testing.T) string {
 // per process, so tests that load do not run in parallel.
 func load(t *testing.T, moderation string) {
 	t.Helper()
-	address = freeAddress(t)
+	loadAt(t, freeAddress(t), moderation)
+}
+
+// loadAt is load with an admin endpoint of the test's own: its address, and a block of options.
+func loadAt(t *testing.T, admin, moderation string) {
+	t.Helper()
+	address = admin
 	option := ""
 	if moderation != "" {
 		option = `moderation {
@@ -70,7 +76,7 @@ func load(t *testing.T, moderation string) {
 	}`
 	}
 	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(`{
-	admin `+address+`
+	admin `+admin+`
 	persist_config off
 	log {
 		output discard
@@ -143,15 +149,22 @@ func run(t *testing.T, arguments ...string) (stdout, stderr string, err error) {
 // runLine is run for a command line of a test's own.
 func runLine(t *testing.T, line *cli, arguments ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	return runAt(t, address, line, arguments...)
+}
+
+// runAt is runLine for another admin endpoint; "" leaves it to the environment.
+func runAt(t *testing.T, admin string, line *cli, arguments ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	if admin != "" {
+		arguments = append(arguments, "--address", admin)
+	}
 	root := &cobra.Command{Use: "moderation", SilenceUsage: true}
 	line.addTo(root)
 	var out, notes bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&notes)
 	root.SetIn(strings.NewReader(""))
-	if root.SetArgs(append(arguments, "--address", address)); line.now == nil {
-		t.Fatal("the command has no clock")
-	}
+	root.SetArgs(arguments)
 	err = root.ExecuteContext(t.Context())
 	return out.String(), notes.String(), err
 }

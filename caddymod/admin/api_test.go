@@ -223,11 +223,7 @@ func TestFailuresAreGeneric(t *testing.T) {
 func TestBrokenOffAnswers(t *testing.T) {
 	load(t, "storage broken DIR")
 	for _, path := range []string{"/moderation/feedback/export", "/moderation/backup"} {
-		client, err := newClient(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := client.open(t.Context(), http.MethodGet, path, nil)
+		answer, err := newClient(address).open(t.Context(), http.MethodGet, path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

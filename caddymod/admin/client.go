@@ -10,50 +10,35 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
-// dialAttempts is how often a connection is tried. A reload replaces the listener of the admin endpoint, and resets the
+// dialAttempts is how often a connection is tried. A reload replaces the listener of the admin endpoint and resets the
 // connections that wait on the old one; nothing was sent on them yet.
 const dialAttempts = 3
 
-// client talks to the admin endpoint of a running server.
+// client talks to the admin endpoint of a running server, by means of Caddy's own client. That one knows how to reach an
+// endpoint: addresses, sockets, the Origin header. It takes no context and returns errors that are only text, so client
+// adds cancellation, retries and messages.
 type client struct {
-	address string // as it was given, for messages
-	origin  string
-	http    *http.Client
+	address string
+	// request is [caddycmd.AdminAPIRequest], which tests replace.
+	request func(address, method, uri string, header http.Header, body io.Reader) (*http.Response, error)
 }
 
-// newClient returns a client for an admin endpoint: host:port, or unix//path for a socket. Empty means Caddy's default, which
-// the environment variable CADDY_ADMIN replaces.
-func newClient(address string) (*client, error) {
+// newClient returns a client for an admin endpoint: host:port, or unix//path for a socket. Empty means Caddy's default,
+// which the environment variable CADDY_ADMIN replaces.
+func newClient(address string) *client {
 	if address == "" {
 		address = caddy.DefaultAdminListen
 	}
-	parsed, err := caddy.ParseNetworkAddress(address)
-	if err != nil || parsed.PortRangeSize() > 1 {
-		return nil, fmt.Errorf("--address %s is not the address of an admin endpoint, such as localhost:2019 or unix//run/caddy.sock", address)
-	}
-	origin := "http://" + parsed.JoinHostPort(0)
-	if parsed.IsUnixNetwork() {
-		origin = "http://127.0.0.1"                       // a socket has no host; Caddy does not check it
-		parsed.Host, _, _ = strings.Cut(parsed.Host, "|") // permissions are for the server that makes the socket
-	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		for attempt := 1; ; attempt++ {
-			connection, err := new(net.Dialer).DialContext(ctx, parsed.Network, parsed.JoinHostPort(0))
-			if attempt == dialAttempts || !errors.Is(err, syscall.ECONNRESET) {
-				return connection, err
-			}
-		}
-	}
-	return &client{address: address, origin: origin, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
+	return &client{address: address, request: caddycmd.AdminAPIRequest}
 }
 
 // call sends in as JSON, if it is not nil, and decodes the answer into out, if it is not nil.
@@ -72,67 +57,163 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
-// open sends in as JSON, if it is not nil, and returns the body of the answer. An answer that breaks off ends with another
-// error than [io.EOF].
-func (c *client) open(ctx context.Context, method, path string, in any) (*answered, error) {
-	var content io.Reader
+// open sends in as JSON, if it is not nil, and returns the body of the answer, which the caller closes. An answer that
+// breaks off ends with another error than [io.EOF].
+func (c *client) open(ctx context.Context, method, path string, in any) (*answerBody, error) {
+	var content []byte
 	if in != nil {
-		encoded, err := json.Marshal(in)
-		if err != nil {
+		var err error
+		if content, err = json.Marshal(in); err != nil {
 			return nil, err
 		}
-		content = bytes.NewReader(encoded)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.origin+path, content)
-	if err != nil {
-		return nil, err
+	type result struct {
+		response *http.Response
+		err      error
 	}
-	request.Header.Set("Origin", c.origin)
-	if in != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	answer, err := c.http.Do(request)
-	if err != nil {
-		var unreachable *net.OpError
-		if errors.As(err, &unreachable) && unreachable.Op == "dial" {
-			return nil, fmt.Errorf("no server answers at %s (%w); start it with \"caddy run\", or name its admin endpoint with --address",
-				c.address, unreachable.Err)
+	results := make(chan result, 1)
+	go func() {
+		response, err := c.send(method, path, content)
+		results <- result{response, err}
+	}()
+	select {
+	case <-ctx.Done():
+		go func() {
+			if late := <-results; late.err == nil {
+				_ = late.response.Body.Close()
+			}
+		}()
+		return nil, fmt.Errorf("asking the server at %s: %w", c.address, ctx.Err())
+	case got := <-results:
+		if got.err != nil {
+			return nil, got.err
 		}
-		return nil, fmt.Errorf("asking the server at %s: %w", c.address, errors.Unwrap(err))
+		body := got.response.Body
+		stop := context.AfterFunc(ctx, func() { _ = body.Close() })
+		return &answerBody{ctx: ctx, response: got.response, stop: stop}, nil
 	}
-	if answer.StatusCode >= http.StatusBadRequest {
-		defer answer.Body.Close()
-		return nil, c.refused(answer)
-	}
-	return &answered{ReadCloser: answer.Body, answer: answer}, nil
 }
 
-// answered is the body of an answer. What it says behind its end is known when it has been read.
-type answered struct {
-	io.ReadCloser
-	answer *http.Response
-	// last is the end of what has been read.
-	last []byte
+// send sends a request, again when its connection is reset before anything was sent.
+func (c *client) send(method, path string, content []byte) (*http.Response, error) {
+	for attempt := 1; ; attempt++ {
+		var body io.Reader // nil without content: Caddy's client sets Content-Type when there is a body
+		if content != nil {
+			body = bytes.NewReader(content)
+		}
+		response, err := c.request(c.address, method, path, nil, body)
+		if err == nil {
+			return response, nil
+		}
+		failure := parseFailure(err)
+		if attempt < dialAttempts && failure.dial && strings.HasSuffix(failure.cause, syscall.ECONNRESET.Error()) {
+			continue
+		}
+		return nil, c.explain(err, failure)
+	}
 }
+
+// failure is what an error of [caddycmd.AdminAPIRequest] says. It wraps no errors, so its text is taken apart.
+type failure struct {
+	// badAddress is set when the address is none.
+	badAddress bool
+	// status is that of an answer that is an error, and body its body.
+	status int
+	body   string
+	// dial is set when there was no connection.
+	dial bool
+	// cause says why there was no connection, or why the exchange failed.
+	cause string
+}
+
+func parseFailure(err error) failure {
+	text := err.Error()
+	if answer, ok := strings.CutPrefix(text, "caddy responded with error: HTTP "); ok {
+		code, body, _ := strings.Cut(answer, ": ")
+		if status, err := strconv.Atoi(code); err == nil {
+			return failure{status: status, body: body}
+		}
+	}
+	if exchange, ok := strings.CutPrefix(text, "performing request: "); ok {
+		// An url.Error: the method, the address in quotation marks and the cause.
+		if _, cause, ok := strings.Cut(exchange, `": `); ok {
+			if dial, ok := strings.CutPrefix(cause, "dial "); ok {
+				// A net.OpError: the network and its address, if it is known, and the cause.
+				if _, cause, ok := strings.Cut(dial, ": "); ok {
+					return failure{dial: true, cause: cause}
+				}
+			}
+			return failure{cause: cause}
+		}
+	}
+	return failure{badAddress: strings.HasPrefix(text, "invalid admin address "), cause: text}
+}
+
+// explain returns the error for people.
+func (c *client) explain(err error, f failure) error {
+	switch {
+	case f.badAddress:
+		return fmt.Errorf("--address %s is not the address of an admin endpoint, such as localhost:2019 or unix//run/caddy.sock",
+			c.address)
+	case f.dial:
+		return fmt.Errorf("no server answers at %s (%s); start it with \"caddy run\", or name its admin endpoint with --address",
+			c.address, f.cause)
+	case f.status == 0:
+		return fmt.Errorf("asking the server at %s: %s", c.address, f.cause)
+	}
+	var message struct {
+		Error string `json:"error"`
+	}
+	switch err := json.Unmarshal([]byte(f.body), &message); {
+	case err == nil && message.Error != "":
+		return errors.New(message.Error)
+	case f.status == http.StatusNotFound:
+		return fmt.Errorf("the server at %s runs without the moderation modules", c.address)
+	}
+	return fmt.Errorf("the server at %s answered %d %s", c.address, f.status, http.StatusText(f.status))
+}
+
+// brokenOff is the error for an answer that ended too early.
+func (c *client) brokenOff(err error) error {
+	return fmt.Errorf("the answer of the server at %s broke off: %w", c.address, err)
+}
+
+// answerBody is the body of an answer. Once it is read to its end, leftOut says what the server left out.
+type answerBody struct {
+	ctx      context.Context
+	response *http.Response
+	stop     func() bool
+	// tail is the end of what has been read.
+	tail []byte
+}
+
+// maxTail is more than the length of the last line of an export with damaged records.
+const maxTail = 64
 
 // Read implements [io.Reader].
-func (a *answered) Read(p []byte) (int, error) {
-	n, err := a.ReadCloser.Read(p)
-	a.last = append(a.last, p[max(0, n-longestEnd):n]...)
-	a.last = a.last[max(0, len(a.last)-longestEnd):]
+func (a *answerBody) Read(p []byte) (int, error) {
+	n, err := a.response.Body.Read(p)
+	a.tail = append(a.tail, p[max(0, n-maxTail):n]...)
+	a.tail = a.tail[max(0, len(a.tail)-maxTail):]
+	if err != nil && err != io.EOF && a.ctx.Err() != nil {
+		err = a.ctx.Err() // which closed the body
+	}
 	return n, err
 }
 
-// longestEnd is more than the last line of an export with damaged records is long.
-const longestEnd = 64
+// Close implements [io.Closer].
+func (a *answerBody) Close() error {
+	a.stop()
+	return a.response.Body.Close()
+}
 
-// leftOut returns an error that says what the server left out because it is damaged.
-func (a *answered) leftOut() error {
-	if what, err := strconv.Unquote(a.answer.Trailer.Get(leftOutHeader)); err == nil {
+// leftOut returns an error that says what the server left out because it is damaged, nil for nothing.
+func (a *answerBody) leftOut() error {
+	if what, err := strconv.Unquote(a.response.Trailer.Get(leftOutHeader)); err == nil {
 		return fmt.Errorf("damaged records are left out: %s", what)
 	}
 	var end leftOut
-	line := bytes.TrimSpace(a.last)
+	line := bytes.TrimSpace(a.tail)
 	line = line[bytes.LastIndexByte(line, '\n')+1:]
 	if bytes.HasPrefix(line, []byte(`{"left_out":`)) && json.Unmarshal(line, &end) == nil && end.LeftOut > 0 {
 		return fmt.Errorf("damaged records are left out: %d", end.LeftOut)
@@ -140,24 +221,5 @@ func (a *answered) leftOut() error {
 	return nil
 }
 
-// refused makes an error of the server's message.
-func (c *client) refused(answer *http.Response) error {
-	var message struct {
-		Error string `json:"error"`
-	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit))
-	if err == nil {
-		err = json.Unmarshal(text, &message)
-	}
-	switch {
-	case err == nil && message.Error != "":
-		return errors.New(message.Error)
-	case answer.StatusCode == http.StatusNotFound:
-		return fmt.Errorf("the server at %s runs without the moderation modules", c.address)
-	}
-	return fmt.Errorf("the server at %s answered %s", c.address, answer.Status)
-}
-
-func (c *client) brokenOff(err error) error {
-	return fmt.Errorf("the answer of the server at %s broke off: %w", c.address, err)
-}
+// Interface guard
+var _ io.ReadCloser = (*answerBody)(nil)

@@ -4,11 +4,9 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"text/tabwriter"
 	"time"
@@ -80,23 +78,9 @@ func one(what string) cobra.PositionalArgs {
 	}
 }
 
-// call asks the server.
+// call sends a request to the server and decodes its answer.
 func (c *cli) call(command *cobra.Command, method, path string, in, out any) error {
-	client, err := newClient(c.address)
-	if err != nil {
-		return err
-	}
-	return client.call(command.Context(), method, path, in, out)
-}
-
-// open asks the server for an answer of any length.
-func (c *cli) open(ctx context.Context, path string) (*answered, *client, error) {
-	client, err := newClient(c.address)
-	if err != nil {
-		return nil, nil, err
-	}
-	answer, err := client.open(ctx, http.MethodGet, path, nil)
-	return answer, client, err
+	return newClient(c.address).call(command.Context(), method, path, in, out)
 }
 
 // print prints a value as JSON where that is asked for, and else lets people print it as text.

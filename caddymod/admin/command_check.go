@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"os/signal"
@@ -62,8 +61,8 @@ func (c *cli) checked(ctx context.Context, command *cobra.Command, dir, save str
 	if save == "" {
 		return badger.Check(ctx, dir, nil)
 	}
-	if _, err := os.Lstat(save); !force && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s exists; add --force to replace it", save)
+	if err := checkFree(save, force); err != nil {
+		return nil, err
 	}
 	var report *badger.CheckReport
 	from, to := io.Pipe()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -96,28 +97,26 @@ from the standard input. A backup that is not whole is refused.`,
 
 // save writes an answer of the server to a file, or to the standard output when its name is "-".
 func (c *cli) save(command *cobra.Command, path, name string, force bool) error {
-	// An interrupt ends the answer and with it this command in order, so that no part of a file is left behind.
+	// An interrupt cancels the request and lets this function return, so that no part of a file is left behind.
 	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt)
 	defer stop()
-	if name == "-" {
-		answer, client, err := c.open(ctx, path)
-		if err != nil {
+	if name != "-" {
+		if err := checkFree(name, force); err != nil {
 			return err
 		}
-		defer answer.Close()
+	}
+	client := newClient(c.address)
+	answer, err := client.open(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	if name == "-" {
 		if _, err := io.Copy(command.OutOrStdout(), answer); err != nil {
 			return client.brokenOff(err)
 		}
 		return answer.leftOut()
 	}
-	if _, err := os.Lstat(name); !force && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s exists; add --force to replace it", name)
-	}
-	answer, client, err := c.open(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer answer.Close()
 	size, err := c.writeFile(name, answer, client.brokenOff)
 	if err != nil {
 		return err
@@ -126,8 +125,16 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 	return answer.leftOut()
 }
 
-// writeFile writes a file that appears, under its name, when it is whole and on the disk. When it returns no error, its name is
-// there after a loss of power, too.
+// checkFree returns an error when a file exists that must not be replaced.
+func checkFree(name string, force bool) error {
+	if _, err := os.Lstat(name); !force && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s exists; add --force to replace it", name)
+	}
+	return nil
+}
+
+// writeFile writes a file that appears under its name once it is whole and on the disk. Without an error, the name survives
+// a loss of power, too. broken makes the error of one from reading.
 func (c *cli) writeFile(name string, from io.Reader, broken func(error) error) (int64, error) {
 	part, size, err := writePart(name, from, broken)
 	if err != nil {
@@ -142,9 +149,9 @@ func (c *cli) writeFile(name string, from io.Reader, broken func(error) error) (
 	return size, nil
 }
 
-// writePart writes and syncs a file under a name for the time being, beside the one that it will have.
+// writePart writes and syncs a file under a temporary name, beside the one that it will have.
 func writePart(name string, from io.Reader, broken func(error) error) (part string, size int64, err error) {
-	// A temporary file is readable by its owner alone, as what is in here should be.
+	// A temporary file is readable by its owner alone, as a backup should be.
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
 	if err != nil {
 		return "", 0, err
@@ -164,7 +171,7 @@ func writePart(name string, from io.Reader, broken func(error) error) (part stri
 	return file.Name(), size, file.Close()
 }
 
-// syncDir makes the names in a directory survive a loss of power.
+// syncDir syncs a directory, so that the names in it survive a loss of power.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced there, and need not be
@@ -180,7 +187,7 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// missing returns the directories in which names are made when dir is, the innermost first.
+// missing returns the directories that get a new name when dir is made with its parents, the innermost first.
 func missing(dir string) (parents []string, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err

@@ -103,41 +103,6 @@ func TestKeyCreatePrintsOnlyTheKey(t *testing.T) {
 	}
 }
 
-func TestNoServer(t *testing.T) {
-	t.Parallel()
-	free := freeAddress(t)
-	rows := []struct{ address, want string }{
-		{free, "no server answers at " + free + " (connect: connection refused); start it with \"caddy run\", or name its admin endpoint with --address"},
-		{"unix//nowhere/caddy.sock", "no server answers at unix//nowhere/caddy.sock (connect: no such file or directory); start it with \"caddy run\", or name its admin endpoint with --address"},
-		{"localhost:1-5", "--address localhost:1-5 is not the address of an admin endpoint, such as localhost:2019 or unix//run/caddy.sock"},
-	}
-	for _, row := range rows {
-		t.Run(row.address, func(t *testing.T) {
-			t.Parallel()
-			client, err := newClient(row.address)
-			if err == nil {
-				err = client.call(t.Context(), "GET", "/moderation/accounts", nil, nil)
-			}
-			if err == nil || err.Error() != row.want {
-				t.Errorf("error %v, want %s", err, row.want)
-			}
-		})
-	}
-}
-
-// TestServerWithoutTheModules: a plain Caddy answers these paths with its own 404.
-func TestServerWithoutTheModules(t *testing.T) {
-	load(t, "")
-	client, err := newClient(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = client.call(t.Context(), "GET", "/elsewhere", nil, nil)
-	if want := "the server at " + address + " runs without the moderation modules"; err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
-	}
-}
-
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 9, 0, 0, 500, time.UTC)

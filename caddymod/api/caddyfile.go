@@ -78,8 +78,8 @@ func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 	}
 	return options.Block(d, "moderation_api", map[string]options.Option{
-		"scoring_path": {Read: func(d *caddyfile.Dispenser) error {
-			if err := options.Text(&a.ScoringPath, "<segment>").Read(d); err != nil {
+		"scoring_path": {Parse: func(d *caddyfile.Dispenser) error {
+			if err := options.Text(&a.ScoringPath, "<segment>").Parse(d); err != nil {
 				return err
 			}
 			if err := checkScoringPath(a.ScoringPath); err != nil {
@@ -89,10 +89,10 @@ func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}},
 		"body_timeout": options.Duration(&a.BodyTimeout),
 		"cors_origins": cors.Option(&a.CORSOrigins),
-		"analyze": {Read: func(d *caddyfile.Dispenser) error {
+		"analyze": {Parse: func(d *caddyfile.Dispenser) error {
 			return options.Block(d, "analyze", a.Analyze.Options())
 		}},
-		"openai": {Read: func(d *caddyfile.Dispenser) error {
+		"openai": {Parse: func(d *caddyfile.Dispenser) error {
 			return options.Block(d, "openai", a.OpenAI.Options())
 		}},
 	})

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the Caddy app "moderation": it owns the judge, the gate and the store, and hands them to the handlers.
+// Package app is the Caddy app "moderation". It owns the engine, the gate and the store, and hands them to the
+// handlers.
 //
 // Two namespaces take guest modules: moderation.storage (interface [Storage]) and moderation.classifiers (interface
 // [engine.Classifier]).
 package app
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -32,82 +32,125 @@ func init() {
 	caddy.RegisterModule(new(App))
 }
 
-// ErrStarting says that the app has not finished starting within its start timeout. Handlers answer 503.
+// ErrStarting means that the app has not finished starting within its start timeout. Handlers answer 503.
 var ErrStarting = errors.New("the moderation app has not started yet")
 
-// ErrNoStore says that the configuration has no store: it names none, declares no account, and has no handler that needs
-// accounts. A guard alone needs none.
-var ErrNoStore = errors.New("this configuration keeps no accounts: it serves nothing that needs them; the option storage of the global option moderation changes that")
+// ErrNoStore means that the configuration has no store: it names none, declares no account, and has no handler that
+// needs accounts. A guard alone needs none.
+var ErrNoStore = errors.New("this configuration keeps no accounts: it serves nothing that needs them; " +
+	"the option storage of the global option moderation changes that")
 
-// App holds what every moderation handler of the configuration shares: the judge, the accounts with their limits, and
-// the store. All of it has defaults, so that an empty app works.
+// App is the moderation service itself: the classifier, the policy, the accounts with their limits, and the store.
+// All moderation handlers of a configuration share it. Every option has a default, so an empty app works, and a
+// configuration that does not mention the app gets it with the defaults.
+//
+// The first start on an empty database makes the account "demo" and prints its key once, to the standard error output.
+//
+// In the Caddyfile the app is a global option. Syntax:
+//
+//	moderation {
+//		storage <module> ...                          # default: badger <Caddy's data directory>/moderation
+//		classifier <module> ...                       # default: embedded
+//		key_prefix <prefix>                           # default: mod
+//		tier <name> <per month> <per minute>          # 0 = unlimited; any tier replaces all default ones
+//		threshold <category> <probability>
+//		reject_level <category> <probability>
+//		feedback {
+//			max_records_per_day <number>              # for each account; default 10000, 0 = no limit
+//			max_bytes_per_day <size>                  # for each account; default 64MiB, 0 = no limit
+//		}
+//		demo on|off                                   # default on
+//		start_timeout <duration>                      # default 10s
+//		account <id> {
+//			name <text>
+//			tier <name>
+//			status <status>
+//			anchor_day <day>
+//			threshold <category> <probability>
+//			requests_per_month <number>
+//			requests_per_minute <number>
+//			key {env.NAME} | {file.PATH} | sha256:<hex> {
+//				name <text>
+//				environment <text>
+//				expires <date or instant>
+//			}
+//		}
+//	}
+//
+// The categories are hate, harassment, self-harm, sexual and violence.
+//
+// The app emits the events moderation_refused and moderation_flagged, and the metrics caddy_moderation_*.
 type App struct {
-	// StorageRaw is where accounts, keys, counts and feedback are kept. Default: the module "badger" in the folder
-	// "moderation" of Caddy's data directory. One directory serves one Caddy process.
+	// The storage module, which keeps accounts, keys, counts and feedback. Default: the module "badger" with its
+	// default directory.
 	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=moderation.storage inline_key=module"`
 
-	// ClassifierRaw is what turns text into probabilities. Default: the module "embedded", the model in the binary.
+	// The classifier module, which turns text into probabilities. Default: the module "embedded", the model in the
+	// binary.
 	ClassifierRaw json.RawMessage `json:"classifier,omitempty" caddy:"namespace=moderation.classifiers inline_key=module"`
 
-	// KeyPrefix is what new keys begin with, before _sk_: 1 to 20 letters and digits. Default "mod". Keys that were made
-	// with another prefix stay valid.
+	// The prefix of new keys, which stands before "_sk_": 1 to 20 letters and digits. Keys that were made with another
+	// prefix stay valid. Default: mod.
 	KeyPrefix string `json:"key_prefix,omitempty"`
 
-	// Tiers are the tiers that accounts can be on, by name. They replace the default ones: free (1,000 requests a month,
-	// 10 a minute), starter (25,000, 60), growth (150,000, 120) and business (500,000, 300). 0 means unlimited.
+	// The tiers that accounts can be on, by name. They replace all default ones. A limit of 0 means unlimited.
+	// Default: free (1,000 requests a month, 10 a minute), starter (25,000 and 60), growth (150,000 and 120) and
+	// business (500,000 and 300).
 	Tiers map[string]quota.Limits `json:"tiers,omitempty"`
 
-	// Thresholds are the probabilities above which a category is flagged, by category: greater than 0 and less than 1.
-	// Defaults: hate 0.7, harassment 0.7, self-harm 0.5, sexual 0.8, violence 0.6.
+	// The probabilities above which a category is flagged, by category: greater than 0 and less than 1. Default: hate
+	// 0.7, harassment 0.7, self-harm 0.5, sexual 0.8, violence 0.6.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
 
-	// RejectLevels are the probabilities from which a flagged category is rejected and not only reviewed, by category:
-	// at least the threshold and at most 1. Default: half-way from the threshold to 1.
+	// The probabilities from which a flagged category is rejected instead of reviewed, by category: at least the
+	// threshold and at most 1. Default: half-way from the threshold to 1.
 	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
 
-	// Feedback bounds what one account may store.
+	// The limits of what each account may store as feedback.
 	Feedback FeedbackBounds `json:"feedback,omitzero"`
 
-	// Accounts are declared here instead of being made while the server runs. They can only be changed here, and hide a
-	// stored account with the same id.
+	// The accounts that are declared in the configuration. They can only be changed there, and take the place of stored
+	// accounts with the same id. Other accounts can be made while the server runs.
 	Accounts []Account `json:"accounts,omitempty"`
 
-	// Demo says whether the first start on an empty database, with no declared account, creates the account "demo" and
-	// prints its key to the standard error output, once. Default true.
+	// Whether the first start on an empty database creates the account "demo" and prints its key to the standard error
+	// output, once. It does not when accounts are declared. Default: true.
 	Demo *bool `json:"demo,omitempty"`
 
-	// StartTimeout is how long a request that arrives while the app starts waits before it is answered 503. Default 10s.
+	// The time that a request waits for the app while it starts, before it is answered 503. Default: 10s.
 	StartTimeout caddy.Duration `json:"start_timeout,omitempty"`
 
-	ctx      caddy.Context
-	logger   *zap.Logger
-	metrics  *metrics.Metrics
-	counting bool // metrics are acquired and not yet released
-	storage  Storage
-	engine   *engine.Engine
-	declared declared
-	events   emitter
+	ctx        caddy.Context
+	logger     *zap.Logger
+	metrics    *metrics.Metrics
+	hasMetrics bool // metrics are acquired and not yet released
+	storage    Storage
+	engine     *engine.Engine
+	declared   declarations
+	events     emitter
 
-	// stored says that there is a store: a handler needs accounts, or the configuration is about them.
-	stored   bool
-	store    *shared // what this configuration holds
-	services atomic.Pointer[Services]
-	// atStart is what is still to be done, by its key.
-	atStart map[string]func()
+	// needsStore is set when a handler needs accounts, or the configuration is about them.
+	needsStore bool
+	pooled     *pooledStore // what this configuration holds
+	services   atomic.Pointer[Services]
+	// startChecks are what AtStart has registered, by key.
+	startChecks map[string]func()
 	// started is closed when Start has ended or the configuration is given up.
-	started chan struct{}
-	once    sync.Once
+	started   chan struct{}
+	startOnce sync.Once
 
+	// Tests set these before Provision.
 	now    func() time.Time
 	random io.Reader
-	notice io.Writer
+	notice io.Writer // gets the key of the first start
 }
 
-// FeedbackBounds limit what one account may store on one UTC day, so that no caller can fill the disk.
+// FeedbackBounds are the limits of what one account may store on one UTC day, so that no caller can fill the disk.
 type FeedbackBounds struct {
-	// MaxRecordsPerDay is the largest number of records. Default 10,000; 0 means no limit.
+	// The maximum number of records an account may store on one UTC day. 0 means no limit. Default: 10,000.
 	MaxRecordsPerDay *int64 `json:"max_records_per_day,omitempty"`
-	// MaxBytesPerDay is the largest sum of the records' encoded sizes, in bytes. Default 64 MiB; 0 means no limit.
+
+	// The maximum sum of the encoded sizes of these records, in bytes. 0 means no limit. Default: 64 MiB.
 	MaxBytesPerDay *int64 `json:"max_bytes_per_day,omitempty"`
 }
 
@@ -119,31 +162,31 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision checks the configuration and prepares everything but the store, which [App.Start] opens: Caddy also
-// provisions configurations that it only validates, beside the server that has the store open.
+// Provision prepares everything but the store, which [App.Start] opens: Caddy also provisions configurations that it
+// only validates, beside the server that has the store open.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger = ctx, sampled.Logger(ctx.Logger())
-	a.stored = a.StorageRaw != nil || len(a.Accounts) > 0
+	a.needsStore = a.StorageRaw != nil || len(a.Accounts) > 0
 	a.started = make(chan struct{})
 	a.setDefaults()
-	collectors, err := metrics.Acquire(ctx.GetMetricsRegistry(), stores.up)
+	collectors, err := metrics.Acquire(ctx.GetMetricsRegistry(), stores.health)
 	if err != nil {
 		return err
 	}
-	a.metrics, a.counting = collectors, true
+	a.metrics, a.hasMetrics = collectors, true
 	if err := a.loadStorage(ctx); err != nil {
 		return err
 	}
 	if err := a.loadEngine(ctx); err != nil {
 		return err
 	}
-	if a.declared, err = a.resolve(); err != nil {
+	if a.declared, err = a.resolveAccounts(); err != nil {
 		return err
 	}
 	return a.loadEvents(ctx)
 }
 
-// setDefaults fills in what tests may have set before.
+// setDefaults fills in what neither the configuration nor a test has set.
 func (a *App) setDefaults() {
 	if a.now == nil {
 		a.now = time.Now
@@ -162,42 +205,44 @@ func (a *App) setDefaults() {
 	}
 }
 
+// AtStart registers a check that runs once all modules of the configuration are provisioned and the store is open. A
+// second check with the same key replaces the first. AtStart must be called while a module is provisioned.
+func (a *App) AtStart(key string, check func()) {
+	if a.startChecks == nil {
+		a.startChecks = map[string]func(){}
+	}
+	a.startChecks[key] = check
+}
+
 // Start opens the store, or joins the one that the running configuration has open, and lets requests in.
 func (a *App) Start() error {
-	defer a.open()
+	defer a.markStarted()
 	if err := a.startStore(); err != nil {
 		return err
 	}
-	for _, check := range a.atStart {
+	for _, check := range a.startChecks {
 		check()
 	}
 	return nil
 }
 
-// AtStart has a check called when all of the configuration is provisioned and the store is open; once for each key. It must be
-// called while a module is provisioned.
-func (a *App) AtStart(key string, check func()) {
-	if a.atStart == nil {
-		a.atStart = map[string]func(){}
-	}
-	a.atStart[key] = check
-}
-
-// startStore opens the store, where there is one.
+// startStore opens the store, unless nothing needs one, and builds the services on it.
 func (a *App) startStore() error {
-	if !a.stored {
+	if !a.needsStore {
 		return nil
 	}
 	store, err := a.openStore()
 	if err != nil {
 		return err
 	}
-	a.store = store
+	a.pooled = store
 	gate, err := a.newGate(store.Store)
 	if err != nil {
 		return err
 	}
-	services := &Services{Engine: a.engine, Gate: gate, Store: store.Store, FeedbackBound: a.feedbackBound(), shared: store}
+	services := &Services{
+		Engine: a.engine, Gate: gate, Store: store.Store, FeedbackBound: a.feedbackBound(), pooled: store,
+	}
 	if err := a.firstStart(services); err != nil {
 		return fmt.Errorf("preparing the first start: %w", err)
 	}
@@ -214,83 +259,40 @@ func (a *App) newGate(store quota.Store) (*quota.Gate, error) {
 	})
 }
 
-// open wakes the requests that wait for the app.
-func (a *App) open() {
-	a.once.Do(func() { close(a.started) })
+// markStarted wakes the requests that wait for the app.
+func (a *App) markStarted() {
+	a.startOnce.Do(func() { close(a.started) })
 }
 
-// Stop does nothing: requests of this configuration may still run. [App.Cleanup] lets go of the store.
+// Stop does nothing: requests of this configuration may still run. [App.Cleanup] releases the store.
 func (a *App) Stop() error { return nil }
 
-// Cleanup gives back what this configuration took, and only that.
+// Cleanup releases what this configuration acquired, and only that.
 func (a *App) Cleanup() error {
 	if a.started != nil {
-		a.open()
+		a.markStarted()
 	}
-	if a.counting {
-		a.counting = false
+	if a.hasMetrics {
+		a.hasMetrics = false
 		metrics.Release()
 	}
-	if a.store == nil {
+	if a.pooled == nil {
 		return nil
 	}
-	store := a.store
-	a.store = nil
-	return stores.drop(store)
+	store := a.pooled
+	a.pooled = nil
+	return stores.release(store)
 }
 
-// Acquire returns the app's services for one request, which calls [Services.Release] when it does not use them any more: the
-// store stays open until then, also when the configuration is replaced meanwhile. It waits like [App.Services].
-func (a *App) Acquire(ctx context.Context) (*Services, error) {
-	services, err := a.Services(ctx)
-	if err != nil {
-		return nil, err
-	}
-	services.shared.acquire()
-	return services, nil
-}
-
-// Hold is [App.Acquire] for a request that may need the services later. It does not wait, and returns nil when there are none.
-func (a *App) Hold() *Services {
-	services := a.services.Load()
-	if services != nil {
-		services.shared.acquire()
-	}
-	return services
-}
-
-// Services returns the app's services, for as long as the configuration runs; requests use [App.Acquire]. While the app starts it waits, until ctx ends or the start timeout is over, and
-// then returns an error that wraps [ErrStarting]. Without a store the error is [ErrNoStore].
-func (a *App) Services(ctx context.Context) (*Services, error) {
-	if services := a.services.Load(); services != nil {
-		return services, nil
-	}
-	if !a.stored {
-		return nil, ErrNoStore
-	}
-	timeout := time.NewTimer(time.Duration(a.StartTimeout))
-	defer timeout.Stop()
-	select {
-	case <-a.started:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrStarting, context.Cause(ctx))
-	case <-timeout.C:
-	}
-	if services := a.services.Load(); services != nil {
-		return services, nil
-	}
-	return nil, ErrStarting
-}
-
-// Engine returns the judge. It is there once the app is provisioned, before it has started: whoever needs no accounts need
-// not wait for the store.
+// Engine returns the engine. It exists once the app is provisioned, before it has started: a handler that needs no
+// accounts need not wait for the store.
 func (a *App) Engine() *engine.Engine { return a.engine }
 
 // Metrics returns the service's collectors.
 func (a *App) Metrics() *metrics.Metrics { return a.metrics }
 
-// Logger returns the app's logger, for what a handler cannot tell the client. It does not write a line for every request of many
-// that meet the same trouble: see [sampled.Logger].
+// Logger returns the app's logger, for errors that a handler cannot tell the client. It is sampled: many requests
+// with the same trouble do not write a line each (see [sampled.Logger]).
 func (a *App) Logger() *zap.Logger { return a.logger }
 
 // Now returns the time of the app's clock.
@@ -299,8 +301,9 @@ func (a *App) Now() time.Time { return a.now() }
 // Random returns the app's source of randomness.
 func (a *App) Random() io.Reader { return a.random }
 
-// Load returns the app of the configuration that ctx belongs to, for a module that only needs the engine. A configuration
-// that does not name the app gets one with the defaults. Load must be called while the module is provisioned.
+// Load returns the app of the configuration that ctx belongs to, for a module that only needs the engine. A
+// configuration that does not name the app gets one with the defaults. Load must be called while the module is
+// provisioned.
 func Load(ctx caddy.Context) (*App, error) {
 	loaded, err := ctx.App("moderation")
 	if err != nil {
@@ -314,7 +317,7 @@ func Load(ctx caddy.Context) (*App, error) {
 func LoadWithStore(ctx caddy.Context) (*App, error) {
 	owner, err := Load(ctx)
 	if err == nil {
-		owner.stored = true
+		owner.needsStore = true
 	}
 	return owner, err
 }

@@ -8,7 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -85,6 +87,33 @@ func inDir(t *testing.T, dir, rest string) string {
 }
 
 var shownKey = regexp.MustCompile(`[a-z]+_sk_[0-9A-Za-z]{32}`)
+
+// TestLevels checks the ranges of thresholds and reject levels, and that an error names the right one.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	const threshold, rejectLevel = "greater than 0 and less than 1", "greater than 0 and at most 1"
+	for _, test := range []struct {
+		name                    string
+		threshold, rejectLevels map[string]float64
+		want                    string
+	}{
+		{"none", nil, nil, ""},
+		{"the largest reject level", nil, map[string]float64{"hate": 1}, ""},
+		{"a reject level above 1", nil, map[string]float64{"hate": 1.5}, "reject_level hate: 1.5 is out of range; it must be " + rejectLevel},
+		{"a reject level of 0", nil, map[string]float64{"hate": 0}, "reject_level hate: 0 is out of range; it must be " + rejectLevel},
+		{"no number", nil, map[string]float64{"hate": math.NaN()}, "reject_level hate: NaN is out of range; it must be " + rejectLevel},
+		{"a threshold of 1", map[string]float64{"hate": 1}, nil, "threshold hate: 1 is out of range; it must be " + threshold},
+		{"a negative threshold", map[string]float64{"hate": -1}, nil, "threshold hate: -1 is out of range; it must be " + threshold},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Levels(test.threshold, test.rejectLevels)
+			if got := fmt.Sprint(err); err != nil && got != test.want || err == nil && test.want != "" {
+				t.Errorf("got the error %q, want %q", got, test.want)
+			}
+		})
+	}
+}
 
 // TestFirstStartShowsAKeyOnce starts on the same directory three times.
 func TestFirstStartShowsAKeyOnce(t *testing.T) {
@@ -227,8 +256,8 @@ func TestRequestsDoNotWaitForAFailedStart(t *testing.T) {
 	}
 }
 
-// TestStoreOfAnotherHolderIsLocked opens a store that somebody else has open: it is tried again for a while, and the error
-// names the directory once.
+// TestStoreOfAnotherHolderIsLocked opens a store that somebody else has open: it is tried again for a while, and the
+// error names the directory once.
 func TestStoreOfAnotherHolderIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

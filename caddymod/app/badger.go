@@ -22,15 +22,21 @@ func init() {
 	caddy.RegisterModule(new(Badger))
 }
 
-// Badger keeps everything in an embedded database in a local directory. Nothing has to be installed. The directory
-// belongs to one Caddy process at a time and must not be on a network file system.
+// Badger is a storage module that keeps everything in an embedded database in a local directory. Nothing has to be
+// installed. The directory belongs to one Caddy process at a time and must not be on a network file system.
 //
-// The database runs in a process of its own, so that a disk that fails takes no site down: the server starts its own program
-// again, under the name caddy-moderation-store, and again when that process dies. It ends with the server, and a reload
-// does not touch it. Where the server may not start programs, the database shares the server's process, and the log warns of it.
+// The database runs in a process of its own, so that a failing disk takes no site down: the server starts its own
+// program under the name caddy-moderation-store, and starts it again when it dies. A reload does not touch that
+// process; it ends with the server. Where the server may not start programs, the database shares the server's
+// process, and the log warns of it.
+//
+// Syntax:
+//
+//	badger [<dir>]
 type Badger struct {
-	// Dir is the directory, made when it is missing. A relative one is relative to the directory that Caddy was started
-	// in. Global placeholders such as {env.DATA} are replaced. Default: "moderation" in Caddy's data directory.
+	// The directory, which is made when it is missing. A relative one is relative to the directory that Caddy was
+	// started in. Global placeholders such as {env.DATA} are replaced. Default: the folder "moderation" in Caddy's
+	// data directory.
 	Dir string `json:"dir,omitempty"`
 
 	dir string // absolute, placeholders replaced
@@ -44,7 +50,7 @@ func (*Badger) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision finds out which directory is meant. It does not touch it.
+// Provision resolves the name of the directory. It does not touch the directory.
 func (b *Badger) Provision(caddy.Context) error {
 	dir := filepath.Join(caddy.AppDataDir(), "moderation")
 	if b.Dir != "" {
@@ -61,9 +67,9 @@ func (b *Badger) Provision(caddy.Context) error {
 	return nil
 }
 
-// Identity is the directory, absolute and without symbolic links, so that every way to write it means the same store.
+// Identity returns the directory, absolute and without symbolic links: all ways to write it name the same store.
 func (b *Badger) Identity() (string, error) {
-	// The directory, and some above it, may not exist yet: links are resolved in the part that does.
+	// The directory and some of its parents may not exist yet: only links in the existing part can be resolved.
 	existing, rest := b.dir, ""
 	for {
 		resolved, err := filepath.EvalSymlinks(existing)
@@ -78,7 +84,7 @@ func (b *Badger) Identity() (string, error) {
 	}
 }
 
-// Open opens the database.
+// Open opens the database. The error wraps [ErrLocked] when another process has it open.
 func (b *Badger) Open(_ context.Context, logger *zap.Logger) (storage.Store, error) {
 	store, err := badger.Open(badger.Options{Dir: b.dir, Logger: logger.Named("badger")})
 	if errors.Is(err, badger.ErrLocked) {
@@ -90,7 +96,7 @@ func (b *Badger) Open(_ context.Context, logger *zap.Logger) (storage.Store, err
 	return store, nil
 }
 
-// locked marks an error as an [ErrLocked], whose text would say the same again.
+// locked makes an error match [ErrLocked] without repeating its text.
 type locked struct{ error }
 
 // Is reports whether target is ErrLocked.
@@ -99,9 +105,7 @@ func (locked) Is(target error) bool { return target == ErrLocked }
 // Unwrap returns the marked error.
 func (l locked) Unwrap() error { return l.error }
 
-// UnmarshalCaddyfile reads the storage from a Caddyfile. Syntax:
-//
-//	badger [<dir>]
+// UnmarshalCaddyfile sets up the storage from Caddyfile tokens. See [Badger] for the syntax.
 func (b *Badger) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the module's name
 	if d.NextArg() {

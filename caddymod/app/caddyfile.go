@@ -21,7 +21,7 @@ func init() {
 	httpcaddyfile.RegisterGlobalOption("moderation", parseGlobalOption)
 }
 
-// parseGlobalOption reads the global option "moderation".
+// parseGlobalOption parses the global option "moderation".
 func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	if existing != nil {
 		d.Next()
@@ -34,54 +34,25 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	return httpcaddyfile.App{Name: "moderation", Value: caddyconfig.JSON(app, nil)}, nil
 }
 
-// UnmarshalCaddyfile reads the global option. Everything in it is optional. Syntax:
-//
-//	moderation {
-//		storage <module> ...                          # default: badger <Caddy's data directory>/moderation
-//		classifier <module> ...                       # default: embedded
-//		key_prefix <prefix>                           # default: mod
-//		tier <name> <per month> <per minute>          # 0 = unlimited; any tier replaces all default ones
-//		threshold <category> <probability>
-//		reject_level <category> <probability>
-//		feedback {
-//			max_records_per_day <number>              # for each account; default 10000, 0 = no limit
-//			max_bytes_per_day <size>                  # for each account; default 64MiB, 0 = no limit
-//		}
-//		demo on|off                                   # default on
-//		start_timeout <duration>                      # default 10s
-//		account <id> {
-//			name <text>
-//			tier <name>
-//			status <status>
-//			anchor_day <day>
-//			threshold <category> <probability>
-//			requests_per_month <number>
-//			requests_per_minute <number>
-//			key {env.NAME} | {file.PATH} | sha256:<hex> {
-//				name <text>
-//				environment <text>
-//				expires <date or instant>
-//			}
-//		}
-//	}
+// UnmarshalCaddyfile sets up the app from Caddyfile tokens. See [App] for the syntax.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
-	r := reader{App: a}
+	p := blockParser{App: a}
 	if err := options.Block(d, "moderation", map[string]options.Option{
-		"storage":       {Read: a.readStorage},
-		"classifier":    {Read: a.readClassifier},
-		"key_prefix":    {Read: a.readKeyPrefix},
-		"tier":          {Read: a.readTier, Repeat: true},
-		"threshold":     r.probabilities(&a.Thresholds, false),
-		"reject_level":  r.probabilities(&a.RejectLevels, true),
-		"feedback":      {Read: a.Feedback.read},
+		"storage":       {Parse: a.parseStorage},
+		"classifier":    {Parse: a.parseClassifier},
+		"key_prefix":    {Parse: a.parseKeyPrefix},
+		"tier":          {Parse: a.parseTier, Repeat: true},
+		"threshold":     p.probabilities(&thresholdOption, &a.Thresholds),
+		"reject_level":  p.probabilities(&rejectLevelOption, &a.RejectLevels),
+		"feedback":      {Parse: a.Feedback.parse},
 		"demo":          options.Switch(&a.Demo),
 		"start_timeout": options.Duration(&a.StartTimeout),
-		"account":       {Read: r.readAccount, Repeat: true},
+		"account":       {Parse: p.parseAccount, Repeat: true},
 	}); err != nil {
 		return err
 	}
-	for _, check := range r.checks {
+	for _, check := range p.checks {
 		if err := check(); err != nil {
 			return err
 		}
@@ -89,16 +60,16 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// reader reads options that can only be checked when all others are read, too.
-type reader struct {
+// blockParser parses the options that can only be checked once all others are parsed, too.
+type blockParser struct {
 	*App
 	checks []func() error
 }
 
-// later checks something when the block is read; an error names the place where the dispenser is now.
-func (r *reader) later(d *caddyfile.Dispenser, check func() error) {
+// later checks something at the end of the block; an error names the place where the dispenser is now.
+func (p *blockParser) later(d *caddyfile.Dispenser, check func() error) {
 	here := *d
-	r.checks = append(r.checks, func() error {
+	p.checks = append(p.checks, func() error {
 		if err := check(); err != nil {
 			return here.Err(plain(err))
 		}
@@ -106,13 +77,13 @@ func (r *reader) later(d *caddyfile.Dispenser, check func() error) {
 	})
 }
 
-// plain is the text of an error without the gate's mark of invalid arguments.
+// plain returns the text of an error without the gate's mark of invalid arguments.
 func plain(err error) string {
 	return strings.ReplaceAll(err.Error(), quota.ErrInvalid.Error()+": ", "")
 }
 
-func (a *App) readKeyPrefix(d *caddyfile.Dispenser) error {
-	if err := options.Text(&a.KeyPrefix, "<prefix>").Read(d); err != nil {
+func (a *App) parseKeyPrefix(d *caddyfile.Dispenser) error {
+	if err := options.Text(&a.KeyPrefix, "<prefix>").Parse(d); err != nil {
 		return err
 	}
 	if err := quota.ValidatePrefix(a.KeyPrefix); err != nil {
@@ -121,8 +92,8 @@ func (a *App) readKeyPrefix(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (a *App) readStorage(d *caddyfile.Dispenser) error {
-	name, module, err := guest(d, "moderation.storage.", "storage")
+func (a *App) parseStorage(d *caddyfile.Dispenser) error {
+	name, module, err := parseGuest(d, "moderation.storage.", "storage")
 	if err != nil {
 		return err
 	}
@@ -133,8 +104,8 @@ func (a *App) readStorage(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (a *App) readClassifier(d *caddyfile.Dispenser) error {
-	name, module, err := guest(d, "moderation.classifiers.", "classifier")
+func (a *App) parseClassifier(d *caddyfile.Dispenser) error {
+	name, module, err := parseGuest(d, "moderation.classifiers.", "classifier")
 	if err != nil {
 		return err
 	}
@@ -145,8 +116,8 @@ func (a *App) readClassifier(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// guest reads the guest module that is named by the next argument.
-func guest(d *caddyfile.Dispenser, namespace, option string) (string, caddyfile.Unmarshaler, error) {
+// parseGuest parses the guest module that the next argument names.
+func parseGuest(d *caddyfile.Dispenser, namespace, option string) (string, caddyfile.Unmarshaler, error) {
 	if !d.NextArg() {
 		return "", nil, d.Errf("'%s' needs the name of a module; there are %s", option, options.List(guests(namespace)))
 	}
@@ -167,7 +138,7 @@ func guests(namespace string) []string {
 	return names
 }
 
-func (a *App) readTier(d *caddyfile.Dispenser) error {
+func (a *App) parseTier(d *caddyfile.Dispenser) error {
 	args, err := options.Args(d, "<name> <per_month> <per_minute>")
 	if err != nil {
 		return err
@@ -193,69 +164,65 @@ func (a *App) readTier(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// probabilities is an option "<category> <probability>". One may be allowed, as the largest.
-func (r *reader) probabilities(dst *map[string]float64, one bool) options.Option {
-	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
-		option := d.Val()
+// probabilities parses an option "<category> <probability>".
+func (p *blockParser) probabilities(option *levelOption, dst *map[string]float64) options.Option {
+	return options.Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		args, err := options.Args(d, "<category> <probability>")
 		if err != nil {
 			return err
 		}
 		if _, err := engine.ParseCategory(args[0]); err != nil {
-			return d.Errf("%s: %v", option, err)
+			return d.Errf("%s: %v", option.name, err)
 		}
 		if _, ok := (*dst)[args[0]]; ok {
-			return d.Errf("%s: category '%s' is given twice", option, args[0])
+			return d.Errf("%s: category '%s' is given twice", option.name, args[0])
 		}
 		value, err := strconv.ParseFloat(args[1], 64)
-		switch {
-		case one && (err != nil || !(value > 0 && value <= 1)):
-			return d.Errf("%s %s is '%s'; it must be a number greater than 0 and at most 1", option, args[0], args[1])
-		case !one && (err != nil || !(value > 0 && value < 1)):
-			return d.Errf("%s %s is '%s'; it must be a number greater than 0 and less than 1", option, args[0], args[1])
+		if err != nil || !option.allows(value) {
+			return d.Errf("%s %s is '%s'; it must be a number %s", option.name, args[0], args[1], option.allowed)
 		}
 		if *dst == nil {
 			*dst = map[string]float64{}
 		}
 		(*dst)[args[0]] = value
-		r.later(d, func() error {
-			_, err := r.policy()
+		p.later(d, func() error {
+			_, err := p.policy()
 			return err
 		})
 		return nil
 	}}
 }
 
-func (f *FeedbackBounds) read(d *caddyfile.Dispenser) error {
+func (f *FeedbackBounds) parse(d *caddyfile.Dispenser) error {
 	return options.Block(d, "feedback", map[string]options.Option{
 		"max_records_per_day": options.Whole(&f.MaxRecordsPerDay, "<number>"),
 		"max_bytes_per_day":   options.Size(&f.MaxBytesPerDay),
 	})
 }
 
-func (r *reader) readAccount(d *caddyfile.Dispenser) error {
+func (p *blockParser) parseAccount(d *caddyfile.Dispenser) error {
 	args, err := options.ArgsBeforeBlock(d, "<id>")
 	if err != nil {
 		return err
 	}
 	account := Account{ID: args[0]}
-	for _, other := range r.Accounts {
+	for _, other := range p.Accounts {
 		if other.ID == account.ID {
 			return d.Errf("account '%s' is declared twice", account.ID)
 		}
 	}
 	here := *d
-	r.later(d, func() error { return r.checkTier(account.ID, account.Tier) })
+	p.later(d, func() error { return p.checkTier(account.ID, account.Tier) })
 	status := ""
 	if err := options.Block(d, "account "+account.ID, map[string]options.Option{
 		"name":                options.Text(&account.Name, "<text>"),
 		"tier":                options.Text(&account.Tier, "<name>"),
 		"status":              options.Text(&status, "<status>"),
-		"anchor_day":          {Read: account.readAnchorDay},
-		"threshold":           r.probabilities(&account.Thresholds, false),
+		"anchor_day":          {Parse: account.parseAnchorDay},
+		"threshold":           p.probabilities(&thresholdOption, &account.Thresholds),
 		"requests_per_month":  options.Whole(&account.RequestsPerMonth, "<number>"),
 		"requests_per_minute": options.Whole(&account.RequestsPerMinute, "<number>"),
-		"key":                 {Read: account.readKey, Repeat: true},
+		"key":                 {Parse: account.parseKey, Repeat: true},
 	}); err != nil {
 		return err
 	}
@@ -263,11 +230,11 @@ func (r *reader) readAccount(d *caddyfile.Dispenser) error {
 	if err := account.check(); err != nil {
 		return here.Err(plain(err))
 	}
-	r.Accounts = append(r.Accounts, account)
+	p.Accounts = append(p.Accounts, account)
 	return nil
 }
 
-func (a *Account) readAnchorDay(d *caddyfile.Dispenser) error {
+func (a *Account) parseAnchorDay(d *caddyfile.Dispenser) error {
 	args, err := options.Args(d, "<day>")
 	if err != nil {
 		return err
@@ -280,7 +247,7 @@ func (a *Account) readAnchorDay(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (a *Account) readKey(d *caddyfile.Dispenser) error {
+func (a *Account) parseKey(d *caddyfile.Dispenser) error {
 	args, err := options.ArgsBeforeBlock(d, "<key>")
 	if err != nil {
 		return err
@@ -293,7 +260,7 @@ func (a *Account) readKey(d *caddyfile.Dispenser) error {
 	if err := options.Block(d, "key", map[string]options.Option{
 		"name":        options.Text(&key.Name, "<text>"),
 		"environment": options.Text(&key.Environment, "<text>"),
-		"expires":     {Read: key.readExpires},
+		"expires":     {Parse: key.parseExpires},
 	}); err != nil {
 		return err
 	}
@@ -301,7 +268,7 @@ func (a *Account) readKey(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (k *Key) readExpires(d *caddyfile.Dispenser) error {
+func (k *Key) parseExpires(d *caddyfile.Dispenser) error {
 	args, err := options.Args(d, "<date>")
 	if err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// FuzzCaddyfile reads any global option: it is taken or refused with a place, and nothing panics. What is taken passes the
-// checks that do not need the environment.
+// FuzzCaddyfile reads any global option: it is taken or refused with a place, and nothing panics. What is taken
+// passes the checks that do not need the environment.
 func FuzzCaddyfile(f *testing.F) {
 	for _, seed := range []string{
 		"", "{\n}", "{\nstorage badger ./x\ntier free 1 2\nthreshold hate 0.5\nreject_level hate 0.9\n}",

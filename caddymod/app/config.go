@@ -20,53 +20,65 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// Account is an account that stands in the configuration.
+// Account is an account that is declared in the configuration.
 type Account struct {
-	// ID is 1 to 64 characters of a-z, A-Z, 0-9, '.', '_' and '-', the first of them a letter or a digit.
+	// The id: 1 to 64 characters of a-z, A-Z, 0-9, '.', '_' and '-', the first of them a letter or a digit. Required.
 	ID string `json:"id"`
-	// Name is for people, at most 200 characters.
+
+	// A name for people, at most 200 characters.
 	Name string `json:"name,omitempty"`
-	// Tier names one of the configured tiers. Default: "free" if it is configured, else it must be given.
+
+	// One of the configured tiers. Default: free if it is configured, else required.
 	Tier string `json:"tier,omitempty"`
-	// Status is the subscription status: active, trialing and past_due are served, all others are refused. Default
-	// "active".
+
+	// The subscription status: active, trialing and past_due are served, all others are refused. Default: active.
 	Status quota.Status `json:"status,omitempty"`
-	// AnchorDay is the day of the month, 1 to 31, on which the billing period starts. Default 0: the calendar month.
+
+	// The day of the month on which the billing period starts, 1 to 31. 0 means the calendar month. Default: 0.
 	AnchorDay int `json:"anchor_day,omitempty"`
-	// Thresholds replace the service's thresholds for this account, by category.
+
+	// The thresholds that replace the service's for this account, by category.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
-	// RequestsPerMonth replaces the tier's limit. 0 means unlimited. Default: the tier's.
+
+	// The maximum number of requests in a billing period. 0 means unlimited. Default: the tier's.
 	RequestsPerMonth *int64 `json:"requests_per_month,omitempty"`
-	// RequestsPerMinute replaces the tier's limit. 0 means unlimited. Default: the tier's.
+
+	// The maximum number of requests in a minute. 0 means unlimited. Default: the tier's.
 	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
-	// Keys are the account's keys. More can be made while the server runs.
+
+	// The account's keys. More can be made while the server runs.
 	Keys []Key `json:"keys,omitempty"`
 }
 
-// Key is an API key of an account that stands in the configuration.
+// Key is an API key of an account that is declared in the configuration.
 type Key struct {
-	// Key is a placeholder that yields the key, such as {env.ACME_KEY} or {file./run/secrets/acme}, or "sha256:" and the
-	// 64 hexadecimal digits of the key's SHA-256. The key itself is refused here, because the configuration can be read
-	// through Caddy's admin endpoint. A placeholder is replaced when the configuration is loaded, and only in memory.
+	// A placeholder that yields the key, such as {env.ACME_KEY} or {file./run/secrets/acme}, or "sha256:" and the 64
+	// hexadecimal digits of the key's SHA-256. The key itself is refused, because the configuration can be read through
+	// Caddy's admin endpoint. A placeholder is replaced when the configuration is loaded, and only in memory. Required.
 	Key string `json:"key"`
-	// Name is for people, at most 200 characters.
+
+	// A name for people, at most 200 characters.
 	Name string `json:"name,omitempty"`
-	// Environment is for people, at most 64 characters, for example "production".
+
+	// A label for people, such as "production", at most 64 characters.
 	Environment string `json:"environment,omitempty"`
-	// Expires is the date ("2027-01-31", midnight UTC) or instant (RFC 3339) from which the key is refused. Default: never.
+
+	// The date ("2027-01-31", midnight UTC) or instant (RFC 3339) from which the key is refused. Default: never.
 	Expires string `json:"expires,omitempty"`
 }
 
-// declared are the accounts and keys of the configuration, as the gate takes them.
-type declared struct {
+// declarations are the accounts and keys of the configuration, as the gate takes them.
+type declarations struct {
 	accounts []quota.Account
 	keys     []quota.Key
 }
 
-// hashPrefix marks a key that is given by its hash.
+// hashPrefix begins a key that is given by its hash.
 const hashPrefix = "sha256:"
 
-// Validate checks what can be checked without the store.
+// Validate checks the values that Provision did not need: the times, the bounds, the tiers and the key prefix.
+// Provision has already checked the policy and the accounts, because it makes the engine and the declarations of
+// them.
 func (a *App) Validate() error {
 	if a.StartTimeout < 0 {
 		return fmt.Errorf("start_timeout is %s; it must not be negative", time.Duration(a.StartTimeout))
@@ -75,11 +87,14 @@ func (a *App) Validate() error {
 		return fmt.Errorf("feedback: a bound is negative; 0 means no limit")
 	}
 	// A gate checks what the configuration declares without touching its store.
-	_, err := a.newGate(struct{ quota.Store }{})
+	_, err := a.newGate(noStore{})
 	return err
 }
 
-// defaultTier is the tier of accounts that name none: "free" where it is configured, else the first by name.
+// noStore is the store of a gate that is only made to check its options. Its methods must not be called.
+type noStore struct{ quota.Store }
+
+// defaultTier returns the tier of accounts that name none: "free" where it is configured, else the first by name.
 func (a *App) defaultTier() string {
 	if _, ok := a.Tiers[quota.DefaultTier]; ok {
 		return quota.DefaultTier
@@ -87,7 +102,7 @@ func (a *App) defaultTier() string {
 	return slices.Min(slices.Collect(maps.Keys(a.Tiers)))
 }
 
-// feedbackBound is the configured bound of feedback, with its defaults.
+// feedbackBound returns the bound of feedback, with its defaults.
 func (a *App) feedbackBound() feedback.Bound {
 	bound := feedback.Bound{Records: 10_000, Bytes: 64 << 20}
 	if records := a.Feedback.MaxRecordsPerDay; records != nil {
@@ -99,7 +114,7 @@ func (a *App) feedbackBound() feedback.Bound {
 	return bound
 }
 
-// policy is the configured policy; what is not configured is the engine's default.
+// policy returns the configured policy; what is not configured is the engine's default.
 func (a *App) policy() (engine.Policy, error) {
 	policy, err := Levels(a.Thresholds, a.RejectLevels)
 	if err != nil {
@@ -108,34 +123,52 @@ func (a *App) policy() (engine.Policy, error) {
 	return policy, policy.Validate()
 }
 
-// Levels makes a policy of thresholds and reject levels by the names of their categories. What is not given is 0. An error
-// names the option and the category.
+// Levels returns a policy with these thresholds and reject levels, which are given by the names of categories. Those
+// that are not given are 0. An error names the option and the category.
 func Levels(thresholds, rejectLevels map[string]float64) (engine.Policy, error) {
 	var policy engine.Policy
-	if err := byCategory(policy.Thresholds[:], thresholds, "threshold"); err != nil {
+	if err := thresholdOption.fill(policy.Thresholds[:], thresholds); err != nil {
 		return policy, err
 	}
-	return policy, byCategory(policy.RejectLevels[:], rejectLevels, "reject_level")
+	return policy, rejectLevelOption.fill(policy.RejectLevels[:], rejectLevels)
 }
 
-// byCategory puts values by category name where the engine has them.
-func byCategory(dst []float64, values map[string]float64, option string) error {
-	for name, value := range values {
+// levelOption is an option that sets a probability for each category.
+type levelOption struct {
+	name string
+	// allowed says for errors which probabilities are.
+	allowed string
+	// includesOne tells whether 1 is allowed.
+	includesOne bool
+}
+
+var (
+	thresholdOption   = levelOption{"threshold", "greater than 0 and less than 1", false}
+	rejectLevelOption = levelOption{"reject_level", "greater than 0 and at most 1", true}
+)
+
+// allows reports whether the option may be set to p, which may be NaN.
+func (o *levelOption) allows(p float64) bool { return p > 0 && p < 1 || o.includesOne && p == 1 }
+
+// fill puts probabilities, which are given by the names of categories, where the engine has them.
+func (o *levelOption) fill(dst []float64, probabilities map[string]float64) error {
+	for name, probability := range probabilities {
 		category, err := engine.ParseCategory(name)
 		if err != nil {
-			return fmt.Errorf("%s: %w", option, err)
+			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		if !(value > 0 && value <= 1) || option == "threshold" && value == 1 {
-			return fmt.Errorf("%s %s: %v is out of range; it must be greater than 0 and less than 1", option, name, value)
+		if !o.allows(probability) {
+			return fmt.Errorf("%s %s: %v is out of range; it must be %s", o.name, name, probability, o.allowed)
 		}
-		dst[category] = value
+		dst[category] = probability
 	}
 	return nil
 }
 
-// resolve turns the declared accounts into what the gate takes. Placeholders of keys are replaced here, in memory alone.
-func (a *App) resolve() (declared, error) {
-	var all declared
+// resolveAccounts turns the declared accounts into what the gate takes. Placeholders of keys are replaced here, in
+// memory alone.
+func (a *App) resolveAccounts() (declarations, error) {
+	var all declarations
 	replacer := caddy.NewReplacer()
 	seen := map[string]bool{}
 	hashes := map[quota.Hash]bool{}
@@ -151,9 +184,9 @@ func (a *App) resolve() (declared, error) {
 		if err := account.check(); err != nil {
 			return all, err
 		}
-		declared := account.declare()
-		declared.Created, declared.Updated = now, now
-		all.accounts = append(all.accounts, declared)
+		resolvedAccount := account.declare()
+		resolvedAccount.Created, resolvedAccount.Updated = now, now
+		all.accounts = append(all.accounts, resolvedAccount)
 		for i, key := range account.Keys {
 			resolved, err := key.resolve(replacer)
 			if err != nil {
@@ -170,7 +203,7 @@ func (a *App) resolve() (declared, error) {
 	return all, nil
 }
 
-// checkTier says whether an account can be on a tier; empty is the default one.
+// checkTier returns an error when an account cannot be on a tier; empty is the default one.
 func (a *App) checkTier(account, tier string) error {
 	tiers := a.Tiers
 	if len(tiers) == 0 {
@@ -181,7 +214,8 @@ func (a *App) checkTier(account, tier string) error {
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(tiers)), ", ")
 	if tier == "" {
-		return fmt.Errorf("account %s: it names no tier, and the default tier %s is not configured; the tiers are %s", account, quota.DefaultTier, names)
+		return fmt.Errorf("account %s: it names no tier, and the default tier %s is not configured; the tiers are %s",
+			account, quota.DefaultTier, names)
 	}
 	return fmt.Errorf("account %s: tier %s is not configured; the tiers are %s", account, tier, names)
 }
@@ -189,28 +223,30 @@ func (a *App) checkTier(account, tier string) error {
 // declare returns the account as the gate takes it.
 func (a Account) declare() quota.Account {
 	return quota.Account{
-		ID: a.ID, Name: a.Name, Tier: cmp.Or(a.Tier, quota.DefaultTier), Status: cmp.Or(a.Status, quota.Active), AnchorDay: a.AnchorDay,
-		Overrides: quota.Overrides{RequestsPerMonth: a.RequestsPerMonth, RequestsPerMinute: a.RequestsPerMinute, Thresholds: a.Thresholds},
-		Declared:  true,
+		ID: a.ID, Name: a.Name, Tier: cmp.Or(a.Tier, quota.DefaultTier), Status: cmp.Or(a.Status, quota.Active),
+		AnchorDay: a.AnchorDay,
+		Overrides: quota.Overrides{
+			RequestsPerMonth: a.RequestsPerMonth, RequestsPerMinute: a.RequestsPerMinute, Thresholds: a.Thresholds,
+		},
+		Declared: true,
 	}
 }
 
-// check says whether the account, but for its tier and its keys, can be declared.
+// check returns an error when the account cannot be declared. It does not look at its tier and its keys.
 func (a Account) check() error {
 	for name := range a.Thresholds {
 		if _, err := engine.ParseCategory(name); err != nil {
 			return fmt.Errorf("account %s: threshold: %w", a.ID, err)
 		}
 	}
-	alone := a.declare()
-	// A gate checks what the configuration declares without touching its store.
+	account := a.declare()
 	_, err := quota.New(quota.Options{
-		Store: struct{ quota.Store }{}, Accounts: []quota.Account{alone}, Tiers: map[string]quota.Limits{alone.Tier: {}},
+		Store: noStore{}, Accounts: []quota.Account{account}, Tiers: map[string]quota.Limits{account.Tier: {}},
 	})
 	return err
 }
 
-// resolve finds the hash of the key. No error of it carries the key.
+// resolve returns the key as the gate takes it, by its hash. No error carries the key.
 func (k Key) resolve(replacer *caddy.Replacer) (quota.Key, error) {
 	key := quota.Key{Name: k.Name, Environment: k.Environment, Declared: true}
 	expires, err := parseExpiry(k.Expires)
@@ -237,18 +273,18 @@ func (k Key) resolve(replacer *caddy.Replacer) (quota.Key, error) {
 		}
 		key.Hash = quota.HashKey(secret)
 	}
-	// The id of a declared key must be the same at each start and on each node, and tell nothing of the key: it is made of
+	// The id of a declared key must be the same at each start and on each node, and must not reveal the key: it is
 	// the hash of its hash.
 	id := sha256.Sum256(key.Hash[:])
 	key.ID = "key_" + hex.EncodeToString(id[:8])
 	return key, nil
 }
 
-// errKeyForm says what a key in the configuration may be.
+// errKeyForm means that a key in the configuration is neither a placeholder nor a hash.
 var errKeyForm = fmt.Errorf("a key must be a placeholder such as {env.NAME} or {file.PATH}, or %s and 64 hexadecimal digits; "+
 	"the key itself must not stand in the configuration", hashPrefix)
 
-// check says whether the key is given in one of the two allowed ways.
+// check returns an error when the key is given in neither of the two allowed ways.
 func (k Key) check() error {
 	if digits, ok := strings.CutPrefix(k.Key, hashPrefix); ok {
 		if decoded, err := hex.DecodeString(digits); err != nil || len(decoded) != sha256.Size {
@@ -262,7 +298,7 @@ func (k Key) check() error {
 	return errKeyForm
 }
 
-// parseExpiry reads a date or an instant; empty means never.
+// parseExpiry parses a date or an instant; empty means never.
 func parseExpiry(text string) (*time.Time, error) {
 	if text == "" {
 		return nil, nil

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,11 @@ const demoAccount = "demo"
 
 // TextEndpoint is implemented by handlers that moderate text, so that the first start can print an address that works.
 type TextEndpoint interface {
-	// TextPath is the path of the address, or empty when any path is answered.
+	// TextPath returns the path at which the handler moderates text, or "" if it answers any path.
 	TextPath() string
 }
 
-// firstStart makes the account "demo" with a key in an empty database and prints the key, the only time it is seen.
+// firstStart makes the account "demo" with a key in an empty database, and prints the key, which nothing shows again.
 func (a *App) firstStart(services *Services) error {
 	if a.Demo != nil && !*a.Demo || len(a.Accounts) > 0 {
 		return nil
@@ -41,7 +42,7 @@ func (a *App) firstStart(services *Services) error {
 	_, err = services.Gate.CreateAccount(ctx, quota.Account{
 		ID: demoAccount, Name: "Made at the first start", Tier: a.defaultTier(), Status: quota.Active,
 	})
-	// The account is there already when an earlier start ended between here and MarkSeeded.
+	// The account exists already when an earlier start ended between here and MarkSeeded.
 	if err != nil && !errors.Is(err, quota.ErrExists) {
 		return err
 	}
@@ -50,7 +51,7 @@ func (a *App) firstStart(services *Services) error {
 		return err
 	}
 	limits := a.Tiers[a.defaultTier()]
-	// The key goes to the terminal of whoever started Caddy and not through the logger, which may keep it for years.
+	// The key goes to the terminal that started Caddy and not to the logger, whose files may be kept for years.
 	_, err = fmt.Fprintf(a.notice, `
 The moderation service made the account %q (tier %s: %s) and its API key. It is shown only now:
 
@@ -65,8 +66,9 @@ Try it:
 
 `, demoAccount, a.defaultTier(), limitsText(limits), secret, a.textURL(), secret)
 	if err != nil {
-		// A key that nobody saw helps nobody. The next start tries again.
-		a.logger.Warn("the key of the first start could not be shown; make one with: caddy moderation key create", zap.Error(err))
+		// A key that nobody saw is of no use. The next start tries again.
+		a.logger.Warn("the key of the first start could not be shown; make one with: caddy moderation key create",
+			zap.Error(err))
 		_, err := services.Gate.RevokeKey(ctx, key.ID)
 		return err
 	}
@@ -84,7 +86,7 @@ func limitsText(limits quota.Limits) string {
 	return count(limits.RequestsPerMonth, "month") + ", " + count(limits.RequestsPerMinute, "minute")
 }
 
-// textURL is an address of this configuration at which text is moderated.
+// textURL returns an address of this configuration at which text is moderated.
 func (a *App) textURL() string {
 	const fallback = "http://localhost:8080/v1/moderate/text"
 	loaded, err := a.ctx.AppIfConfigured("http")
@@ -106,17 +108,10 @@ func (a *App) textURL() string {
 	return fallback
 }
 
-// findText looks for a handler that moderates text, and for the host that its routes are for.
+// findText finds a handler that moderates text, and returns the host and path at which it answers.
 func findText(routes caddyhttp.RouteList, host string) (string, string, bool) {
 	for _, route := range routes {
-		routeHost := host
-		for _, set := range route.MatcherSets {
-			for _, matcher := range set {
-				if hosts, ok := matcher.(*caddyhttp.MatchHost); ok && len(*hosts) > 0 && !strings.ContainsAny((*hosts)[0], "*{") {
-					routeHost = (*hosts)[0]
-				}
-			}
-		}
+		routeHost := cmp.Or(exactHost(route), host)
 		for _, handler := range route.Handlers {
 			switch h := handler.(type) {
 			case TextEndpoint:
@@ -135,14 +130,32 @@ func findText(routes caddyhttp.RouteList, host string) (string, string, bool) {
 	return "", "", false
 }
 
-// routePath is a path that the route matches, the interface's where that cannot be told.
+// exactHost returns a host that the route matches, or "" if it matches none or only patterns.
+func exactHost(route caddyhttp.Route) string {
+	host := ""
+	for _, set := range route.MatcherSets {
+		for _, matcher := range set {
+			if hosts, ok := matcher.(*caddyhttp.MatchHost); ok && len(*hosts) > 0 && isExact((*hosts)[0]) {
+				host = (*hosts)[0]
+			}
+		}
+	}
+	return host
+}
+
+// routePath returns a path that the route matches, or that of the service's interface if it matches none or only
+// patterns.
 func routePath(route caddyhttp.Route) string {
 	for _, set := range route.MatcherSets {
 		for _, matcher := range set {
-			if paths, ok := matcher.(*caddyhttp.MatchPath); ok && len(*paths) > 0 && !strings.ContainsAny((*paths)[0], "*{") {
-				return (*paths)[0]
+			var paths caddyhttp.MatchPath
+			switch m := matcher.(type) {
+			case *caddyhttp.MatchPath:
+				paths = *m
+			case caddyhttp.MatchPath:
+				paths = m
 			}
-			if paths, ok := matcher.(caddyhttp.MatchPath); ok && len(paths) > 0 && !strings.ContainsAny(paths[0], "*{") {
+			if len(paths) > 0 && isExact(paths[0]) {
 				return paths[0]
 			}
 		}
@@ -150,7 +163,10 @@ func routePath(route caddyhttp.Route) string {
 	return "/v1/moderate/text"
 }
 
-// address is scheme, host and port of a server, as a client on this machine writes them.
+// isExact reports whether a matcher's pattern matches only itself.
+func isExact(pattern string) bool { return !strings.ContainsAny(pattern, "*{") }
+
+// address returns scheme, host and port of a server, as a client on this machine writes them.
 func address(server *caddyhttp.Server, host string) string {
 	listen, err := caddy.ParseNetworkAddress(server.Listen[0])
 	if host == "" {
@@ -169,7 +185,7 @@ func address(server *caddyhttp.Server, host string) string {
 	return scheme + "://" + net.JoinHostPort(host, strconv.FormatUint(uint64(listen.StartPort), 10))
 }
 
-// isUnspecified reports whether host means every address of the machine.
+// isUnspecified reports whether host stands for all addresses of the machine.
 func isUnspecified(host string) bool {
 	ip := net.ParseIP(strings.Trim(host, "[]"))
 	return ip != nil && ip.IsUnspecified()

@@ -20,11 +20,17 @@ func init() {
 	caddy.RegisterModule(new(Embedded))
 }
 
-// Embedded is the classifier of this project: a model that was trained by it and is embedded in the binary. It needs
-// no network. A model that was trained anew can be read from a file instead.
+// Embedded is a classifier module: the model that this project trains and embeds in the binary. It needs no network.
+// It can also load a model from a file, such as one that was trained on other texts.
+//
+// Syntax:
+//
+//	embedded {
+//		model <file>
+//	}
 type Embedded struct {
-	// Model is a file with weights, as the trainer writes it. It is read when the configuration is loaded: after the
-	// file changed, reload with --force. Global placeholders are replaced. Default: the weights in the binary.
+	// A file with weights, as the trainer writes it. It is loaded with the configuration: after the file has changed,
+	// reload with --force. Global placeholders are replaced. Default: the weights in the binary.
 	Model string `json:"model,omitempty"`
 
 	classifier engine.Classifier
@@ -38,7 +44,7 @@ func (*Embedded) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision reads the weights.
+// Provision loads the weights.
 func (e *Embedded) Provision(caddy.Context) error {
 	weights, err := e.load()
 	if err != nil {
@@ -68,7 +74,7 @@ func (e *Embedded) load() (*model.Model, error) {
 	return weights, nil
 }
 
-// Classify scores text. It never fails.
+// Classify returns the probabilities of text. It never fails.
 func (e *Embedded) Classify(ctx context.Context, text string) (engine.Scores, error) {
 	return e.classifier.Classify(ctx, text)
 }
@@ -76,14 +82,10 @@ func (e *Embedded) Classify(ctx context.Context, text string) (engine.Scores, er
 // Version names the weights.
 func (e *Embedded) Version() string { return e.classifier.Version() }
 
-// Classifier returns the classifier itself: the engine spares work for its own kind.
+// Classifier returns the engine's own classifier, for which the engine can save work.
 func (e *Embedded) Classifier() engine.Classifier { return e.classifier }
 
-// UnmarshalCaddyfile reads the classifier from a Caddyfile. Syntax:
-//
-//	embedded {
-//		model <file>
-//	}
+// UnmarshalCaddyfile sets up the classifier from Caddyfile tokens. See [Embedded] for the syntax.
 func (e *Embedded) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the module's name
 	return options.Block(d, "embedded", map[string]options.Option{"model": options.Text(&e.Model, "<file>")})

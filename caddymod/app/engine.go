@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// loadEngine loads the guest classifier, the embedded model by default, and builds the judge.
+// loadEngine loads the classifier module, by default the embedded model, and makes the engine.
 func (a *App) loadEngine(ctx caddy.Context) error {
 	if a.ClassifierRaw == nil {
 		a.ClassifierRaw = caddyconfig.JSONModuleObject(new(Embedded), "module", "embedded", nil)

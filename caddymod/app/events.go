@@ -8,12 +8,14 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 )
 
-// The events that the service emits through Caddy's events app. Their data is bounded and never holds a key or content.
+// The events that the service emits through Caddy's events app. Their data is bounded, and never holds a key or
+// content.
 const (
-	// RefusedEvent is emitted when a request is refused before any work: data operation, reason (a problem's code) and,
-	// where they are known, account and key (the key's public id).
+	// RefusedEvent is emitted when a request is refused before any work is done. Its data: operation, reason (a
+	// problem's code) and, where they are known, account and key (the key's public id).
 	RefusedEvent = "moderation_refused"
-	// FlaggedEvent is emitted when content was flagged: data id, account, key, recommendation, confidence and categories.
+	// FlaggedEvent is emitted when content is flagged. Its data: id, account, key, recommendation, confidence and
+	// categories.
 	FlaggedEvent = "moderation_flagged"
 )
 
@@ -32,7 +34,7 @@ func (a *App) loadEvents(ctx caddy.Context) error {
 	return nil
 }
 
-// Emit emits an event when somebody listens to it; only then data is called. Handlers of events run before Emit
+// Emit emits an event if anything subscribes to it, and calls data only then. The handlers of the event run before Emit
 // returns.
 func (a *App) Emit(name string, data func() map[string]any) {
 	if a.events.events == nil || !a.events.events.ShouldEmit(name) {

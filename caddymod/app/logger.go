@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// processLogger returns a logger for what outlives a configuration. It writes to the log of the configuration that runs
-// at the moment of writing; the one that ran when it was made may have closed its log file.
+// processLogger returns a logger for what outlives a configuration. It writes to the log of the configuration that
+// runs at the moment of writing: the one that ran when the logger was made may have closed its log file.
 func processLogger(name string) *zap.Logger {
 	return zap.New(processCore{}).Named(name)
 }

@@ -17,75 +17,83 @@ import (
 )
 
 func init() {
-	// A configuration that was replaced may have left a store to its last requests.
+	// A configuration that was replaced may have left its store to its last requests.
 	caddy.OnExit(func(context.Context) { stores.closeAll() })
 }
 
-// pool are the open stores of the process, by the identity of their place: configurations before and after a reload share what
-// can be opened only once.
+// storePool holds the open stores of the process, by the identity of their place. The configurations before and after
+// a reload share what can be opened only once. A store has two counts: the configurations that hold it (acquire,
+// release) and the requests that use it (beginUse, endUse).
 //
-// Caddy does not wait for the requests of the configuration that it replaces. A store that no configuration holds any more
-// therefore stays open for a while (linger), for requests that have begun and not come to a handler of ours yet; then until
-// the last request that uses it has ended; and at most for the bound. A configuration that wants the place back takes it as it is.
-type pool struct {
-	linger time.Duration
-	bound  time.Duration
-	// patience is how long the exit of the process waits for a store to close.
-	patience time.Duration
-	// watch is how often the health of a store is looked at, for the log.
-	watch  time.Duration
-	logger *zap.Logger
-	// stopping reports whether nothing follows the configuration that lets go of its store.
+// Caddy does not wait for the requests of the configuration that it replaces. A store that no configuration holds any
+// more is retired. It stays open
+//   - for the linger time, for requests that have begun but not reached one of our handlers yet;
+//   - then until the last request that uses it has ended;
+//   - and at most for maxLinger.
+//
+// A configuration that wants the place back in the meantime gets the store as it is.
+type storePool struct {
+	linger    time.Duration
+	maxLinger time.Duration
+	// closeTimeout is how long the exit of the process waits for a store to close.
+	closeTimeout time.Duration
+	// healthInterval is how often the health of a store is checked, for the log.
+	healthInterval time.Duration
+	logger         *zap.Logger
+	// stopping reports whether no configuration follows the one that releases its store.
 	stopping func() bool
 	// exiting reports whether the process ends.
 	exiting func() bool
 
 	mu   sync.Mutex
-	open map[string]*shared
+	open map[string]*pooledStore
 }
 
 // stores is the pool of the process.
-var stores = &pool{
-	linger: time.Minute, bound: 5 * time.Minute, patience: 10 * time.Second, watch: time.Second,
+var stores = &storePool{
+	linger: time.Minute, maxLinger: 5 * time.Minute, closeTimeout: 10 * time.Second, healthInterval: time.Second,
 	logger:   processLogger("moderation.storage"),
 	stopping: func() bool { return caddy.ActiveContext().Context == nil },
 	exiting:  caddy.Exiting,
 }
 
-// shared is a store of a pool.
-type shared struct {
+// pooledStore is a store of a pool.
+type pooledStore struct {
 	storage.Store
-	pool     *pool
+	pool     *storePool
 	identity string
 
-	// uses are the requests that use the store now.
+	// uses counts the requests that use the store now.
 	uses atomic.Int64
-	// retired says that no configuration holds the store.
+	// retired is set while no configuration holds the store.
 	retired atomic.Bool
 
-	// The rest is guarded by the pool's lock, but for the channels.
+	// ready is closed when the store is open, or opening it has failed with err.
+	ready chan struct{}
+	err   error
+	// closed is closed when the store is.
+	closed chan struct{}
 
-	holders   int
-	lingering bool
-	term      int // how often the store was retired
-	timers    []*time.Timer
-	closing   bool
-	// ready is closed when the store is open, or could not be opened because of err; gone when it is closed.
-	ready, gone chan struct{}
-	err         error
+	// The pool's lock guards the rest.
+
+	holders    int  // configurations
+	lingering  bool // requests that have begun may still arrive
+	generation int  // how often the store was retired
+	timers     []*time.Timer
+	closing    bool
 }
 
-// take joins the open store of this identity, or opens it. What is taken is dropped once.
-func (p *pool) take(identity string, open func() (storage.Store, error)) (*shared, error) {
+// acquire joins the open store of this identity, or opens it. The caller releases it once.
+func (p *storePool) acquire(identity string, open func() (storage.Store, error)) (*pooledStore, error) {
 	for {
-		s, way := p.join(identity)
-		switch way {
-		case closes:
-			<-s.gone
+		s, state := p.join(identity)
+		switch state {
+		case entryClosing:
+			<-s.closed
 			continue
-		case fresh:
+		case entryAdded:
 			p.start(s, open)
-		case joined:
+		case entryJoined:
 			<-s.ready
 		}
 		if s.err != nil {
@@ -95,40 +103,42 @@ func (p *pool) take(identity string, open func() (storage.Store, error)) (*share
 	}
 }
 
-// way is how a store was found.
-type way int
+// entryState is what [storePool.join] found.
+type entryState int
 
 const (
-	fresh  way = iota // the caller opens it
-	joined            // it is open, or somebody opens it
-	closes            // it is not to be used any more
+	entryAdded   entryState = iota // there was no entry: the caller opens the store
+	entryJoined                    // the store is open, or being opened
+	entryClosing                   // the store must not be used any more
 )
 
-// join returns the entry of an identity, which the caller holds unless it closes.
-func (p *pool) join(identity string) (*shared, way) {
+// join returns the entry of an identity, making one if there is none. The caller holds the store, unless it is closing.
+func (p *storePool) join(identity string) (*pooledStore, entryState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s, found := p.open[identity]; found {
 		if s.closing {
-			return s, closes
+			return s, entryClosing
 		}
 		s.holders++
 		s.revive()
-		return s, joined
+		return s, entryJoined
 	}
-	s := &shared{pool: p, identity: identity, holders: 1, ready: make(chan struct{}), gone: make(chan struct{})}
+	s := &pooledStore{
+		pool: p, identity: identity, holders: 1, ready: make(chan struct{}), closed: make(chan struct{}),
+	}
 	if p.open == nil {
-		p.open = map[string]*shared{}
+		p.open = map[string]*pooledStore{}
 	}
 	p.open[identity] = s
-	return s, fresh
+	return s, entryAdded
 }
 
-// start opens the store of a fresh entry.
-func (p *pool) start(s *shared, open func() (storage.Store, error)) {
+// start opens the store of a new entry.
+func (p *storePool) start(s *pooledStore, open func() (storage.Store, error)) {
 	defer close(s.ready)
 	if s.Store, s.err = open(); s.err == nil {
-		go s.watch()
+		go s.logHealth()
 		return
 	}
 	p.mu.Lock()
@@ -136,72 +146,85 @@ func (p *pool) start(s *shared, open func() (storage.Store, error)) {
 	delete(p.open, s.identity)
 }
 
-// revive makes a retired store one that a configuration holds. The pool is locked.
-func (s *shared) revive() {
+// revive ends the retirement of a store that a configuration holds again. The caller holds the pool's lock.
+func (s *pooledStore) revive() {
 	s.retired.Store(false)
 	s.lingering = false
+	s.stopTimers()
+}
+
+// stopTimers stops the timers that would close the store. The caller holds the pool's lock.
+func (s *pooledStore) stopTimers() {
 	for _, timer := range s.timers {
 		timer.Stop()
 	}
 	s.timers = nil
 }
 
-// drop gives back what was taken. The last one to do it closes the store, or leaves that to the requests that still use it.
-func (p *pool) drop(s *shared) error {
+// release ends a configuration's hold on a store. The last one retires it: the store closes at once when no
+// configuration follows and no request uses it, else when its timers or its last request say so.
+func (p *storePool) release(s *pooledStore) error {
 	stopping := p.stopping()
 	p.mu.Lock()
 	if s.holders--; s.holders > 0 {
 		p.mu.Unlock()
 		return nil
 	}
-	s.retired.Store(true)
-	s.term++
-	term := s.term
-	later := func(force bool) func() {
-		return func() {
-			p.mu.Lock()
-			current := s.term == term && s.holders == 0
-			s.lingering = s.lingering && !current
-			p.mu.Unlock()
-			if current {
-				s.report(s.close(force))
-			}
-		}
-	}
-	s.timers = append(s.timers, time.AfterFunc(p.bound, later(true)))
-	if !stopping {
-		s.lingering = true
-		s.timers = append(s.timers, time.AfterFunc(p.linger, later(false)))
-	}
+	s.retire(stopping)
 	p.mu.Unlock()
 	if !stopping {
 		return nil
 	}
-	// No request begins any more.
-	for _, other := range p.all() {
+	// No request begins any more, so no retired store has to linger.
+	for _, other := range p.retired() {
 		p.mu.Lock()
 		other.lingering = false
 		p.mu.Unlock()
 		if other != s {
-			other.report(other.close(p.exiting()))
+			other.logError(other.close(p.exiting()))
 		}
 	}
 	return s.close(p.exiting())
 }
 
-// closeAll closes what is open, whoever uses it: the process ends.
-func (p *pool) closeAll() {
-	var closing sync.WaitGroup
-	for _, s := range p.all() {
-		closing.Go(func() { s.report(s.close(true)) })
+// retire starts the timers that close a store which no configuration holds any more. The caller holds the pool's lock.
+func (s *pooledStore) retire(stopping bool) {
+	p := s.pool
+	s.retired.Store(true)
+	s.generation++
+	generation := s.generation
+	closeAfter := func(d time.Duration, force bool) {
+		s.timers = append(s.timers, time.AfterFunc(d, func() {
+			p.mu.Lock()
+			current := s.generation == generation && s.holders == 0
+			s.lingering = s.lingering && !current
+			p.mu.Unlock()
+			if current {
+				s.logError(s.close(force))
+			}
+		}))
 	}
-	closing.Wait()
+	closeAfter(p.maxLinger, true)
+	if !stopping {
+		s.lingering = true
+		closeAfter(p.linger, false)
+	}
 }
 
-// all are the stores that are retired.
-func (p *pool) all() (retired []*shared) {
+// closeAll closes all retired stores, even under requests that use them: the process ends.
+func (p *storePool) closeAll() {
+	var group sync.WaitGroup
+	for _, s := range p.retired() {
+		group.Go(func() { s.logError(s.close(true)) })
+	}
+	group.Wait()
+}
+
+// retired returns the stores that no configuration holds.
+func (p *storePool) retired() []*pooledStore {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var retired []*pooledStore
 	for _, s := range p.open {
 		if s.retired.Load() {
 			retired = append(retired, s)
@@ -210,18 +233,19 @@ func (p *pool) all() (retired []*shared) {
 	return retired
 }
 
-// acquire begins a use of the store, which release ends.
-func (s *shared) acquire() { s.uses.Add(1) }
+// beginUse begins a request's use of the store, which endUse ends.
+func (s *pooledStore) beginUse() { s.uses.Add(1) }
 
-// release ends a use of the store. The last one closes a store that nobody else wants.
-func (s *shared) release() {
+// endUse ends a request's use of the store. The last one closes a retired store that does not linger.
+func (s *pooledStore) endUse() {
 	if s.uses.Add(-1) == 0 && s.retired.Load() {
-		go func() { s.report(s.close(false)) }() // a request does not wait for that
+		go func() { s.logError(s.close(false)) }() // the request does not wait for it
 	}
 }
 
-// close closes a store that no configuration holds and no request uses. force closes it under requests that use it.
-func (s *shared) close(force bool) error {
+// close closes a store that no configuration holds, unless it lingers or requests use it. With force it closes the
+// store under them.
+func (s *pooledStore) close(force bool) error {
 	p := s.pool
 	p.mu.Lock()
 	used := s.uses.Load()
@@ -230,50 +254,48 @@ func (s *shared) close(force bool) error {
 		return nil
 	}
 	s.closing = true
-	for _, timer := range s.timers {
-		timer.Stop()
-	}
+	s.stopTimers()
 	p.mu.Unlock()
 	if used > 0 {
 		p.logger.Warn("closing a store that requests of a former configuration still use", zap.Int64("requests", used))
 	}
-	closed := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
-		closed <- s.Close()
+		result <- s.Close()
 		p.mu.Lock()
 		delete(p.open, s.identity)
 		p.mu.Unlock()
-		close(s.gone)
+		close(s.closed)
 	}()
 	if !p.exiting() {
-		return <-closed
+		return <-result
 	}
 	select {
-	case err := <-closed:
+	case err := <-result:
 		return err
-	case <-time.After(p.patience):
-		return errSlow
+	case <-time.After(p.closeTimeout):
+		return errCloseTimeout
 	}
 }
 
-// errSlow says that the process did not wait for its store. What was acknowledged survives that.
-var errSlow = errors.New("closing the store takes too long: it is left to the end of the process")
+// errCloseTimeout means that the process did not wait for its store. Nothing that was acknowledged is lost by that.
+var errCloseTimeout = errors.New("closing the store takes too long: it is left to the end of the process")
 
-// report logs an error of closing that nobody waits for.
-func (s *shared) report(err error) {
+// logError logs an error of closing that nobody waits for.
+func (s *pooledStore) logError(err error) {
 	if err != nil {
 		s.pool.logger.Error("closing the store of a former configuration", zap.Error(err))
 	}
 }
 
-// watch logs when the store becomes unavailable, and when it is available again, until it is closed.
-func (s *shared) watch() {
-	ticker := time.NewTicker(s.pool.watch)
+// logHealth logs when the store becomes unavailable and when it is available again, until the store closes.
+func (s *pooledStore) logHealth() {
+	ticker := time.NewTicker(s.pool.healthInterval)
 	defer ticker.Stop()
 	var since time.Time
 	for {
 		select {
-		case <-s.gone:
+		case <-s.closed:
 			return
 		case now := <-ticker.C:
 			s.pool.mu.Lock()
@@ -282,13 +304,13 @@ func (s *shared) watch() {
 			if closing {
 				return
 			}
-			since = s.look(since, now)
+			since = s.checkHealth(since, now)
 		}
 	}
 }
 
-// look logs a change of health. It returns since when the store is unavailable; the zero time is never.
-func (s *shared) look(since, now time.Time) time.Time {
+// checkHealth logs a change of health. It takes and returns since when the store is unavailable, zero for available.
+func (s *pooledStore) checkHealth(since, now time.Time) time.Time {
 	err := s.Health()
 	switch {
 	case err != nil && since.IsZero():
@@ -301,10 +323,10 @@ func (s *shared) look(since, now time.Time) time.Time {
 	return since
 }
 
-// up reports whether all stores that a configuration holds are available, and whether there is one.
-func (p *pool) up() (up, open bool) {
+// health reports whether a configuration holds an open store, and whether all such stores are available.
+func (p *storePool) health() (up, open bool) {
 	p.mu.Lock()
-	held := make([]*shared, 0, len(p.open))
+	held := make([]*pooledStore, 0, len(p.open))
 	for _, s := range p.open {
 		if s.holders > 0 {
 			held = append(held, s)
@@ -316,7 +338,7 @@ func (p *pool) up() (up, open bool) {
 		select {
 		case <-s.ready:
 		default:
-			continue // it is being opened
+			continue // being opened
 		}
 		if s.err == nil {
 			open = true

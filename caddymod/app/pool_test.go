@@ -59,20 +59,20 @@ func (s *placed) Close() error {
 }
 
 // inPool runs a test with a pool, in its own time.
-func inPool(t *testing.T, run func(t *testing.T, p *pool, lines *observer.ObservedLogs)) {
+func inPool(t *testing.T, run func(t *testing.T, p *storePool, lines *observer.ObservedLogs)) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zapcore.InfoLevel)
-		run(t, &pool{
-			linger: time.Minute, bound: 5 * time.Minute, patience: 10 * time.Second, watch: time.Second, logger: zap.New(core),
+		run(t, &storePool{
+			linger: time.Minute, maxLinger: 5 * time.Minute, closeTimeout: 10 * time.Second, healthInterval: time.Second, logger: zap.New(core),
 			stopping: func() bool { return false }, exiting: func() bool { return false },
 		}, lines)
 	})
 }
 
 // taken takes a store from a pool.
-func taken(t *testing.T, p *pool, identity string, of *place) *shared {
+func taken(t *testing.T, p *storePool, identity string, of *place) *pooledStore {
 	t.Helper()
-	s, err := p.take(identity, of.open)
+	s, err := p.acquire(identity, of.open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +80,9 @@ func taken(t *testing.T, p *pool, identity string, of *place) *shared {
 }
 
 // dropped gives a store back.
-func dropped(t *testing.T, p *pool, s *shared) {
+func dropped(t *testing.T, p *storePool, s *pooledStore) {
 	t.Helper()
-	if err := p.drop(s); err != nil {
+	if err := p.release(s); err != nil {
 		t.Error(err)
 	}
 }
@@ -90,19 +90,19 @@ func dropped(t *testing.T, p *pool, s *shared) {
 // TestStoreOutlivesItsConfiguration guards against requests of a replaced configuration that find their store closed.
 func TestStoreOutlivesItsConfiguration(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		of := &place{t: t}
 		s := taken(t, p, "a", of)
-		s.acquire()
+		s.beginUse()
 		dropped(t, p, s)
 		time.Sleep(30 * time.Second)
-		s.acquire() // a request that was still being read
-		s.release()
+		s.beginUse() // a request that was still being read
+		s.endUse()
 		time.Sleep(2 * time.Minute)
 		if s.Health() != nil {
 			t.Fatal("closed under a request")
 		}
-		s.release()
+		s.endUse()
 		synctest.Wait()
 		if s.Health() == nil || of.locked.Load() {
 			t.Error("still open when the last request has ended")
@@ -123,10 +123,10 @@ func TestStoreOutlivesItsConfiguration(t *testing.T) {
 // TestEndlessRequestsDoNotKeepAStore guards against a stream that keeps the old directory open for ever.
 func TestEndlessRequestsDoNotKeepAStore(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, lines *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, lines *observer.ObservedLogs) {
 		of := &place{t: t}
 		s := taken(t, p, "a", of)
-		s.acquire()
+		s.beginUse()
 		dropped(t, p, s)
 		time.Sleep(5*time.Minute - time.Second)
 		if s.Health() != nil {
@@ -136,7 +136,7 @@ func TestEndlessRequestsDoNotKeepAStore(t *testing.T) {
 		if s.Health() == nil || lines.FilterMessageSnippet("still use").Len() != 1 {
 			t.Errorf("open after the bound, or nothing is said: %v", lines.All())
 		}
-		s.release()
+		s.endUse()
 		synctest.Wait()
 	})
 }
@@ -144,28 +144,28 @@ func TestEndlessRequestsDoNotKeepAStore(t *testing.T) {
 // TestStoreIsRevived goes back to a place while requests still use it: it must be found open, and stay so.
 func TestStoreIsRevived(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		of := &place{t: t}
 		first := taken(t, p, "a", of)
-		first.acquire()
+		first.beginUse()
 		dropped(t, p, first)
 		time.Sleep(4 * time.Minute)
 		again := taken(t, p, "a", of)
 		if again != first || of.opened.Load() != 1 {
 			t.Error("opened a second time")
 		}
-		first.release()
+		first.endUse()
 		time.Sleep(10 * time.Minute) // the bound of the first time does not count
 		if again.Health() != nil {
 			t.Error("closed under the configuration that has taken it back")
 		}
-		again.acquire()
+		again.beginUse()
 		dropped(t, p, again)
 		time.Sleep(4 * time.Minute)
 		if again.Health() != nil {
 			t.Error("the bound did not begin anew")
 		}
-		again.release()
+		again.endUse()
 		synctest.Wait()
 		if again.Health() == nil {
 			t.Error("still open")
@@ -176,7 +176,7 @@ func TestStoreIsRevived(t *testing.T) {
 // TestStoreIsTakenWhileItCloses waits for the lock of a place instead of meeting it.
 func TestStoreIsTakenWhileItCloses(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		of := &place{t: t, slow: time.Minute}
 		s := taken(t, p, "a", of)
 		dropped(t, p, s)
@@ -190,14 +190,15 @@ func TestStoreIsTakenWhileItCloses(t *testing.T) {
 	})
 }
 
-// TestNothingFollows closes at once what no request uses when the last configuration stops, and waits for those that do.
+// TestNothingFollows closes at once what no request uses when the last configuration stops, and waits for those that
+// do.
 func TestNothingFollows(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		old, of, busy := &place{t: t}, &place{t: t}, &place{t: t}
 		dropped(t, p, taken(t, p, "old", old))
 		used := taken(t, p, "busy", busy)
-		used.acquire()
+		used.beginUse()
 		dropped(t, p, used)
 		s := taken(t, p, "a", of)
 		p.stopping = func() bool { return true }
@@ -205,7 +206,7 @@ func TestNothingFollows(t *testing.T) {
 		if old.locked.Load() || of.locked.Load() || !busy.locked.Load() {
 			t.Errorf("open: %v %v %v", old.locked.Load(), of.locked.Load(), busy.locked.Load())
 		}
-		used.release()
+		used.endUse()
 		synctest.Wait()
 		if busy.locked.Load() {
 			t.Error("open after the last request")
@@ -216,15 +217,15 @@ func TestNothingFollows(t *testing.T) {
 // TestExitDoesNotHang ends the process while a request goes on for ever, and while a store does not close.
 func TestExitDoesNotHang(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		left, stuck := &place{t: t}, &place{t: t, slow: time.Hour}
 		s := taken(t, p, "left", left)
-		s.acquire()
+		s.beginUse()
 		dropped(t, p, s)
 		last := taken(t, p, "stuck", stuck)
 		p.stopping, p.exiting = func() bool { return true }, func() bool { return true }
 		began := time.Now()
-		if err := p.drop(last); !errors.Is(err, errSlow) {
+		if err := p.release(last); !errors.Is(err, errCloseTimeout) {
 			t.Error(err)
 		}
 		p.closeAll()
@@ -235,11 +236,11 @@ func TestExitDoesNotHang(t *testing.T) {
 	})
 }
 
-// TestUsesMayRace takes, uses and drops stores of one place at once: it is never open twice, never closed twice, and closed
-// in the end.
+// TestUsesMayRace takes, uses and drops stores of one place at once: it is never open twice, never closed twice, and
+// closed in the end.
 func TestUsesMayRace(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, _ *observer.ObservedLogs) {
+	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		p.linger = time.Millisecond
 		of := &place{t: t}
 		var group sync.WaitGroup
@@ -247,7 +248,7 @@ func TestUsesMayRace(t *testing.T) {
 			group.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond / 2)
 				s := taken(t, p, "a", of)
-				s.acquire()
+				s.beginUse()
 				if s.Health() != nil {
 					t.Error("a closed store was taken")
 				}
@@ -256,7 +257,7 @@ func TestUsesMayRace(t *testing.T) {
 				if s.Health() != nil {
 					t.Error("closed under a request")
 				}
-				s.release()
+				s.endUse()
 			})
 		}
 		group.Wait()
@@ -270,8 +271,8 @@ func TestUsesMayRace(t *testing.T) {
 // TestUnavailabilityIsLoggedTwice says when it begins and when it ends, however long it lasts, and tells the metrics.
 func TestUnavailabilityIsLoggedTwice(t *testing.T) {
 	t.Parallel()
-	inPool(t, func(t *testing.T, p *pool, lines *observer.ObservedLogs) {
-		if _, open := p.up(); open {
+	inPool(t, func(t *testing.T, p *storePool, lines *observer.ObservedLogs) {
+		if _, open := p.health(); open {
 			t.Error("a store is up that is not there")
 		}
 		of := &place{t: t}
@@ -280,7 +281,7 @@ func TestUnavailabilityIsLoggedTwice(t *testing.T) {
 		for _, sick := range []bool{false, true, false} {
 			of.sick.Store(sick)
 			time.Sleep(time.Minute)
-			if up, open := p.up(); up == sick || !open {
+			if up, open := p.health(); up == sick || !open {
 				t.Errorf("up %v, open %v", up, open)
 			}
 		}
@@ -290,7 +291,7 @@ func TestUnavailabilityIsLoggedTwice(t *testing.T) {
 		}
 		p.stopping = func() bool { return true }
 		dropped(t, p, s)
-		if _, open := p.up(); open {
+		if _, open := p.health(); open {
 			t.Error("a store is up that is closed")
 		}
 	})

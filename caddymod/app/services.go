@@ -4,30 +4,78 @@
 package app
 
 import (
+	"context"
+	"fmt"
+	"time"
+
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Services are what the app owns and the handlers use. They exist once the app has started; a handler gets them from
-// [App.Acquire], which waits for that up to a bound.
+// Services are what handlers use of the app once it has started. A request gets them with [App.Acquire] and gives
+// them back with [Services.Release]; the store stays open in between.
 type Services struct {
-	// Engine judges text.
+	// Engine moderates text.
 	Engine *engine.Engine
-	// Gate knows who calls and holds the limits.
+	// Gate knows the accounts and keys, and enforces the limits.
 	Gate *quota.Gate
-	// Store keeps accounts, keys, counters and feedback.
+	// Store keeps accounts, keys, counts and feedback.
 	Store storage.Store
 	// FeedbackBound is what one account may store on one UTC day.
 	FeedbackBound feedback.Bound
 
-	shared *shared
+	pooled *pooledStore
 }
 
-// Release ends a use of the services that [App.Acquire] or [App.Hold] began. There may be none.
+// Acquire returns the services for one request, which must call [Services.Release]. Until then the store stays open,
+// even when the configuration is replaced. It waits for the start and fails like [App.Services].
+func (a *App) Acquire(ctx context.Context) (*Services, error) {
+	services, err := a.Services(ctx)
+	if err != nil {
+		return nil, err
+	}
+	services.pooled.beginUse()
+	return services, nil
+}
+
+// TryAcquire is [App.Acquire] without waiting: it returns nil when there are no services now.
+func (a *App) TryAcquire() *Services {
+	services := a.services.Load()
+	if services != nil {
+		services.pooled.beginUse()
+	}
+	return services
+}
+
+// Services returns the services for as long as the configuration runs; a request uses [App.Acquire]. While the app
+// starts, Services waits until ctx ends or the start timeout is over; the error then wraps [ErrStarting]. Without a
+// store the error is [ErrNoStore].
+func (a *App) Services(ctx context.Context) (*Services, error) {
+	if services := a.services.Load(); services != nil {
+		return services, nil
+	}
+	if !a.needsStore {
+		return nil, ErrNoStore
+	}
+	timeout := time.NewTimer(time.Duration(a.StartTimeout))
+	defer timeout.Stop()
+	select {
+	case <-a.started:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrStarting, context.Cause(ctx))
+	case <-timeout.C:
+	}
+	if services := a.services.Load(); services != nil {
+		return services, nil
+	}
+	return nil, ErrStarting
+}
+
+// Release ends a use of the services that [App.Acquire] or [App.TryAcquire] began. s may be nil.
 func (s *Services) Release() {
 	if s != nil {
-		s.shared.release()
+		s.pooled.endUse()
 	}
 }

@@ -17,21 +17,21 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Storage is what a guest module of the namespace moderation.storage offers: a place for the service's records.
+// Storage is a guest module of the namespace moderation.storage: a place for the service's records.
 type Storage interface {
-	// Identity names the place in a way that is equal for two configurations exactly when they mean the same place: they
-	// then share one open store, also across reloads. Options that only tune the store are no part of it.
+	// Identity names the place. Two configurations with equal identities mean the same place, and share one open
+	// store, also across reloads. Options that only tune the store are not part of the identity.
 	Identity() (string, error)
 	// Open opens the store. It is called when a configuration starts and no running one has the place open, never
-	// while a configuration is only checked. An error that wraps [ErrLocked] is tried again for some seconds. The
-	// store lives on when the configuration that opened it is replaced.
+	// while a configuration is only checked. An error that wraps [ErrLocked] is retried for some seconds. The store
+	// lives on when the configuration that opened it is replaced.
 	Open(ctx context.Context, logger *zap.Logger) (storage.Store, error)
 }
 
-// ErrLocked is wrapped by an error of [Storage].Open that says that somebody else has the place open.
+// ErrLocked is wrapped by errors of [Storage].Open when somebody else has the place open.
 var ErrLocked = errors.New("the storage is in use")
 
-// loadStorage loads the guest module, Badger in Caddy's data directory by default.
+// loadStorage loads the storage module, by default Badger in Caddy's data directory.
 func (a *App) loadStorage(ctx caddy.Context) error {
 	if a.StorageRaw == nil {
 		a.StorageRaw = caddyconfig.JSONModuleObject(&Badger{}, "module", "badger", nil)
@@ -48,36 +48,42 @@ func (a *App) loadStorage(ctx caddy.Context) error {
 	return nil
 }
 
-// Locks outlive their holder for a moment: when a server was killed and its database's process has not ended yet, and when a
-// configuration is replaced by one that is loaded outside of a reload, as tests and other programs do.
+// A lock outlives its holder for a moment: after a server was killed and the process of its database has not ended
+// yet, and when a configuration is replaced by one that is loaded outside of a reload, as tests and other programs
+// do.
 const (
 	lockAttempts = 20
 	lockPause    = 250 * time.Millisecond
 )
 
-// openStore takes the configuration's store.
-func (a *App) openStore() (*shared, error) {
+// openStore acquires the configuration's store from the pool of the process.
+func (a *App) openStore() (*pooledStore, error) {
 	identity, err := a.storage.Identity()
 	if err != nil {
 		return nil, fmt.Errorf("finding the storage: %w", err)
 	}
-	return stores.take(identity, func() (storage.Store, error) {
-		logger := processLogger("moderation.storage")
-		for attempt := 1; ; attempt++ {
-			store, err := a.storage.Open(a.ctx, logger)
-			if err == nil {
-				// Decoding the model and reading what the last process left in its logs makes garbage that is far more than
-				// what a server needs afterwards; an idle one would keep it for long.
-				go debug.FreeOSMemory()
-				return store, nil
-			}
-			if !errors.Is(err, ErrLocked) || attempt == lockAttempts {
-				return nil, fmt.Errorf("opening the storage: %w", err)
-			}
-			if attempt == 1 {
-				logger.Info("somebody else has the storage open; it is waited for", zap.Duration("at_most", lockAttempts*lockPause), zap.Error(err))
-			}
-			time.Sleep(lockPause)
-		}
+	return stores.acquire(identity, func() (storage.Store, error) {
+		return a.openWithRetries(processLogger("moderation.storage"))
 	})
+}
+
+// openWithRetries opens the store, and waits for whoever still has it open.
+func (a *App) openWithRetries(logger *zap.Logger) (storage.Store, error) {
+	for attempt := 1; ; attempt++ {
+		store, err := a.storage.Open(a.ctx, logger)
+		if err == nil {
+			// Decoding the model and replaying the logs of the last process leave far more garbage than a server needs
+			// afterwards; an idle one would keep it for long.
+			go debug.FreeOSMemory()
+			return store, nil
+		}
+		if !errors.Is(err, ErrLocked) || attempt == lockAttempts {
+			return nil, fmt.Errorf("opening the storage: %w", err)
+		}
+		if attempt == 1 {
+			logger.Info("somebody else has the storage open; it is waited for",
+				zap.Duration("at_most", lockAttempts*lockPause), zap.Error(err))
+		}
+		time.Sleep(lockPause)
+	}
 }

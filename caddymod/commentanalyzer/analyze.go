@@ -292,8 +292,8 @@ func (a *Analyze) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Options returns the Caddyfile options of the scoring itself, for directives that have a block for them.
 func (a *Analyze) Options() map[string]options.Option {
 	return map[string]options.Option{
-		"attribute": {Read: a.parseAttribute, Repeat: true},
-		"unscored": {Read: func(d *caddyfile.Dispenser) error {
+		"attribute": {Parse: a.parseAttribute, Repeat: true},
+		"unscored": {Parse: func(d *caddyfile.Dispenser) error {
 			args, err := options.Args(d, "omit|error")
 			if err != nil {
 				return err
@@ -304,7 +304,7 @@ func (a *Analyze) Options() map[string]options.Option {
 			a.Unscored = args[0]
 			return nil
 		}},
-		"languages": {Read: func(d *caddyfile.Dispenser) error {
+		"languages": {Parse: func(d *caddyfile.Dispenser) error {
 			tags := d.RemainingArgs()
 			if len(tags) == 0 {
 				return d.Errf("'languages' needs at least 1 argument: languages <tag>...")

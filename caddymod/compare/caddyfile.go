@@ -48,7 +48,7 @@ func (c *Compare) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("moderation_compare: %v", err)
 	}
 	return options.Block(d, "moderation_compare", map[string]options.Option{
-		"thresholds": {Read: func(d *caddyfile.Dispenser) error {
+		"thresholds": {Parse: func(d *caddyfile.Dispenser) error {
 			args := d.RemainingArgs()
 			if len(args) == 0 {
 				return d.Err("'thresholds' needs at least 1 argument: thresholds <number>...")

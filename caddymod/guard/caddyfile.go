@@ -132,8 +132,8 @@ func (p *Policy) options(allowed map[string]options.Option) {
 	allowed["allow_file"] = several(&p.AllowFiles, "<file>", nil)
 	allowed["block"] = several(&p.Block, "<expression>", expression)
 	allowed["block_file"] = several(&p.BlockFiles, "<file>", nil)
-	allowed["account"] = options.Option{Read: func(d *caddyfile.Dispenser) error {
-		if err := options.Text(&p.Account, "<id>").Read(d); err != nil {
+	allowed["account"] = options.Option{Parse: func(d *caddyfile.Dispenser) error {
+		if err := options.Text(&p.Account, "<id>").Parse(d); err != nil {
 			return err
 		}
 		if err := quota.ValidateID(p.Account); err != nil {
@@ -162,7 +162,7 @@ func (p *Policy) checkOptions() error {
 
 // several is an option with one or more arguments that can be given repeatedly; check may refuse an argument.
 func several(dst *[]string, syntax string, check func(string) error) options.Option {
-	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args := d.RemainingArgs()
 		if len(args) == 0 {
@@ -191,7 +191,7 @@ func several(dst *[]string, syntax string, check func(string) error) options.Opt
 
 // probabilities is an option "<category> <probability>".
 func probabilities(dst *map[string]float64, option string) options.Option {
-	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		args, err := options.Args(d, "<category> <probability>")
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ func probabilities(dst *map[string]float64, option string) options.Option {
 
 // choice is an option with one of some words.
 func choice(dst *string, words ...string) options.Option {
-	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := options.Args(d, words[0]+"|"+words[1])
 		if err != nil {
@@ -261,7 +261,7 @@ func (l *Limits) maxTextOption() options.Option {
 
 // limit is an option with a number and what happens past it.
 func limit(past *Overflow, possible []Overflow, syntax string, parse func(string) error) options.Option {
-	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args := d.RemainingArgs()
 		if len(args) < 1 || len(args) > 2 {
@@ -299,7 +299,7 @@ type reactionOptions struct {
 }
 
 func (o *reactionOptions) option() options.Option {
-	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		if !d.NextArg() {
 			return d.Err("'on' needs a recommendation and a block: on reject|review|approve { ... }")
 		}
@@ -383,14 +383,14 @@ func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 		allowed := map[string]options.Option{
 			"flagged": options.Flag(&m.Flagged),
-			"recommendation": {Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+			"recommendation": {Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 				args := d.RemainingArgs()
 				if len(args) == 0 {
 					return d.Err("'recommendation' needs at least 1 argument: recommendation approve|review|reject...")
 				}
 				return recommend(d, args)
 			}},
-			"category": {Repeat: true, Read: m.readCategory},
+			"category": {Repeat: true, Parse: m.readCategory},
 			"status":   m.statusOption(),
 		}
 		m.Reading.options(allowed, true)
@@ -405,7 +405,7 @@ func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 func (m *Matcher) statusOption() options.Option {
-	return options.Option{Repeat: true, Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		args := d.RemainingArgs()
 		if len(args) == 0 {
 			return d.Err("'status' needs at least 1 argument: status judged|nothing|partial|skipped|error...")

@@ -188,7 +188,7 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joi
 	var err error
 	for i := range pieces {
 		piece := &pieces[i]
-		further := piece.View || piece.Reading > 0
+		further := piece.Further()
 		text, changed := content.Visible(piece.Text)
 		if results, err = j.parts(ctx, results, piece.Name, text, further); err != nil {
 			return nil, err
@@ -198,7 +198,7 @@ func (j *judge) classify(ctx context.Context, pieces []content.Piece, short *joi
 				return nil, err
 			}
 		}
-		if bare, dressed := content.Bare(piece.Text, text); dressed {
+		if bare, dressed := content.Deobfuscate(piece.Text, text); dressed {
 			if results, err = j.parts(ctx, results, piece.Name, bare, true); err != nil {
 				return nil, err
 			}
@@ -297,7 +297,7 @@ func (j *judge) view(ctx context.Context, results []judged, names func() string,
 // one asks the classifier about one text.
 func (j *judge) one(ctx context.Context, results []judged, name, text string, strict bool) ([]judged, error) {
 	text = j.allow.cut(text)
-	if !content.Letters(text) {
+	if !content.HasLetters(text) {
 		return results, nil
 	}
 	hash := j.recent.hash(text)

@@ -198,7 +198,7 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	strip(r.Trailer)
 	x := exchangeOf(r, m.app)
 	if m.judge.account != "" {
-		defer m.app.Hold().Release() // the body may come slowly
+		defer m.app.TryAcquire().Release() // the body may come slowly
 	}
 	v, f, c := evaluate(r, w, x, m.reader, m.judge, m.key)
 	var err error

@@ -181,7 +181,7 @@ type found struct {
 	// inflated is how many bytes the body has when it is decompressed.
 	inflated int
 	// further is how much the body says in further readings.
-	further content.Further
+	further content.Ambiguity
 	// short has the last short texts of what was read, which say something together with the next.
 	short joiner
 }
@@ -198,10 +198,10 @@ var (
 func (rd *reader) read(r *http.Request, w http.ResponseWriter, x *exchange) (f found) {
 	f.status = Nothing
 	if len(rd.query) > 0 && r.URL.RawQuery != "" {
-		f.pieces = content.Query(f.pieces, r.URL.RawQuery, rd.query)
+		f.pieces = content.ExtractQuery(f.pieces, r.URL.RawQuery, rd.query)
 	}
 	if len(rd.header) > 0 {
-		f.pieces = content.Header(f.pieces, r.Header, rd.header)
+		f.pieces = content.ExtractHeader(f.pieces, r.Header, rd.header)
 	}
 	if hasBody(r) {
 		if x.body == nil {
@@ -235,7 +235,7 @@ func isWebSocket(r *http.Request) bool {
 //  3. Every other body is read as what it is declared as. What it looks like, charsets that its bytes suggest, and its bytes
 //     as they were sent where a Content-Encoding was undone, are read in addition.
 //  4. Where further readings are many times as long as the body, it is refused: they would cost more to judge than they are
-//     worth, see [content.Further].
+//     worth, see [content.Ambiguity].
 //  5. A body that is larger than what is held is read in the same ways while it flows, see [upload].
 //
 // A heuristic may add a reading. None takes one away.
@@ -278,7 +278,7 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 	case kind == content.Multipart:
 		rd.readLarge(x.body, &formTexts{rd: rd, Scanner: multipart.NewScanner(declared.Boundary, rd.limits.MaxBody)}, f)
 	case past == OverflowStream:
-		rd.readLarge(x.body, flowTexts{rd.selection.Flow(declared)}, f)
+		rd.readLarge(x.body, flowTexts{rd.selection.Stream(declared)}, f)
 	case rd.over(past, f):
 		rd.readWhole(x.body.bytes()[:rd.limits.MaxBody], declared, f)
 	}
@@ -286,7 +286,7 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 	if f.err == nil && f.further.Excessive(len(x.body.bytes())+f.inflated) {
 		f.err = errAmbiguous
 	}
-	if (declared.Unknown || unknownCharset(f.pieces)) && f.err == nil && f.failed == nil {
+	if (declared.UnknownCharset || unknownCharset(f.pieces)) && f.err == nil && f.failed == nil {
 		// The bytes are judged as if they were text in a charset that is known; an app may read them in another.
 		f.failed, f.reason = errCharset, "unknown_charset"
 	}
@@ -294,7 +294,7 @@ func (rd *reader) readBody(r *http.Request, w http.ResponseWriter, x *exchange, 
 
 // unknownCharset reports whether a text may be another one than it is read as.
 func unknownCharset(pieces []content.Piece) bool {
-	return slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.Unknown })
+	return slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.UnknownCharset })
 }
 
 // sniff returns what a body looks like that is declared as binary, or not at all: what is said to be a picture may be JSON
@@ -345,7 +345,7 @@ func (rd *reader) readEncoded(c *capture, declared content.Type, encodings []str
 	f.inflated = len(decoded)
 	rd.readWhole(decoded, declared, f)
 	// An app that does not look at Content-Encoding reads the bytes as what their type says.
-	f.pieces = rd.selection.ReadEncoded(f.pieces, declared, body)
+	f.pieces = rd.selection.ExtractEncoded(f.pieces, declared, body)
 	if declared.Kind == content.Multipart && bytes.Contains(body, []byte("--"+declared.Boundary)) {
 		rd.readDecoded(body, declared, f)
 	}
@@ -357,7 +357,7 @@ func (rd *reader) readWhole(body []byte, declared content.Type, f *found) {
 		rd.readDecoded(body, declared, f)
 		return
 	}
-	f.pieces = rd.selection.Read(f.pieces, declared, body)
+	f.pieces = rd.selection.Extract(f.pieces, declared, body)
 }
 
 // errCharset says that the charset of a body is not known.
@@ -389,7 +389,7 @@ func (rd *reader) readDecoded(body []byte, declared content.Type, f *found) {
 	}
 	if err != nil || declared.Ambiguous || declared.Boundary == "" {
 		// An app that understands the body in another way may find text anywhere in it.
-		f.pieces = rd.selection.Read(f.pieces, content.Type{Kind: content.Text, Charset: declared.Charset}, body)
+		f.pieces = rd.selection.Extract(f.pieces, content.Type{Kind: content.Text, Charset: declared.Charset}, body)
 	}
 }
 
@@ -402,7 +402,7 @@ func (rd *reader) parts(pieces []content.Piece, parts []multipart.Part) []conten
 		if part.Ambiguous {
 			selection.Form, selection.Credentials = nil, true // some servers may take it for any field
 		}
-		pieces = selection.Part(pieces, part.Name, part.Filename, part.Header, part.Body)
+		pieces = selection.ExtractPart(pieces, part.Name, part.Filename, part.Header, part.Body)
 	}
 	return pieces
 }

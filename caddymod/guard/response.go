@@ -188,7 +188,7 @@ func (m *ModerateResponse) ServeHTTP(w http.ResponseWriter, r *http.Request, nex
 	// still do when the answer has come by another connection, and Go ends a program that reads and writes a map at once.
 	exchangeOf(r, m.app)
 	if m.judge.account != "" {
-		defer m.app.Hold().Release() // the app may take its time
+		defer m.app.TryAcquire().Release() // the app may take its time
 	}
 	again := m.retry(w, r)
 	a, broken, err := m.ask(w, r, next, again != nil)

@@ -72,7 +72,7 @@ func (m *ModerateResponse) read(d *caddyfile.Dispenser, on *reactionOptions) err
 		"max_body": m.Limits.maxBodyOption(pastAnswer),
 		"max_text": m.Limits.maxTextOption(),
 		"on_error": choice(&m.OnError, errorPass, errorReject),
-		"stream": {Read: func(d *caddyfile.Dispenser) error {
+		"stream": {Parse: func(d *caddyfile.Dispenser) error {
 			m.Stream = new(Stream)
 			return m.Stream.read(d)
 		}},
@@ -101,7 +101,7 @@ func (s *Stream) read(d *caddyfile.Dispenser) error {
 		}),
 		"hold":    characters(&s.Hold, stream.DefaultHold, maxHold),
 		"context": characters(&s.Context, stream.DefaultContext, maxContext),
-		"final":   {Read: s.readFinal},
+		"final":   {Parse: s.readFinal},
 	})
 }
 
@@ -118,7 +118,7 @@ func (s *Stream) readFinal(d *caddyfile.Dispenser) error {
 
 // characters is an option with a number of characters.
 func characters(dst *int, usual, most int) options.Option {
-	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := options.Args(d, "<characters>")
 		if err != nil {

@@ -77,11 +77,11 @@ func (a *answer) read(over bool) (f found, body []byte) {
 		}
 		f.status = Partial
 	}
-	f.pieces = a.m.reader.selection.Read(nil, a.declared, body)
+	f.pieces = a.m.reader.selection.Extract(nil, a.declared, body)
 	a.m.reader.cut(&f)
 	if f.err == nil && f.status != Skipped && (len(a.m.JSON) == 0 || a.declared.Kind != content.JSON) {
 		// What was meant to be a stream may come at once, with its words in pieces.
-		for _, text := range stream.Texts(body) {
+		for _, text := range stream.ExtractTexts(body) {
 			f.pieces = append(f.pieces, content.Piece{Text: text[:byteOf(text, a.m.MaxText)]})
 		}
 	}
@@ -201,7 +201,7 @@ func (a *answer) downstream() io.Writer {
 // flowOptions are the options of one stream.
 func (a *answer) flowOptions() stream.Options {
 	o := a.m.stream
-	o.Judge = func(text string) (bool, error) { return a.judgePart(text, false) }
+	o.Moderate = func(text string) (bool, error) { return a.judgePart(text, false) }
 	o.Strict = func(text string) (bool, error) { return a.judgePart(text, true) }
 	if !a.m.Shadow {
 		o.Flush = http.NewResponseController(a.ResponseWriter).Flush

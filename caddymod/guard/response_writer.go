@@ -40,7 +40,7 @@ type answer struct {
 	trailers  []string       // names of fields that come behind the body
 	kept      *[]byte        // from the pool
 	mayFlow   bool           // what is held becomes a stream when it is flushed
-	growth    *stream.Growth // tells whether held JSON is one
+	growth    *stream.Detector // tells whether held JSON is one
 	mayRetry  bool           // the app can be asked for the whole
 	partial   bool           // the app must be asked for the whole
 
@@ -127,7 +127,7 @@ func (a *answer) decide(status int, header http.Header) mode {
 	if header["Content-Length"] == nil && isUnicode(a.declared.Charset) {
 		a.mayFlow = media == "text/plain"
 		if a.declared.Kind == content.JSON && len(a.encodings) == 0 {
-			a.growth = new(stream.Growth)
+			a.growth = new(stream.Detector)
 		}
 	}
 	a.x = exchangeOf(a.r, a.m.app)

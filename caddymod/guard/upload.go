@@ -40,13 +40,13 @@ func (t *formTexts) Finish() ([]content.Piece, error) {
 }
 
 // flowTexts finds the texts of every other body.
-type flowTexts struct{ *content.Flow }
+type flowTexts struct{ *content.StreamExtractor }
 
 // Push takes the next bytes.
-func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) { return t.Flow.Push(chunk), nil }
+func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) { return t.StreamExtractor.Push(chunk), nil }
 
 // Finish takes the end.
-func (t flowTexts) Finish() ([]content.Piece, error) { return t.Flow.Finish(), nil }
+func (t flowTexts) Finish() ([]content.Piece, error) { return t.StreamExtractor.Finish(), nil }
 
 // upload is a body that is larger than what is held in memory. Its files flow through to the app; each text
 // that comes later is held back until it is judged, and ends the request when it is rejected, so that the app never reads

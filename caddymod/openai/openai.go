@@ -257,7 +257,7 @@ func (m *Moderations) Options() map[string]options.Option {
 // positive returns an option whose argument is a number of 1 or more, because none of the limits can be switched off. parse
 // parses the number, and what describes it in errors.
 func positive(dst *int64, syntax, what string, parse func(text string) (uint64, error)) options.Option {
-	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := options.Args(d, syntax)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 // Option is an option of a block. Read is called with the dispenser on the option's name and reads its arguments and
 // its block, all of them.
 type Option struct {
-	Read func(d *caddyfile.Dispenser) error
+	Parse func(d *caddyfile.Dispenser) error
 	// Repeat allows the option to be given more than once.
 	Repeat bool
 }
@@ -46,15 +46,15 @@ func Block(d *caddyfile.Dispenser, what string, allowed map[string]Option) error
 			return d.Errf("%s: option '%s' is given twice", what, name)
 		}
 		seen[name] = true
-		if err := option.Read(d); err != nil {
+		if err := option.Parse(d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Args returns exactly the arguments that syntax asks for, which names them for errors, such as "<category> <value>". The
-// option must have no block.
+// Args returns exactly the arguments that syntax asks for, which names them for errors, such as "<category> <value>".
+// The option must have no block.
 func Args(d *caddyfile.Dispenser, syntax string) ([]string, error) {
 	name := d.Val()
 	args, err := ArgsBeforeBlock(d, syntax)
@@ -90,7 +90,7 @@ func count(n int) string {
 
 // Text is an option with one argument.
 func Text(dst *string, syntax string) Option {
-	return Option{Read: func(d *caddyfile.Dispenser) error {
+	return Option{Parse: func(d *caddyfile.Dispenser) error {
 		args, err := Args(d, syntax)
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func Text(dst *string, syntax string) Option {
 
 // Flag is an option without an argument, which switches something on.
 func Flag(dst *bool) Option {
-	return Option{Read: func(d *caddyfile.Dispenser) error {
+	return Option{Parse: func(d *caddyfile.Dispenser) error {
 		_, err := Args(d, "")
 		*dst = true
 		return err
@@ -114,7 +114,7 @@ func Flag(dst *bool) Option {
 
 // Switch is an option that is "on" or "off".
 func Switch(dst **bool) Option {
-	return Option{Read: func(d *caddyfile.Dispenser) error {
+	return Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := Args(d, "on|off")
 		if err != nil {
@@ -131,7 +131,7 @@ func Switch(dst **bool) Option {
 
 // Duration is an option with a duration greater than 0, such as 30s or 1d.
 func Duration(dst *caddy.Duration) Option {
-	return Option{Read: func(d *caddyfile.Dispenser) error {
+	return Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := Args(d, "<duration>")
 		if err != nil {
@@ -148,7 +148,7 @@ func Duration(dst *caddy.Duration) Option {
 
 // Whole is an option with a whole number of 0 or more.
 func Whole(dst **int64, syntax string) Option {
-	return Option{Read: func(d *caddyfile.Dispenser) error {
+	return Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := Args(d, syntax)
 		if err != nil {
@@ -162,7 +162,7 @@ func Whole(dst **int64, syntax string) Option {
 
 // Size is an option with a number of bytes, such as 64MiB.
 func Size(dst **int64) Option {
-	return Option{Read: func(d *caddyfile.Dispenser) error {
+	return Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		args, err := Args(d, "<size>")
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// BenchmarkRead reads a window in the middle of a text, half of whose words are known.
-func BenchmarkRead(b *testing.B) {
+// BenchmarkLogits classifies a window in the middle of a text, half of whose words are known.
+func BenchmarkLogits(b *testing.B) {
 	for _, n := range []int{10, 40, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			tokens := make([]text.Token, n+2*cnn.ReceptiveRadius)

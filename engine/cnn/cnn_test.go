@@ -60,8 +60,8 @@ func sample(n int) (*cnn.Model, []text.Token, []uint64) {
 	return s.model, s.tokens[:n:n], s.hashes[:n:n]
 }
 
-// through makes dense weights, all zero, whose logits 0 to 31 are the first 32 hidden units, each of them a value of the
-// summary: the largest values of the channels.
+// through makes dense weights that are zero but for the path from the channels' maxima over the first 32 hidden units
+// to logits 0 to 31.
 func through() *cnn.Dense {
 	d := cnn.NewDense(make([]float32, cnn.DenseSize))
 	for c := range width {
@@ -98,12 +98,13 @@ func near(got, want float32) bool {
 	return math.Abs(float64(got-want)) <= 0.006*max(1, math.Abs(float64(want)))
 }
 
-// Hazard: a value lands in another channel, another layer or another tap than it was learned for. The expected logits
-// are worked out by hand.
+// Hazard: a value lands in another channel, another layer or another position in the kernel than it was learned for.
+// The expected logits are worked out by hand.
 func TestByHand(t *testing.T) {
 	t.Parallel()
-	// at is where a kernel turns a channel of a tap into a value; the gate is half open without weights.
-	at := func(tap, from, to int) int { return (tap*width+from)*2*width + to }
+	// at is the index of the weight from a channel at a position in the kernel to a value; a gate without weights is
+	// half open.
+	at := func(position, from, to int) int { return (position*width+from)*2*width + to }
 	words := map[string][width]float32{"a": one(0, 1), "b": one(1, 2), "c": one(2, 4), "down": one(0, -1)}
 	const before, after = 0, 2
 	tests := []struct {
@@ -119,9 +120,9 @@ func TestByHand(t *testing.T) {
 		{"the largest of three", func(*cnn.Dense) {}, []string{"a", "b", "c"}, 0, 3, 0, map[int]float32{0: 1, 1: 2, 2: 4}},
 		{"a part of the text", func(*cnn.Dense) {}, []string{"a", "b", "c"}, 1, 2, 0, map[int]float32{1: 2}},
 		{"less than nothing", func(*cnn.Dense) {}, []string{"down"}, 0, 1, 0, nil},
-		{"a mark", func(d *cnn.Dense) { d.Shape[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Caps, map[int]float32{0: 1, 5: 3}},
-		{"two marks", func(d *cnn.Dense) { d.Shape[1*width+5], d.Shape[11*width+5] = 3, 1 }, []string{"a"}, 0, 1, text.Caps | text.Hashtag, map[int]float32{0: 1, 5: 4}},
-		{"a flag without a mark", func(d *cnn.Dense) { d.Shape[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Recovered, map[int]float32{0: 1}},
+		{"a shape feature", func(d *cnn.Dense) { d.Shape[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Caps, map[int]float32{0: 1, 5: 3}},
+		{"two shape features", func(d *cnn.Dense) { d.Shape[1*width+5], d.Shape[11*width+5] = 3, 1 }, []string{"a"}, 0, 1, text.Caps | text.Hashtag, map[int]float32{0: 1, 5: 4}},
+		{"a flag that is no shape feature", func(d *cnn.Dense) { d.Shape[1*width+5] = 3 }, []string{"a"}, 0, 1, text.Recovered, map[int]float32{0: 1}},
 		{"the word before, in the first layer", func(d *cnn.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 1, 2, 0, map[int]float32{1: 2, 7: 3}},
 		{"no word before", func(d *cnn.Dense) { d.Kernel[0][at(before, 0, 7)] = 6 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1}},
 		{"the word after", func(d *cnn.Dense) { d.Kernel[0][at(after, 1, 7)] = 5 }, []string{"a", "b"}, 0, 1, 0, map[int]float32{0: 1, 7: 5}},
@@ -157,7 +158,8 @@ func TestByHand(t *testing.T) {
 			tokens, hashes := wordsOf(test.tokens...)
 			tokens[0].Flags = test.flags
 			var s cnn.Scratch
-			got := cnn.New(d, know(words), make([]float32, cnn.SubwordRows*width)).Logits(&s, tokens, hashes, test.first, test.end)
+			m := cnn.New(d, know(words), make([]float32, cnn.SubwordRows*width))
+			got := m.Logits(&s, tokens, hashes, test.first, test.end)
 			for i, v := range got {
 				if !near(v, test.want[i]) {
 					t.Errorf("logit %d is %v, want %v", i, v, test.want[i])
@@ -167,35 +169,35 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// Hazard: an unknown word is read as nothing, or the more of something the longer it is.
-func TestAnUnknownWordIsTheMeanOfItsParts(t *testing.T) {
+// Hazard: an unknown word has no embedding, or one that grows with its length.
+func TestAnUnknownWordIsTheMeanOfItsSubwords(t *testing.T) {
 	t.Parallel()
 	rows := cnn.AppendSubwords(nil, []byte("abc")) // <ab <abc <abc> abc abc> bc>
 	if len(rows) != 6 || len(slices.Compact(slices.Sorted(slices.Values(rows)))) != 6 {
-		t.Fatalf("the parts of abc are %d", rows)
+		t.Fatalf("abc has the sub-words %d, want 6 different ones", rows)
 	}
-	parts := make([]float32, cnn.SubwordRows*width)
+	subwords := make([]float32, cnn.SubwordRows*width)
 	for i, row := range rows {
-		parts[int(row)*width+3] = float32(i) // 0 to 5
+		subwords[int(row)*width+3] = float32(i) // 0 to 5
 	}
 	others := slices.Concat(rows, cnn.AppendSubwords(nil, []byte("zzz")), cnn.AppendSubwords(nil, []byte("a")))
 	for row := range uint16(1000) { // the very largest values of a channel are clipped: these keep the scale
 		if !slices.Contains(others, row) {
-			parts[int(row)*width+3] = 5
+			subwords[int(row)*width+3] = 5
 		}
 	}
-	m := cnn.New(through(), nil, parts)
+	m := cnn.New(through(), nil, subwords)
 	var s cnn.Scratch
 	for word, want := range map[string]float32{"abc": 2.5, "zzz": 0, "": 0, "a": 0} {
 		tokens, hashes := wordsOf(word)
 		if got := m.Logits(&s, tokens, hashes, 0, 1)[3]; !near(got, want) {
-			t.Errorf("%q is %v, want %v", word, got, want)
+			t.Errorf("logit 3 of %q is %v, want %v", word, got, want)
 		}
 	}
 }
 
-// Hazard: parts that run over letters of several bytes, broken letters or too long a word.
-func TestParts(t *testing.T) {
+// Hazard: letters of several bytes, broken ones or too long a word make wrong sub-words.
+func TestSubwords(t *testing.T) {
 	t.Parallel()
 	count := func(letters int) int { // runs of three to five of the letters and the two ends
 		n := letters + 2
@@ -204,47 +206,64 @@ func TestParts(t *testing.T) {
 	for _, test := range []struct {
 		word    string
 		letters int
-	}{{"", 0}, {"a", 1}, {"été", 3}, {"我爱你", 3}, {"\xff\xfe", 2}, {strings.Repeat("x", 32), 32}, {strings.Repeat("x", 33), 32}, {strings.Repeat("é", 5000), 32}} {
+	}{
+		{"", 0}, {"a", 1}, {"été", 3}, {"我爱你", 3}, {"\xff\xfe", 2},
+		{strings.Repeat("x", 32), 32}, {strings.Repeat("x", 33), 32}, {strings.Repeat("é", 5000), 32},
+	} {
 		got := cnn.AppendSubwords([]uint16{1}, []byte(test.word))
 		if len(got)-1 != count(test.letters) || got[0] != 1 {
-			t.Errorf("%.20q has %d parts, want %d", test.word, len(got)-1, count(test.letters))
+			t.Errorf("%.20q has %d sub-words, want %d", test.word, len(got)-1, count(test.letters))
 		}
-		for _, part := range got {
-			if int(part) >= cnn.SubwordRows {
-				t.Errorf("%.20q: part %d", test.word, part)
+		for _, row := range got {
+			if int(row) >= cnn.SubwordRows {
+				t.Errorf("%.20q: sub-word in row %d, want below %d", test.word, row, cnn.SubwordRows)
 			}
 		}
 	}
 	if slices.Equal(cnn.AppendSubwords(nil, []byte("dog")), cnn.AppendSubwords(nil, []byte("god"))) {
-		t.Error("dog and god have the same parts")
+		t.Error("dog and god have the same sub-words")
 	}
 }
 
-// Hazard: what a window is read as depends on what stands far from it, or on what was read before it.
-func TestOnlyTheMarginMatters(t *testing.T) {
+// Hazard: a change of the dilations leaves the receptive field as it was.
+func TestTheReceptiveRadiusIsTheSumOfTheDilations(t *testing.T) {
+	t.Parallel()
+	sum := 0
+	for _, dilation := range cnn.Dilations {
+		sum += dilation * (cnn.KernelSize / 2)
+	}
+	if sum != cnn.ReceptiveRadius {
+		t.Errorf("ReceptiveRadius is %d, want %d", cnn.ReceptiveRadius, sum)
+	}
+}
+
+// Hazard: the logits of a window depend on tokens far from it, or on the window before it.
+func TestOnlyTheReceptiveFieldMatters(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(150)
 	var shared cnn.Scratch
-	for _, w := range [][2]int{{0, 1}, {0, 40}, {3, 20}, {7, 8}, {60, 124}, {100, 150}, {149, 150}, {140, 149}, {0, 64}} {
+	for _, w := range [][2]int{
+		{0, 1}, {0, 40}, {3, 20}, {7, 8}, {60, 124}, {100, 150}, {149, 150}, {140, 149}, {0, 64},
+	} {
 		var s cnn.Scratch
 		first, end := w[0], w[1]
 		from, to := max(first-cnn.ReceptiveRadius, 0), min(end+cnn.ReceptiveRadius, len(tokens))
 		alone := *m.Logits(&s, tokens[from:to], hashes[from:to], first-from, end-from)
 		if inside := *m.Logits(&shared, tokens, hashes, first, end); inside != alone {
-			t.Errorf("tokens %d to %d: inside the text %v, with the margin alone %v", first, end, inside, alone)
+			t.Errorf("tokens %d to %d: inside the text %v, want as with the receptive field alone %v",
+				first, end, inside, alone)
 		}
 		if first == 0 || end == len(tokens) {
 			continue
 		}
 		less := *m.Logits(&s, tokens[from+1:to-1], hashes[from+1:to-1], first-from-1, end-from-1)
 		if less == alone {
-			t.Errorf("tokens %d to %d: the last tokens of the margin change nothing", first, end)
+			t.Errorf("tokens %d to %d: the outermost tokens of the receptive field change nothing", first, end)
 		}
 	}
 }
 
-// Hazard: a window longer than the memory for it.
-// Hazard: what one window left behind changes what the next one reads, or a text meets what another left.
+// Hazard: what one window or text leaves in the scratch changes the logits of the next.
 func TestWindowsDoNotDisturbEachOther(t *testing.T) {
 	t.Parallel()
 	var s, alone cnn.Scratch
@@ -263,33 +282,34 @@ func TestWindowsDoNotDisturbEachOther(t *testing.T) {
 	}
 }
 
+// Hazard: a window is longer than the memory for it.
 func TestAWindowIsCut(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(500)
 	var s cnn.Scratch
 	want := *m.Logits(&s, tokens, hashes, 10, 10+cnn.MaxTokens)
 	if got := *m.Logits(&s, tokens, hashes, 10, 500); got != want {
-		t.Errorf("a long window reads %v, its first %d tokens %v", got, cnn.MaxTokens, want)
+		t.Errorf("a long window has the logits %v, want those of its first %d tokens, %v", got, cnn.MaxTokens, want)
 	}
 }
 
-// Hazard: a text of nothing is judged by what was read before it.
-func TestNothingToRead(t *testing.T) {
+// Hazard: an empty window has the logits of the one before it.
+func TestAnEmptyWindow(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(20)
 	var s cnn.Scratch
 	for _, w := range [][2]int{{0, 0}, {5, 5}, {20, 20}, {9, 3}} {
 		m.Logits(&s, tokens, hashes, 0, 20)
 		if got := *m.Logits(&s, tokens, hashes, w[0], w[1]); got != [cnn.Outputs]float32{} {
-			t.Errorf("tokens %d to %d: %v, want zeros", w[0], w[1], got)
+			t.Errorf("tokens %d to %d: got %v, want zeros", w[0], w[1], got)
 		}
 	}
 	if got := *m.Logits(&s, nil, nil, 0, 0); got != [cnn.Outputs]float32{} {
-		t.Errorf("no tokens: %v, want zeros", got)
+		t.Errorf("no tokens: got %v, want zeros", got)
 	}
 }
 
-// Hazard: readers at the same time write into each other's memory. Run under -race.
+// Hazard: concurrent calls write into each other's memory. Run with -race.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(100)
@@ -305,7 +325,7 @@ func TestManyAtOnce(t *testing.T) {
 			for i := range want {
 				n := (i*7 + g*15) % len(want)
 				if got := *m.Logits(&s, tokens, hashes, n, n+40); got != want[n] {
-					t.Errorf("window %d: %v, want %v", n, got, want[n])
+					t.Errorf("window %d: got %v, want %v", n, got, want[n])
 				}
 			}
 		})
@@ -314,7 +334,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // Hazard: garbage for every window of every text.
-func TestASecondReadingAllocatesNothing(t *testing.T) {
+func TestASecondTextAllocatesNothing(t *testing.T) {
 	m, tokens, hashes := sample(100)
 	var s cnn.Scratch
 	m.Logits(&s, tokens, hashes, 7, 7+cnn.MaxTokens)
@@ -322,29 +342,34 @@ func TestASecondReadingAllocatesNothing(t *testing.T) {
 		m.Logits(&s, tokens, hashes, 7, 7+cnn.MaxTokens)
 		m.Logits(&s, tokens, hashes, 90, 100)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }
 
-func TestMarks(t *testing.T) {
+func TestShapeFeatures(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		flags text.Flags
 		want  []uint8
-	}{{0, nil}, {text.Obfuscated, []uint8{0}}, {text.Hashtag | text.Caps | text.Recovered, []uint8{1, 11}}, {text.Recovered, nil}} {
+	}{
+		{0, nil}, {text.Obfuscated, []uint8{0}},
+		{text.Hashtag | text.Caps | text.Recovered, []uint8{1, 11}}, {text.Recovered, nil},
+	} {
 		if got := cnn.AppendShapeFeatures(nil, test.flags); !slices.Equal(got, test.want) {
-			t.Errorf("flags %b have the marks %d, want %d", test.flags, got, test.want)
+			t.Errorf("flags %b have the shape features %d, want %d", test.flags, got, test.want)
 		}
 	}
 	if got := cnn.AppendShapeFeatures(nil, math.MaxUint16); len(got) != cnn.ShapeFeatures {
-		t.Errorf("%d marks, want %d", len(got), cnn.ShapeFeatures)
+		t.Errorf("all flags have %d shape features, want %d", len(got), cnn.ShapeFeatures)
 	}
 }
 
-// Hazard: of words that look the same to the table, another is kept each time, and the weights file changes.
+// Hazard: of words that the table cannot tell apart, another is kept each time, and the weights file changes.
 func TestTheFirstOfWordsWithTheSameHashIsKept(t *testing.T) {
 	t.Parallel()
-	words := []cnn.Word{{Hash: 7<<32 | 1, Vector: one(0, 1)}, {Hash: 9 << 32, Vector: one(1, 1)}, {Hash: 7<<32 | 2, Vector: one(2, 1)}}
+	words := []cnn.Word{
+		{Hash: 7<<32 | 1, Vector: one(0, 1)}, {Hash: 9 << 32, Vector: one(1, 1)}, {Hash: 7<<32 | 2, Vector: one(2, 1)},
+	}
 	m := cnn.New(through(), words, make([]float32, cnn.SubwordRows*width))
 	var s cnn.Scratch
 	got := m.Logits(&s, make([]text.Token, 1), []uint64{7<<32 | 2}, 0, 1)
@@ -367,7 +392,8 @@ func TestAModelSurvivesItsBytes(t *testing.T) {
 	}
 	var s, other cnn.Scratch
 	for _, w := range [][2]int{{0, 1}, {10, 50}, {79, 80}} {
-		if got, want := *again.Logits(&s, tokens, hashes, w[0], w[1]), *m.Logits(&other, tokens, hashes, w[0], w[1]); got != want {
+		got, want := *again.Logits(&s, tokens, hashes, w[0], w[1]), *m.Logits(&other, tokens, hashes, w[0], w[1])
+		if got != want {
 			t.Errorf("tokens %d to %d: %v, before %v", w[0], w[1], got, want)
 		}
 	}
@@ -378,10 +404,16 @@ func TestAModelSurvivesItsBytes(t *testing.T) {
 	none.Logits(&s, tokens, hashes, 0, 10)
 }
 
-// Hazard: bytes that are no reader crash the process or make probabilities that are not numbers.
+// marshalled returns the bytes of a model that knows two words.
+func marshalled() []byte {
+	words := know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)})
+	return cnn.New(through(), words, make([]float32, cnn.SubwordRows*width)).Marshal()
+}
+
+// Hazard: bytes that are no network crash the process or give probabilities that are not numbers.
 func TestCorruptBytesAreRefused(t *testing.T) {
 	t.Parallel()
-	good := cnn.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, cnn.SubwordRows*width)).Marshal()
+	good := marshalled()
 	put := func(at int, v uint32) []byte {
 		bad := slices.Clone(good)
 		binary.LittleEndian.PutUint32(bad[at:], v)
@@ -405,14 +437,14 @@ func TestCorruptBytesAreRefused(t *testing.T) {
 		"an infinite weight":      put(dense, math.Float32bits(float32(math.Inf(-1)))),
 	} {
 		if m, err := cnn.Unmarshal(bad); !errors.Is(err, cnn.ErrCorrupt) || m != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got a model %t and error %v, want no model and %v", name, m != nil, err, cnn.ErrCorrupt)
 		}
 	}
 }
 
-// FuzzUnmarshal alters the beginning of a good file, where all that is not a byte of a vector stands, and its length.
+// FuzzUnmarshal alters the beginning of a good file, where everything but the embeddings is, and its length.
 func FuzzUnmarshal(f *testing.F) {
-	good := cnn.New(through(), know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)}), make([]float32, cnn.SubwordRows*width)).Marshal()
+	good := marshalled()
 	f.Add([]byte{}, 0, 0)
 	f.Add([]byte{3}, 0, 0)
 	f.Add([]byte{0, 0, 0xc0, 0x7f}, 12, 0)
@@ -433,7 +465,7 @@ func FuzzUnmarshal(f *testing.F) {
 		m, err := cnn.Unmarshal(file)
 		if err != nil {
 			if !errors.Is(err, cnn.ErrCorrupt) {
-				t.Errorf("%v", err)
+				t.Errorf("error %v, want %v", err, cnn.ErrCorrupt)
 			}
 			return
 		}
@@ -446,8 +478,8 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// TestGolden fails when a processor, a build tag or a change of the code gives other bits. Run with -update when the
-// arithmetic is meant to change: all weights must be trained anew then.
+// TestGolden fails when a processor, a build tag or a change of the code gives other bits. Run it with -update when the
+// arithmetic is meant to change; all weights must then be trained again.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	m, tokens, hashes := sample(120)

@@ -4,6 +4,7 @@
 package cnn
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -14,17 +15,17 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// Model is a trained reader. It is immutable and safe for concurrent use.
+// Model is a trained network. It is immutable and safe for concurrent use.
 type Model struct {
-	dense *Dense
-	words table
-	parts []int8
-	scale [2][Channels]float32 // of words and of parts: what a step of int8 stands for, by channel
+	dense    *Dense
+	words    table
+	subwords []int8               // SubwordRows x Channels
+	scale    [2][Channels]float32 // of words and of sub-words: what one step of an int8 stands for, by channel
 }
 
-// table holds the vectors of known words by the high half of their hash.
+// table maps the high half of a known word's hash to the word's embedding, by open addressing.
 type table struct {
-	hashes  []uint32 // sorted; where they stand in vectors
+	hashes  []uint32 // in ascending order, as the rows of vectors are
 	vectors []int8
 	index   []slot
 	mask    uint32
@@ -32,29 +33,21 @@ type table struct {
 
 type slot struct {
 	hash uint32
-	row  uint32 // plus one; 0 is free
+	row  uint32 // plus one; 0 marks a free slot
 }
 
-// Word is a known word with its vector, all parts included.
+// Word is a known word with its embedding, which already includes those of its sub-words.
 type Word struct {
 	Hash   uint64
 	Vector [Channels]float32
 }
 
-// New makes a model of weights that were learned, rounding the vectors of words and of parts to int8. parts holds [SubwordRows]
-// rows. Of two words with the same half of a hash the first is kept.
-func New(dense *Dense, words []Word, parts []float32) *Model {
-	m := &Model{dense: dense, parts: make([]int8, len(parts))}
+// New makes a model of learned weights and rounds the embeddings of words and sub-words to int8. subwords holds
+// [SubwordRows] rows. Of words that share the high half of their hash only the first is kept.
+func New(dense *Dense, words []Word, subwords []float32) *Model {
+	m := &Model{dense: dense, subwords: make([]int8, len(subwords))}
 	sorted := slices.Clone(words)
-	slices.SortStableFunc(sorted, func(a, b Word) int {
-		if short(a.Hash) < short(b.Hash) {
-			return -1
-		}
-		if short(a.Hash) > short(b.Hash) {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(sorted, func(a, b Word) int { return cmp.Compare(short(a.Hash), short(b.Hash)) })
 	sorted = slices.CompactFunc(sorted, func(a, b Word) bool { return short(a.Hash) == short(b.Hash) })
 	flat := make([]float32, 0, len(sorted)*Channels)
 	for _, w := range sorted {
@@ -63,13 +56,13 @@ func New(dense *Dense, words []Word, parts []float32) *Model {
 	}
 	m.words.vectors = make([]int8, len(flat))
 	m.scale[0] = round(m.words.vectors, flat)
-	m.scale[1] = round(m.parts, parts)
+	m.scale[1] = round(m.subwords, subwords)
 	m.words.makeIndex()
 	return m
 }
 
-// round rounds rows to int8 and returns the size of a step for each channel. The few largest values are clipped: finer
-// steps for all others are worth more.
+// round rounds rows to int8 and returns the size of a step for each channel. One value in 2,000, the largest, is
+// clipped: finer steps for the others are worth more.
 func round(out []int8, rows []float32) (scale [Channels]float32) {
 	for c := range Channels {
 		sizes := make([]float32, 0, len(rows)/Channels)
@@ -89,8 +82,10 @@ func round(out []int8, rows []float32) (scale [Channels]float32) {
 	return scale
 }
 
+// short is the half of a hash that the table knows a word by.
 func short(hash uint64) uint32 { return uint32(hash >> 32) }
 
+// makeIndex builds the index of hashes, at most half full.
 func (t *table) makeIndex() {
 	size := 1 << bits.Len(uint(2*len(t.hashes)))
 	t.index, t.mask = make([]slot, size), uint32(size-1)
@@ -103,7 +98,7 @@ func (t *table) makeIndex() {
 	}
 }
 
-// find returns the vector of a word, or nil.
+// find returns the embedding of a word, or nil where the word is not known.
 func (t *table) find(hash uint32) []int8 {
 	for at := hash & t.mask; ; at = (at + 1) & t.mask {
 		s := t.index[at]
@@ -116,28 +111,25 @@ func (t *table) find(hash uint32) []int8 {
 	}
 }
 
-// Scratch is the memory of a reading. The zero value is ready; it is not safe for concurrent use.
+// Scratch is the memory of one classification at a time. The zero value is ready; it is not safe for concurrent use.
 type Scratch struct {
-	layers [2][]float32
-	sums   []float32
-	parts  []uint16
-	best   [Channels]int32
-	share  [AttentionQueries][MaxTokens]float32
-	pooled [Pooled]float32
-	hidden [Hidden]float32
-	out    [Outputs]float32
+	layers    [2][]float32
+	sums      []float32
+	subwords  []uint16
+	argmax    [Channels]int32
+	attention [AttentionQueries][MaxTokens]float32
+	pooled    [Pooled]float32
+	hidden    [Hidden]float32
+	out       [Outputs]float32
 
 	tokens []text.Token
 	hashes []uint64
-	last   []float32 // the last layer, of those tokens that are done
+	last   []float32 // the last layer, of the tokens that are done
 	done   []bool
 }
 
-// ReceptiveRadius is how many tokens to each side change what a token is read as.
-const ReceptiveRadius = 7
-
-// Begin takes in a text, of which windows are read then. hashes holds the hash of each token's folded form. Both must stay as
-// they are until the last window is read.
+// Begin sets the text whose windows [Model.WindowLogits] then classifies. hashes holds the hash of each token's folded
+// form. Both slices must not change until the last window is classified.
 func (s *Scratch) Begin(tokens []text.Token, hashes []uint64) {
 	s.tokens, s.hashes = tokens, hashes
 	n := len(tokens)
@@ -148,16 +140,18 @@ func (s *Scratch) Begin(tokens []text.Token, hashes []uint64) {
 	clear(s.done)
 }
 
-// Logits reads the window from first to end of a text and returns its logits, of which the caller uses as many as it has
-// heads. It is [Scratch.Begin] and [Model.WindowLogits] in one.
+// Logits returns the logits of the window from first to end of a text: [Scratch.Begin] and [Model.WindowLogits] in one.
 func (m *Model) Logits(s *Scratch, tokens []text.Token, hashes []uint64, first, end int) *[Outputs]float32 {
 	s.Begin(tokens, hashes)
 	return m.WindowLogits(s, first, end)
 }
 
-// WindowLogits reads the window from first to end of the text that the scratch took in and returns its logits, of which the caller
-// uses as many as it has heads. At most [MaxTokens] are read of a window. What was read for one window is not read again
-// for the next: how a token is read depends on the [ReceptiveRadius] around it and not on the window.
+// WindowLogits returns the logits of the window from first to end of the text that s began with. The caller uses the
+// first of them, one for each head. Tokens beyond the first [MaxTokens] do not count; an empty window has the logits 0.
+// The result belongs to s and holds until its next use.
+//
+// The last layer of a token depends on the [ReceptiveRadius] around it and not on the window, so what was computed for
+// one window is kept for the next.
 func (m *Model) WindowLogits(s *Scratch, first, end int) *[Outputs]float32 {
 	end = min(end, first+MaxTokens)
 	if end <= first {
@@ -175,7 +169,7 @@ func (m *Model) WindowLogits(s *Scratch, first, end int) *[Outputs]float32 {
 		m.layers(s, t, stop)
 		t = stop
 	}
-	m.dense.Pool(&s.pooled, s.last[first*Channels:end*Channels], end-first, &s.best, &s.share)
+	m.dense.Pool(&s.pooled, s.last[first*Channels:end*Channels], end-first, &s.argmax, &s.attention)
 	m.dense.Logits(&s.out, &s.hidden, &s.pooled)
 	return &s.out
 }
@@ -189,10 +183,10 @@ func (m *Model) layers(s *Scratch, first, end int) {
 		m.embed(s, s.layers[0][i*Channels:(i+1)*Channels], &s.tokens[from+i], s.hashes[from+i])
 	}
 	in, out := s.layers[0], s.layers[1]
-	ahead := ReceptiveRadius // how many tokens to each side the layers to come look at
-	for l, step := range Dilations {
-		ahead -= step
-		m.dense.convolve(l, out, s.sums, in, max(first-ahead, 0)-from, min(end+ahead, len(s.tokens))-from, n)
+	radius := ReceptiveRadius // of the layers that are still to come
+	for l, dilation := range Dilations {
+		radius -= dilation
+		m.dense.convolve(l, out, s.sums, in, max(first-radius, 0)-from, min(end+radius, len(s.tokens))-from, n)
 		in, out = out, in
 	}
 	copy(s.last[first*Channels:end*Channels], in[(first-from)*Channels:])
@@ -201,14 +195,16 @@ func (m *Model) layers(s *Scratch, first, end int) {
 	}
 }
 
+// grow makes room for the layers of n tokens.
 func (s *Scratch) grow(n int) {
 	if cap(s.sums) >= n*2*Channels {
 		return
 	}
-	s.layers[0], s.layers[1], s.sums = make([]float32, n*Channels), make([]float32, n*Channels), make([]float32, n*2*Channels)
+	s.layers[0], s.layers[1] = make([]float32, n*Channels), make([]float32, n*Channels)
+	s.sums = make([]float32, n*2*Channels)
 }
 
-// embed makes the vector of a token.
+// embed sets out to the vector of a token: the embedding of its word or of its sub-words, plus its shape features.
 func (m *Model) embed(s *Scratch, out []float32, t *text.Token, hash uint64) {
 	out = out[:Channels]
 	if known := m.words.find(short(hash)); known != nil {
@@ -216,16 +212,16 @@ func (m *Model) embed(s *Scratch, out []float32, t *text.Token, hash uint64) {
 			out[c] = float32(v) * m.scale[0][c]
 		}
 	} else {
-		s.parts = AppendSubwords(s.parts[:0], t.Folded)
+		s.subwords = AppendSubwords(s.subwords[:0], t.Folded)
 		var sums [Channels]int32
-		kernel.AddRows(&sums, m.parts, s.parts)
-		share := 1 / float32(max(len(s.parts), 1))
+		kernel.AddRows(&sums, m.subwords, s.subwords)
+		each := 1 / float32(max(len(s.subwords), 1))
 		for c, v := range sums {
-			out[c] = float32(float32(v)*m.scale[1][c]) * share
+			out[c] = float32(float32(v)*m.scale[1][c]) * each
 		}
 	}
-	for i, mark := range marks {
-		if t.Flags&mark == 0 {
+	for i, flag := range shapeFlags {
+		if t.Flags&flag == 0 {
 			continue
 		}
 		for c, v := range m.dense.Shape[i*Channels : (i+1)*Channels] {
@@ -234,10 +230,11 @@ func (m *Model) embed(s *Scratch, out []float32, t *text.Token, hash uint64) {
 	}
 }
 
-// ErrCorrupt says that what should be a reader is not.
+// ErrCorrupt reports that bytes are not a network that [Model.Marshal] wrote.
 var ErrCorrupt = errors.New("the reader's weights are corrupt")
 
-// Marshal lays the model out as bytes.
+// Marshal encodes the model: the number of words, the differences of their sorted hashes, the scales, the dense
+// weights, the embeddings of words and those of sub-words. All numbers are little-endian.
 func (m *Model) Marshal() []byte {
 	out := binary.LittleEndian.AppendUint32(nil, uint32(len(m.words.hashes)))
 	last := uint32(0)
@@ -256,13 +253,13 @@ func (m *Model) Marshal() []byte {
 	for _, v := range m.words.vectors {
 		out = append(out, byte(v))
 	}
-	for _, v := range m.parts {
+	for _, v := range m.subwords {
 		out = append(out, byte(v))
 	}
 	return out
 }
 
-// Unmarshal reads what [Model.Marshal] wrote.
+// Unmarshal decodes what [Model.Marshal] encoded. Any error is [ErrCorrupt].
 func Unmarshal(in []byte) (*Model, error) {
 	if len(in) < 4 {
 		return nil, ErrCorrupt
@@ -281,7 +278,10 @@ func Unmarshal(in []byte) (*Model, error) {
 		in = in[4:]
 		return v
 	}
-	m := &Model{words: table{hashes: make([]uint32, words), vectors: make([]int8, words*Channels)}, parts: make([]int8, SubwordRows*Channels)}
+	m := &Model{
+		words:    table{hashes: make([]uint32, words), vectors: make([]int8, words*Channels)},
+		subwords: make([]int8, SubwordRows*Channels),
+	}
 	last := uint32(0)
 	for i := range m.words.hashes {
 		last += next()
@@ -310,8 +310,8 @@ func Unmarshal(in []byte) (*Model, error) {
 		m.words.vectors[i] = int8(in[i])
 	}
 	in = in[len(m.words.vectors):]
-	for i := range m.parts {
-		m.parts[i] = int8(in[i])
+	for i := range m.subwords {
+		m.subwords[i] = int8(in[i])
 	}
 	m.words.makeIndex()
 	return m, nil

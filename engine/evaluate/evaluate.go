@@ -18,32 +18,33 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// DefaultAttributeThreshold is the threshold of attributes, which have none in the service.
+// DefaultAttributeThreshold is the default threshold of attributes, which have none in the service.
 const DefaultAttributeThreshold = 0.5
 
 // Options configure [Run]. The zero value stands for the defaults.
 type Options struct {
-	// Jobs is how many texts are judged at the same time. 0 means the number of processors, GOMAXPROCS.
+	// Jobs is the number of texts that are moderated at the same time. Default: GOMAXPROCS, the number of processors.
 	Jobs int
-	// Kinds are the kinds of rows to judge. None means all rows.
+	// Kinds selects the rows of these kinds. Default: all rows.
 	Kinds []string
-	// Misses is how many misses of each label and of the themes the report lists. 0 means none.
+	// Misses is the maximum number of misses that the report lists of each label, and of the themes. Default: none.
 	Misses int
-	// AttributeThresholds hold, per attribute, the probability above which a text counts as flagged; 0 means
-	// [DefaultAttributeThreshold]. Those of the categories are the judge's, see [engine.Policy].
+	// AttributeThresholds holds, per attribute, the probability above which a text is flagged. The thresholds of the
+	// categories are those of the engine's [engine.Policy]. Default: [DefaultAttributeThreshold].
 	AttributeThresholds [engine.NumAttributes]float64
-	// Progress is called now and then, always from the goroutine of Run, with the number of rows judged so far.
+	// Progress, unless nil, is called now and then with the number of rows moderated so far, always from the goroutine
+	// of Run.
 	Progress func(rows int)
 }
 
-// batchSize is how many rows are read before they are judged. It bounds the texts in memory.
+// batchSize is the number of rows that are read before they are moderated. It bounds the texts in memory.
 const batchSize = 256
 
-// Run judges rows and reports. The same rows give the same report, whatever the number of jobs.
+// Run moderates rows and reports on the verdicts. The same rows give the same report, whatever the number of jobs.
 //
-// When rows holds errors, nothing is reported: Run reads on to find more of them and returns [Mistakes]. It also fails
-// when there is no row to judge, when the judge cannot judge, and when ctx ends.
-func Run(ctx context.Context, judge *engine.Engine, rows iter.Seq2[Row, error], o Options) (*Report, error) {
+// If rows yields errors, Run reports nothing: it reads on to find more of them and returns [Mistakes]. It also
+// returns an error if there are no rows, if the engine fails, and if ctx ends.
+func Run(ctx context.Context, e *engine.Engine, rows iter.Seq2[Row, error], o Options) (*Report, error) {
 	if o.Jobs <= 0 {
 		o.Jobs = runtime.GOMAXPROCS(0)
 	}
@@ -52,10 +53,10 @@ func Run(ctx context.Context, judge *engine.Engine, rows iter.Seq2[Row, error], 
 			o.AttributeThresholds[i] = DefaultAttributeThreshold
 		}
 	}
-	t := newTally(judge, &o)
+	t := newTally(e, &o)
 	var batch []Row
 	flush := func() error {
-		results, err := judgeAll(ctx, judge, batch, &o)
+		results, err := moderateAll(ctx, e, batch, &o)
 		if err != nil {
 			return err
 		}
@@ -69,14 +70,14 @@ func Run(ctx context.Context, judge *engine.Engine, rows iter.Seq2[Row, error], 
 		return nil
 	}
 	var mistakes Mistakes
-	kinds := make(map[string]bool) // those that are left out
+	kinds := make(map[string]bool) // the kinds that are left out
 	for row, err := range rows {
 		if err != nil {
 			mistakes.add(err)
 			continue
 		}
 		switch {
-		case len(mistakes.First) > 0: // nothing will be reported
+		case len(mistakes.First) > 0: // only look for more mistakes
 		case len(o.Kinds) > 0 && !slices.Contains(o.Kinds, row.Kind):
 			kinds[row.Kind] = true
 		case row.Rejected != "":
@@ -100,13 +101,13 @@ func Run(ctx context.Context, judge *engine.Engine, rows iter.Seq2[Row, error], 
 		return nil, err
 	}
 	if t.rows == 0 && t.rejected.Rows == 0 {
-		return nil, noRows(o.Kinds, kinds)
+		return nil, noRowsError(o.Kinds, kinds)
 	}
 	return t.report(), nil
 }
 
-// noRows says why there is nothing to judge.
-func noRows(wanted []string, have map[string]bool) error {
+// noRowsError says why no row is left to moderate.
+func noRowsError(wanted []string, have map[string]bool) error {
 	delete(have, "")
 	switch {
 	case len(wanted) == 0:
@@ -114,35 +115,35 @@ func noRows(wanted []string, have map[string]bool) error {
 	case len(have) == 0:
 		return fmt.Errorf("no row is of kind %s: no row has a \"kind\"", strings.Join(wanted, ", "))
 	}
-	const most = 30
+	const maxNames = 30
 	names := slices.Sorted(maps.Keys(have))
-	list := strings.Join(names[:min(most, len(names))], ", ")
-	if len(names) > most {
-		list += fmt.Sprintf(" and %d more", len(names)-most)
+	list := strings.Join(names[:min(maxNames, len(names))], ", ")
+	if len(names) > maxNames {
+		list += fmt.Sprintf(" and %d more", len(names)-maxNames)
 	}
 	return fmt.Errorf("no row is of kind %s; there are %s", strings.Join(wanted, ", "), list)
 }
 
-// Mistakes are the errors of rows.
+// Mistakes is the error of [Run] for rows that are wrong.
 type Mistakes struct {
-	// First are the first ones, at most ten.
+	// First holds the errors of the first such rows, at most ten.
 	First []error
-	// More is how many others there are.
+	// More is the number of other such rows.
 	More int
 }
 
-// mostMistakes is how many mistakes are told.
-const mostMistakes = 10
+// maxMistakes is the maximum number of mistakes that are listed.
+const maxMistakes = 10
 
 func (m *Mistakes) add(err error) {
-	if len(m.First) == mostMistakes {
+	if len(m.First) == maxMistakes {
 		m.More++
 		return
 	}
 	m.First = append(m.First, err)
 }
 
-// Error lists the mistakes, one a line.
+// Error lists the mistakes, one per line.
 func (m *Mistakes) Error() string {
 	text := errors.Join(m.First...).Error()
 	if m.More > 0 {
@@ -154,17 +155,17 @@ func (m *Mistakes) Error() string {
 // Unwrap returns the first mistakes.
 func (m *Mistakes) Unwrap() []error { return m.First }
 
-// verdict is what the judge says of a row.
+// verdict is the engine's answer for a row.
 type verdict struct {
 	scores     [NumLabels]float64
 	flagged    [NumLabels]bool
-	harmful    bool // a category is flagged
+	harmful    bool // whether any category is flagged
 	theme      engine.ThemeResult
 	paraphrase engine.ThemeResult
 }
 
-// judgeAll judges rows, several at a time.
-func judgeAll(ctx context.Context, judge *engine.Engine, rows []Row, o *Options) ([]verdict, error) {
+// moderateAll moderates rows, o.Jobs at a time.
+func moderateAll(ctx context.Context, e *engine.Engine, rows []Row, o *Options) ([]verdict, error) {
 	verdicts := make([]verdict, len(rows))
 	errs := make([]error, len(rows))
 	var next atomic.Int64
@@ -173,7 +174,7 @@ func judgeAll(ctx context.Context, judge *engine.Engine, rows []Row, o *Options)
 	for range min(o.Jobs, len(rows)) {
 		workers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(rows) && !failed.Load(); i = int(next.Add(1)) - 1 {
-				if verdicts[i], errs[i] = judgeOne(ctx, judge, &rows[i], o); errs[i] != nil {
+				if verdicts[i], errs[i] = moderateRow(ctx, e, &rows[i], o); errs[i] != nil {
 					failed.Store(true)
 				}
 			}
@@ -191,8 +192,8 @@ func judgeAll(ctx context.Context, judge *engine.Engine, rows []Row, o *Options)
 	return verdicts, nil
 }
 
-// judgeOne judges a row as the service would.
-func judgeOne(ctx context.Context, judge *engine.Engine, row *Row, o *Options) (v verdict, err error) {
+// moderateRow moderates a row as the service would.
+func moderateRow(ctx context.Context, e *engine.Engine, row *Row, o *Options) (v verdict, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, err
 	}
@@ -203,7 +204,7 @@ func judgeOne(ctx context.Context, judge *engine.Engine, row *Row, o *Options) (
 	if row.Paraphrase != "" {
 		request.Themes = append(request.Themes, row.Paraphrase)
 	}
-	result, err := judge.Moderate(ctx, request)
+	result, err := e.Moderate(ctx, request)
 	if err != nil {
 		return v, fmt.Errorf("%s:%d: %w", row.File, row.Line, err)
 	}
@@ -215,7 +216,7 @@ func judgeOne(ctx context.Context, judge *engine.Engine, row *Row, o *Options) (
 		v.scores[engine.NumCategories+a], v.flagged[engine.NumCategories+a] = p, p > o.AttributeThresholds[a]
 	}
 	if len(result.Themes) > 0 {
-		// A paraphrase that repeats the theme is not judged a second time.
+		// There is only one result for a paraphrase that equals the theme.
 		v.theme, v.paraphrase = result.Themes[0], result.Themes[len(result.Themes)-1]
 	}
 	return v, nil

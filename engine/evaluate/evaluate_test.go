@@ -21,8 +21,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/evaluate"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
+// golden compares got with a file of testdata, or writes it there with -update.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -33,14 +34,14 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("reading the golden file: %v", err)
 	}
 	if got != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 	}
 }
 
-// fake is a classifier and a judge of themes that reads its answers from the text: "hate=0.9 cats=0.4". What is not
+// fake is a classifier and a screener that finds its answers in the text: "hate=0.9 cats=0.4". What is not
 // named has the probability 0.05. It cannot judge "broken".
 type fake struct{}
 
@@ -61,7 +62,7 @@ func (fake) Classify(_ context.Context, text string) (s engine.Scores, err error
 	return s, nil
 }
 
-// ScreenThemes judges each distinct theme once and flags from 0.5 on.
+// ScreenThemes screens for each distinct theme and flags from 0.5 on.
 func (fake) ScreenThemes(content string, wanted []string) (results []engine.ThemeResult, tokens int) {
 	for i, theme := range wanted {
 		if i == 0 || theme != wanted[0] {
@@ -72,6 +73,7 @@ func (fake) ScreenThemes(content string, wanted []string) (results []engine.Them
 	return results, 0
 }
 
+// said returns the probability that a text states for a name.
 func said(text, name string) float64 {
 	for _, word := range strings.Fields(text) {
 		if value, ok := strings.CutPrefix(word, name+"="); ok {
@@ -85,7 +87,7 @@ func said(text, name string) float64 {
 	return 0.05
 }
 
-func judge(t *testing.T, policy engine.Policy) *engine.Engine {
+func newEngine(t *testing.T, policy engine.Policy) *engine.Engine {
 	t.Helper()
 	e, err := engine.New(engine.Options{Classifier: fake{}, Themes: fake{}, Policy: policy})
 	if err != nil {
@@ -94,22 +96,22 @@ func judge(t *testing.T, policy engine.Policy) *engine.Engine {
 	return e
 }
 
-// run evaluates what is said to be the standard input.
+// run evaluates data as the standard input.
 func run(t *testing.T, data string, o evaluate.Options) (*evaluate.Report, error) {
 	t.Helper()
 	input, err := evaluate.Open([]string{"-"}, strings.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return evaluate.Run(t.Context(), judge(t, engine.Policy{}), input.Rows(t.Context()), o)
+	return evaluate.Run(t.Context(), newEngine(t, engine.Policy{}), input.Rows(t.Context()), o)
 }
 
-// must evaluates what can be.
+// must is run for data without mistakes.
 func must(t *testing.T, data string, o evaluate.Options) *evaluate.Report {
 	t.Helper()
 	report, err := run(t, data, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("evaluating: %v", err)
 	}
 	return report
 }
@@ -128,22 +130,23 @@ var long = `{"text":"` + strings.Repeat("x", evaluate.MaxText+1) + `","labels":{
 
 // TestReport freezes the table and the JSON. The figures of mixed.jsonl by hand:
 //
-// hate: yes .9 .3 .7, no .2 .8 .1. Pairs won of 9: .9 beats 3, .3 beats .2 and .1, .7 beats .2 and .1: 7/9. AP: .9 at 1/1, .8,
-// .7 at 2/3, .3 at 3/4: (1+2/3+3/4)/3 = .806. Above .7: .9 yes, .8 no (.7 is not above): precision 1/2, recall 1/3, F1 2/5,
-// misses 3. ECE: all in bins of their own: (.1+.7+.3+.2+.8+.1)/6 = .367.
+// hate: yes .9 .3 .7, no .2 .8 .1. Pairs won of 9: .9 beats 3, .3 beats .2 and .1, .7 beats .2 and .1: 7/9. AP: .9 at
+// 1/1, .8, .7 at 2/3, .3 at 3/4: (1+2/3+3/4)/3 = .806. Above .7: .9 yes, .8 no (.7 is not above): precision 1/2,
+// recall 1/3, F1 2/5, misses 3. ECE: all in bins of their own: (.1+.7+.3+.2+.8+.1)/6 = .367.
 //
-// harassment: yes .8, no .05 .75 .05: AUC 1, AP 1, precision 1/2, recall 1, F1 2/3. ECE: .8 and .75 lie in two bins: (.2+.75+.1)/4 =
-// .2625.
+// harassment: yes .8, no .05 .75 .05: AUC 1, AP 1, precision 1/2, recall 1, F1 2/3. ECE: .8 and .75 lie in two bins:
+// (.2+.75+.1)/4 = .2625.
 //
 // TOXICITY: labels 0 .5 .5 1 at .1 .2 .6 .7: ranks 1 2.5 2.5 4 and 1 2 3 4, Spearman sqrt(.9) = .949. Yes .2 .6 .7, no
 // .1; recall 2/3 above .5.
 //
-// Any category: positive are rows 1 and 3 (both flagged) and row 7, which has one label, of yes (not flagged); negative are rows 2 and
-// 4, the latter flagged; row 5 and those with attributes alone are neither. Recall 2/3, specificity 1/2, flagged 3 of 11.
+// Any category: positive are rows 1 and 3 (both flagged) and row 7, which has one label, of yes (not flagged);
+// negative are rows 2 and 4, the latter flagged; row 5 and those with attributes alone are neither. Recall 2/3,
+// specificity 1/2, flagged 3 of 11.
 //
-// Themes: cats has hits at .9 and .4 and a miss at .6, AUC 1/2; dogs 1; birds has no hit: mean 3/4. The highest miss is
-// .6: above it lie .9 and .7 of the hits .9 .4 .7: 2/3. Flagged: .9 .6 .7, two of them hits. Paraphrases: alike for rows
-// 12 (line) and dogs, not for near miss: 2/3.
+// Themes: cats has hits at .9 and .4 and a miss at .6, AUC 1/2; dogs 1; birds has no hit: mean 3/4. The highest miss
+// is .6: above it lie .9 and .7 of the hits .9 .4 .7: 2/3. Flagged: .9 .6 .7, two of them hits. Paraphrases: alike
+// for rows 12 (line) and dogs, not for near miss: 2/3.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -186,12 +189,15 @@ func TestReportDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, of := range []any{
-		evaluate.Report{}, evaluate.Rejected{}, evaluate.Refusal{}, evaluate.Label{}, evaluate.Verdicts{}, evaluate.Themes{}, evaluate.AtFalseHits{}, evaluate.Miss{},
+		evaluate.Report{}, evaluate.Rejected{}, evaluate.Refusal{}, evaluate.Label{}, evaluate.Verdicts{},
+		evaluate.Themes{}, evaluate.AtFalseHits{}, evaluate.Miss{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if text := string(document); !strings.Contains(text, `"`+name+`"`) && !strings.Contains(text, "`"+name+"`") && !field.Anonymous {
-				t.Errorf("%T: the member %s is not documented", of, name)
+			text := string(document)
+			documented := strings.Contains(text, `"`+name+`"`) || strings.Contains(text, "`"+name+"`")
+			if !field.Anonymous && !documented {
+				t.Errorf("%T: docs/evaluate.md does not name the member %s", of, name)
 			}
 		}
 	}
@@ -210,12 +216,14 @@ func TestFlaggedTruth(t *testing.T) {
 		{"one is no, the others are unknown", `"violence":0`, 0, 0},
 		{"four are no", `"hate":0,"harassment":0,"self-harm":0,"sexual":0`, 0, 0},
 		{"half counts as yes", `"hate":0.5`, 1, 0},
-		{"less than half counts as no", `"hate":0.49999999999,"harassment":0,"self-harm":0,"sexual":0,"violence":0`, 0, 1},
+		{"less than half counts as no",
+			`"hate":0.49999999999,"harassment":0,"self-harm":0,"sexual":0,"violence":0`, 0, 1},
 		{"attributes decide nothing", `"TOXICITY":1,"THREAT":1`, 0, 0},
 	} {
 		got := must(t, `{"text":"a","labels":{`+row.labels+`}}`, evaluate.Options{}).Flagged
 		if got.Rows != 1 || got.Positives != row.positives || got.Negatives != row.negative {
-			t.Errorf("%s: %+v", row.hazard, got)
+			t.Errorf("%s: got %+v, want %d positives and %d negatives of 1 row",
+				row.hazard, got, row.positives, row.negative)
 		}
 	}
 }
@@ -223,7 +231,8 @@ func TestFlaggedTruth(t *testing.T) {
 // TestThresholds: those of the policy and of the options decide what is flagged, in every part of the report.
 func TestThresholds(t *testing.T) {
 	t.Parallel()
-	input, err := evaluate.Open([]string{"-"}, strings.NewReader(`{"text":"hate=0.6 SPAM=0.6","labels":{"hate":1,"SPAM":1}}`))
+	data := `{"text":"hate=0.6 SPAM=0.6","labels":{"hate":1,"SPAM":1}}`
+	input, err := evaluate.Open([]string{"-"}, strings.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,18 +240,18 @@ func TestThresholds(t *testing.T) {
 	policy.Thresholds[engine.Hate] = 0.5
 	o := evaluate.Options{}
 	o.AttributeThresholds[engine.Spam] = 0.6
-	report, err := evaluate.Run(t.Context(), judge(t, policy), input.Rows(t.Context()), o)
+	report, err := evaluate.Run(t.Context(), newEngine(t, policy), input.Rows(t.Context()), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if hate := report.Categories["hate"]; hate.Recall != 1 || hate.Threshold != 0.5 || report.Flagged.Recall != 1 {
-		t.Errorf("%+v, %+v", hate, report.Flagged)
+		t.Errorf("hate at threshold 0.5: got %+v and %+v, want a recall of 1 in both", hate, report.Flagged)
 	}
 	if spam := report.Attributes["SPAM"]; spam.Recall != 0 || spam.Threshold != 0.6 {
-		t.Errorf("0.6 is above 0.6: %+v", spam)
+		t.Errorf("SPAM of 0.6 at threshold 0.6: got %+v, want a recall of 0", spam)
 	}
 	if threat := report.Attributes["THREAT"]; threat.Threshold != 0.5 {
-		t.Errorf("the default is %v", threat.Threshold)
+		t.Errorf("default threshold of an attribute: got %v, want 0.5", threat.Threshold)
 	}
 }
 
@@ -251,27 +260,28 @@ func TestJobs(t *testing.T) {
 	t.Parallel()
 	var data strings.Builder
 	for i := range 1500 {
-		fmt.Fprintf(&data, `{"text":"hate=0.%d cats=0.%d","kind":"k%d","labels":{"hate":%d,"TOXICITY":0.%d},"theme":"cats","theme_paraphrase":"felines","hit":%t}`+"\n",
-			i%97, i%89, i%7, i%2, i%10, i%3 == 0)
+		fmt.Fprintf(&data, `{"text":"hate=0.%d cats=0.%d","kind":"k%d","labels":{"hate":%d,"TOXICITY":0.%d},`,
+			i%97, i%89, i%7, i%2, i%10)
+		fmt.Fprintf(&data, `"theme":"cats","theme_paraphrase":"felines","hit":%t}`+"\n", i%3 == 0)
 	}
 	seen := 0
 	first := must(t, data.String(), evaluate.Options{Jobs: 1, Misses: 5, Progress: func(rows int) {
 		if rows < seen {
-			t.Errorf("%d rows after %d", rows, seen)
+			t.Errorf("progress fell from %d to %d rows, want it to rise", seen, rows)
 		}
 		seen = rows
 	}})
 	if seen != 1500 || first.Rows != 1500 {
-		t.Errorf("progress tells of %d rows, the report of %d", seen, first.Rows)
+		t.Errorf("progress ended at %d rows, the report has %d, want 1500 in both", seen, first.Rows)
 	}
 	second := must(t, data.String(), evaluate.Options{Jobs: 7, Misses: 5})
 	one, _ := json.Marshal(first)
 	other, _ := json.Marshal(second)
 	if !bytes.Equal(one, other) {
-		t.Errorf("one job says\n%s\nseven say\n%s", one, other)
+		t.Errorf("with one job:\n%s\nwith seven:\n%s\nwant the same report", one, other)
 	}
 	if !reflect.DeepEqual(first.Misses, second.Misses) {
-		t.Error("other misses")
+		t.Errorf("with one job the misses are %v, with seven %v, want the same", first.Misses, second.Misses)
 	}
 }
 
@@ -282,17 +292,25 @@ func TestMisses(t *testing.T) {
 	for i := range 50 {
 		fmt.Fprintf(&data, `{"text":"hate=0.%d","labels":{"hate":0}}`+"\n", 71+i%4) // .71 to .74
 	}
-	fmt.Fprintf(&data, `{"text":"hate=0.1 \u001b[31m\nred\u202e  %s","labels":{"hate":1}}`+"\n", strings.Repeat("é", 200))
+	fmt.Fprintf(&data, `{"text":"hate=0.1 \u001b[31m\nred\u202e  %s","labels":{"hate":1}}`+"\n",
+		strings.Repeat("é", 200))
 	misses := must(t, data.String(), evaluate.Options{Misses: 3}).Misses["hate"]
 	var got []string
 	for _, m := range misses {
 		got = append(got, fmt.Sprintf("%d:%v:%v:%s", m.Line, m.Label, m.Probability, m.Text))
 	}
-	want := []string{"51:1.000:0.100:hate=0.1 [31m red " + strings.Repeat("é", 100-len("hate=0.1 [31m red ")-1) + "…", "4:0.000:0.740:hate=0.74", "8:0.000:0.740:hate=0.74"}
+	want := []string{
+		"51:1.000:0.100:hate=0.1 [31m red " + strings.Repeat("é", 100-len("hate=0.1 [31m red ")-1) + "…",
+		"4:0.000:0.740:hate=0.74",
+		"8:0.000:0.740:hate=0.74",
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// exampleRow is the row that the message for a line without a JSON object shows.
+const exampleRow = `{"text": "...", "labels": {"hate": 0}}`
 
 func TestRunErrors(t *testing.T) {
 	t.Parallel()
@@ -307,19 +325,24 @@ func TestRunErrors(t *testing.T) {
 		want         string
 	}{
 		{"no data", "", evaluate.Options{}, "there are no rows"},
-		{"a mistake behind good rows", good + "{\n" + good, evaluate.Options{}, "stdin:2: malformed JSON: the line ends within the object; each line must hold a whole one"},
+		{"a mistake behind good rows", good + "{\n" + good, evaluate.Options{},
+			"stdin:2: malformed JSON: the line ends within the object; each line must hold a whole one"},
 		{"many mistakes", good + strings.Repeat("[]\n", 12), evaluate.Options{Kinds: []string{"news"}}, func() string {
 			var b strings.Builder
 			for i := range 10 {
-				fmt.Fprintf(&b, "stdin:%d: not a JSON object; each line must hold one, such as {\"text\": \"...\", \"labels\": {\"hate\": 0}}\n", i+2)
+				fmt.Fprintf(&b, "stdin:%d: not a JSON object; each line must hold one, such as %s\n", i+2, exampleRow)
 			}
 			return b.String() + "and 2 more mistakes"
 		}()},
-		{"a kind that is not there", good, evaluate.Options{Kinds: []string{"news", "blog"}}, "no row is of kind news, blog; there are forum"},
-		{"no kinds at all", line("a"), evaluate.Options{Kinds: []string{"news"}}, "no row is of kind news: no row has a \"kind\""},
-		{"more kinds than anybody reads", kinds.String(), evaluate.Options{Kinds: []string{"x"}}, "no row is of kind x; there are k00, k01, k02, k03, k04, k05, k06, k07, k08, " +
-			"k09, k10, k11, k12, k13, k14, k15, k16, k17, k18, k19, k20, k21, k22, k23, k24, k25, k26, k27, k28, k29 and 3 more"},
-		{"the classifier fails", good + line("broken"), evaluate.Options{}, "stdin:2: classifying: the classifier is down"},
+		{"a kind that is not there", good, evaluate.Options{Kinds: []string{"news", "blog"}},
+			"no row is of kind news, blog; there are forum"},
+		{"no kinds at all", line("a"), evaluate.Options{Kinds: []string{"news"}},
+			"no row is of kind news: no row has a \"kind\""},
+		{"more kinds than anybody reads", kinds.String(), evaluate.Options{Kinds: []string{"x"}},
+			"no row is of kind x; there are k00, k01, k02, k03, k04, k05, k06, k07, k08, k09, k10, k11, k12, k13, k14, " +
+				"k15, k16, k17, k18, k19, k20, k21, k22, k23, k24, k25, k26, k27, k28, k29 and 3 more"},
+		{"the classifier fails", good + line("broken"), evaluate.Options{},
+			"stdin:2: classifying: the classifier is down"},
 	} {
 		report, err := run(t, row.data, row.o)
 		if err == nil || err.Error() != row.want || report != nil {
@@ -327,8 +350,9 @@ func TestRunErrors(t *testing.T) {
 		}
 	}
 	var mistakes *evaluate.Mistakes
-	if _, err := run(t, strings.Repeat("[]\n", 12), evaluate.Options{}); !errors.As(err, &mistakes) || len(mistakes.First) != 10 || mistakes.More != 2 {
-		t.Errorf("mistakes are %+v", mistakes)
+	_, err := run(t, strings.Repeat("[]\n", 12), evaluate.Options{})
+	if !errors.As(err, &mistakes) || len(mistakes.First) != 10 || mistakes.More != 2 {
+		t.Errorf("12 mistakes: got %+v, want the first 10 and 2 more", err)
 	}
 }
 
@@ -347,8 +371,9 @@ func TestInterrupted(t *testing.T) {
 			}
 		}
 	}
-	if report, err := evaluate.Run(ctx, judge(t, engine.Policy{}), rows, evaluate.Options{}); !errors.Is(err, context.Canceled) || report != nil {
-		t.Errorf("report %v, error %v", report, err)
+	report, err := evaluate.Run(ctx, newEngine(t, engine.Policy{}), rows, evaluate.Options{})
+	if !errors.Is(err, context.Canceled) || report != nil {
+		t.Errorf("got report %v, error %v, want no report and %v", report, err, context.Canceled)
 	}
 }
 
@@ -358,15 +383,21 @@ func TestFigure(t *testing.T) {
 		figure     evaluate.Figure
 		json, text string
 	}{
-		{evaluate.Figure(nan), "null", "n/a"}, {0, "0", "0.000"}, {1, "1", "1.000"}, {2. / 3, "0.666667", "0.667"}, {-1e-9, "0", "-0.000"}, {1e-6, "0.000001", "0.000"},
+		{evaluate.Figure(nan), "null", "n/a"},
+		{0, "0", "0.000"},
+		{1, "1", "1.000"},
+		{2. / 3, "0.666667", "0.667"},
+		{-1e-9, "0", "-0.000"},
+		{1e-6, "0.000001", "0.000"},
 	} {
 		got, err := json.Marshal(row.figure)
 		if err != nil || string(got) != row.json || row.figure.String() != row.text {
-			t.Errorf("%v is %s and %s, error %v", float64(row.figure), got, row.figure, err)
+			t.Errorf("%v: got JSON %s, text %s, error %v, want %s and %s",
+				float64(row.figure), got, row.figure, err, row.json, row.text)
 		}
 		var back evaluate.Figure
 		if err := json.Unmarshal(got, &back); err != nil || back.String() != strings.TrimPrefix(row.text, "-") {
-			t.Errorf("%s is read as %s, error %v", got, back, err)
+			t.Errorf("parsing %s: got %s, error %v, want %s", got, back, err, row.text)
 		}
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// MaxLine is the length of the longest line, in bytes. It bounds the memory that a broken file takes.
+// MaxLine is the maximum length of a line, in bytes. It bounds the memory that a broken file takes.
 const MaxLine = 16 << 20
 
-// Stdin is the name of the standard input among the names of files.
+// Stdin is the file name that stands for the standard input in [Row] and [Input.Files].
 const Stdin = "stdin"
 
 // Input is labelled text in files of JSON Lines, plain or compressed with gzip.
@@ -33,14 +33,15 @@ type Input struct {
 	read  atomic.Int64
 }
 
-// file is a file that is opened when its turn comes.
+// file is a file that is opened when it is read.
 type file struct {
 	name string
 	open func() (io.ReadCloser, error)
 }
 
-// Open finds the files of an input. A path is a file of any name, a directory, of which all *.jsonl and *.jsonl.gz are
-// taken in the order of their names, or "-" for stdin. Whether a file is compressed is seen from its first bytes.
+// Open finds the files of an input. A path names a file, or a directory, of which all *.jsonl and *.jsonl.gz are
+// taken in the order of their names, or is "-" for stdin. Compressed files are recognised by their first bytes. Open
+// returns an error if a path does not exist, a directory holds no such file, or stdin is named twice.
 func Open(paths []string, stdin io.Reader) (*Input, error) {
 	in := new(Input)
 	sized := true
@@ -104,13 +105,13 @@ func (in *Input) Files() []string {
 	return names
 }
 
-// Progress returns how many bytes were read, compressed ones where a file is compressed, and how many there are; 0 where
-// that is unknown. It may be called at any time.
+// Progress returns the number of bytes read so far and the size of all files, or 0 if that is unknown. Of a compressed
+// file, compressed bytes count. It is safe for concurrent use.
 func (in *Input) Progress() (read, size int64) { return in.read.Load(), in.size }
 
-// Rows reads all rows. A line that is no row gives an error that begins with its place, as in "comments.jsonl:17: ", and
-// the reading goes on; an error of a file ends it. Empty lines are skipped. When ctx ends, so do the rows, even while a
-// read waits for more.
+// Rows reads all rows. A line that is not a row yields an error that begins with its file and line, as in
+// "comments.jsonl:17: ", and Rows goes on. An error of a file ends the sequence, as does the end of ctx, even while a
+// read waits for input. Empty lines are skipped.
 func (in *Input) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for _, f := range in.files {
@@ -121,7 +122,7 @@ func (in *Input) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	}
 }
 
-// rows reads the rows of a file and returns whether to go on.
+// rows reads the rows of a file and reports whether to go on.
 func (in *Input) rows(ctx context.Context, f file, yield func(Row, error) bool) bool {
 	opened, err := f.open()
 	if err != nil {
@@ -152,7 +153,7 @@ func (in *Input) rows(ctx context.Context, f file, yield func(Row, error) bool) 
 			return false
 		}
 		if n == 1 {
-			line = bytes.TrimPrefix(line, []byte("\ufeff")) // some editors put it there
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // the byte order mark that some editors write
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			row, mistake := ParseRow(line)
@@ -170,7 +171,7 @@ func (in *Input) rows(ctx context.Context, f file, yield func(Row, error) bool) 
 	}
 }
 
-// readLine appends a line to into.
+// readLine appends the next line to into.
 func readLine(from *bufio.Reader, into []byte) ([]byte, error) {
 	for {
 		part, err := from.ReadSlice('\n')
@@ -186,29 +187,30 @@ func readLine(from *bufio.Reader, into []byte) ([]byte, error) {
 	}
 }
 
-// reader reads until ctx ends. A read that waits then is left to itself: nothing else ends one from a terminal.
+// reader reads until ctx ends. It then abandons a read that still waits: nothing else ends a read from a terminal.
 type reader struct {
 	ctx    context.Context
 	from   io.Reader
 	read   *atomic.Int64
 	buffer []byte
-	done   chan result
+	done   chan readResult
 }
 
-type result struct {
+// readResult is what one call of Read returned.
+type readResult struct {
 	n   int
 	err error
 }
 
-// Read reads some bytes.
+// Read implements io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
 	if r.done == nil {
-		r.buffer, r.done = make([]byte, 64<<10), make(chan result, 1)
+		r.buffer, r.done = make([]byte, 64<<10), make(chan readResult, 1)
 	}
 	buffer := r.buffer[:min(len(p), len(r.buffer))]
 	go func() {
 		n, err := r.from.Read(buffer)
-		r.done <- result{n, err}
+		r.done <- readResult{n, err}
 	}()
 	select {
 	case <-r.ctx.Done():

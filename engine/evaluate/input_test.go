@@ -29,7 +29,7 @@ func zipped(text string) string {
 
 func line(text string) string { return `{"text":"` + text + `","labels":{"hate":1}}` }
 
-// directory writes files.
+// directory writes files to a temporary directory.
 func directory(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func directory(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// rows shows what is read: place and text of rows, and errors, with the directory left out.
+// rows reads rows and shows their files, lines and texts, and errors, without the name of the directory.
 func rows(t *testing.T, dir string, paths []string, stdin string) string {
 	t.Helper()
 	clean := func(text string) string { return strings.ReplaceAll(text, dir+string(filepath.Separator), "") }
@@ -67,11 +67,19 @@ func TestInput(t *testing.T) {
 	t.Parallel()
 	whole := zipped(line("a") + "\n" + line("b") + "\n")
 	dir := directory(t, map[string]string{
-		"d/b.jsonl": line("b1") + "\n" + line("b2"), "d/a.jsonl.gz": zipped(line("a1")), "d/c.json": "{", "d/notes.txt": "x", "d/sub.jsonl/x.jsonl": "{",
-		"none/notes.txt": "x",
-		"odd":            "\ufeff" + line("o1") + "\r\n\r\n  \n" + line("o2") + "\r\n",
-		"zipped":         zipped(line("z1") + "\n" + line("z2") + "\n"), "two": zipped(line("z1")+"\n") + zipped(line("z2")+"\n"),
-		"cut.gz": whole[:len(whole)-12], "bad.gz": "\x1f\x8bnothing", "empty": "", "mistakes": "{\n" + line("m2") + "\n[]\n",
+		"d/b.jsonl":           line("b1") + "\n" + line("b2"),
+		"d/a.jsonl.gz":        zipped(line("a1")),
+		"d/c.json":            "{",
+		"d/notes.txt":         "x",
+		"d/sub.jsonl/x.jsonl": "{",
+		"none/notes.txt":      "x",
+		"odd":                 "\ufeff" + line("o1") + "\r\n\r\n  \n" + line("o2") + "\r\n",
+		"zipped":              zipped(line("z1") + "\n" + line("z2") + "\n"),
+		"two":                 zipped(line("z1")+"\n") + zipped(line("z2")+"\n"),
+		"cut.gz":              whole[:len(whole)-12],
+		"bad.gz":              "\x1f\x8bnothing",
+		"empty":               "",
+		"mistakes":            "{\n" + line("m2") + "\n[]\n",
 	})
 	in := func(names ...string) (paths []string) {
 		for _, name := range names {
@@ -98,10 +106,15 @@ func TestInput(t *testing.T) {
 		{"a missing file", in("missing"), "stat missing: no such file or directory"},
 		{"a compressed file that breaks off", in("cut.gz"), "cut.gz:1 a\n! cut.gz:2: the compressed file breaks off"},
 		{"what only begins like gzip", in("bad.gz", "zipped"), "! bad.gz: unexpected EOF"},
-		{"mistakes do not end the reading", in("mistakes"), "! mistakes:1: malformed JSON: the line ends within the object; each line must hold a whole one\nmistakes:2 m2\n! mistakes:3: not a JSON object; each line must hold one, such as {\"text\": \"...\", \"labels\": {\"hate\": 0}}"},
+		{"mistakes do not end the reading", in("mistakes"), strings.Join([]string{
+			"! mistakes:1: malformed JSON: the line ends within the object; each line must hold a whole one",
+			"mistakes:2 m2",
+			"! mistakes:3: not a JSON object; each line must hold one, such as " + exampleRow,
+		}, "\n")},
 	} {
-		if got := rows(t, dir, row.paths, line("s1")); got != strings.ReplaceAll(row.want, dir+string(filepath.Separator), "") {
-			t.Errorf("%s: got\n%s\nwant\n%s", row.hazard, got, row.want)
+		want := strings.ReplaceAll(row.want, dir+string(filepath.Separator), "")
+		if got := rows(t, dir, row.paths, line("s1")); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", row.hazard, got, want)
 		}
 	}
 }
@@ -110,7 +123,7 @@ func TestInput(t *testing.T) {
 func TestCompressedStdin(t *testing.T) {
 	t.Parallel()
 	if got := rows(t, "", []string{"-"}, zipped(line("z"))); got != "stdin:1 z" {
-		t.Error(got)
+		t.Errorf("got %q, want \"stdin:1 z\"", got)
 	}
 }
 
@@ -122,8 +135,9 @@ func TestEndlessLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range input.Rows(t.Context()) {
-		if want := "stdin:1: the line has more than 16 MiB; are these lines of JSON?"; err == nil || err.Error() != want {
-			t.Errorf("error %v, want %s", err, want)
+		const want = "stdin:1: the line has more than 16 MiB; are these lines of JSON?"
+		if err == nil || err.Error() != want {
+			t.Errorf("got error %v, want %s", err, want)
 		}
 	}
 }
@@ -137,7 +151,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRowsEndWhileReading: an interrupt is heard while a read waits, as for somebody who types.
+// TestRowsEndWhileReading: the end of the context ends the rows even while a read waits, as one from a terminal does.
 func TestRowsEndWhileReading(t *testing.T) {
 	t.Parallel()
 	from, to := io.Pipe()
@@ -155,11 +169,12 @@ func TestRowsEndWhileReading(t *testing.T) {
 	for _, last = range input.Rows(ctx) {
 	}
 	if !errors.Is(last, context.Canceled) {
-		t.Errorf("the last error is %v", last)
+		t.Errorf("last error: got %v, want %v", last, context.Canceled)
 	}
 }
 
-// TestInputProgress: the bytes of the files, compressed ones as they lie there, and no total with the standard input.
+// TestInputProgress: progress counts the bytes of the files, compressed ones as they are, and has no total with the
+// standard input.
 func TestInputProgress(t *testing.T) {
 	t.Parallel()
 	content := zipped(line("a"))
@@ -176,7 +191,7 @@ func TestInputProgress(t *testing.T) {
 		for range input.Rows(t.Context()) {
 		}
 		if read, size := input.Progress(); read != total || size != row.size {
-			t.Errorf("%v: %d of %d bytes, want %d of %d", row.paths, read, size, total, row.size)
+			t.Errorf("%v: got progress %d of %d bytes, want %d of %d", row.paths, read, size, total, row.size)
 		}
 	}
 }

@@ -9,28 +9,29 @@ import (
 	"slices"
 )
 
-// Scored is a score with the truth.
+// Scored is a score with the true answer.
 type Scored struct {
-	// P is the score; a probability where a function says so.
-	P float64
-	// Yes is the truth.
-	Yes bool
+	// Score is any number, or a probability where a function says so.
+	Score float64
+	// Positive is the true answer.
+	Positive bool
 }
 
-// AUC is the area under the ROC curve: the probability that a random yes scores above a random no, ties counting half
-// (the Mann-Whitney statistic over the product of the counts). NaN without a yes or without a no.
+// AUC returns the area under the ROC curve: the probability that a random positive scores above a random negative,
+// where ties count half (the Mann-Whitney statistic divided by the product of the counts). It is NaN without a
+// positive or without a negative.
 func AUC(s []Scored) float64 {
 	s = slices.Clone(s)
-	slices.SortFunc(s, func(a, b Scored) int { return cmp.Compare(a.P, b.P) })
+	slices.SortFunc(s, func(a, b Scored) int { return cmp.Compare(a.Score, b.Score) })
 	var ranks, yes, no float64
 	for i := 0; i < len(s); {
 		j := i
-		for j < len(s) && s[j].P == s[i].P {
+		for j < len(s) && s[j].Score == s[i].Score {
 			j++
 		}
 		rank := float64(i+j+1) / 2
 		for ; i < j; i++ {
-			if s[i].Yes {
+			if s[i].Positive {
 				ranks += rank
 				yes++
 			} else {
@@ -41,18 +42,18 @@ func AUC(s []Scored) float64 {
 	return (ranks - yes*(yes+1)/2) / (yes * no)
 }
 
-// AveragePrecision is the area under the precision-recall curve, as the mean of the precision at each yes. Equal scores
-// are taken together. NaN without a yes.
+// AveragePrecision returns the area under the precision-recall curve, as the mean of the precision at each positive.
+// Equal scores are taken together. It is NaN without a positive.
 func AveragePrecision(s []Scored) float64 {
 	s = slices.Clone(s)
-	slices.SortFunc(s, func(a, b Scored) int { return cmp.Compare(b.P, a.P) })
+	slices.SortFunc(s, func(a, b Scored) int { return cmp.Compare(b.Score, a.Score) })
 	var seen, yes, sum float64
 	for i := 0; i < len(s); {
 		found := 0.0
-		p := s[i].P
-		for ; i < len(s) && s[i].P == p; i++ {
+		p := s[i].Score
+		for ; i < len(s) && s[i].Score == p; i++ {
 			seen++
-			if s[i].Yes {
+			if s[i].Positive {
 				found++
 			}
 		}
@@ -62,46 +63,46 @@ func AveragePrecision(s []Scored) float64 {
 	return sum / yes
 }
 
-// Counts are decisions beside the truth.
+// Counts counts decisions by what they were and what they should have been.
 type Counts struct {
-	// TP and FP are the flagged ones, rightly and wrongly; FN and TN the others, wrongly and rightly.
+	// TP and FP are flagged, rightly and wrongly. FN and TN are not flagged, wrongly and rightly.
 	TP, FP, FN, TN int
 }
 
 // Add counts a decision.
-func (c *Counts) Add(flagged, yes bool) {
+func (c *Counts) Add(flagged, positive bool) {
 	switch {
-	case flagged && yes:
+	case flagged && positive:
 		c.TP++
 	case flagged:
 		c.FP++
-	case yes:
+	case positive:
 		c.FN++
 	default:
 		c.TN++
 	}
 }
 
-// Precision is the share of yes among the flagged. NaN when nothing is flagged.
+// Precision returns the share of positives among the flagged. It is NaN if nothing is flagged.
 func (c Counts) Precision() float64 { return ratio(c.TP, c.TP+c.FP) }
 
-// Recall is the share of the flagged among yes. NaN without a yes.
+// Recall returns the share of the flagged among the positives. It is NaN without a positive.
 func (c Counts) Recall() float64 { return ratio(c.TP, c.TP+c.FN) }
 
-// Specificity is the share of those not flagged among no. NaN without a no.
+// Specificity returns the share of the unflagged among the negatives. It is NaN without a negative.
 func (c Counts) Specificity() float64 { return ratio(c.TN, c.TN+c.FP) }
 
-// F1 is the harmonic mean of precision and recall, as 2·TP / (2·TP + FP + FN). NaN when there is no yes and nothing is
-// flagged.
+// F1 returns the harmonic mean of precision and recall, as 2·TP / (2·TP + FP + FN). It is NaN if there is no positive
+// and nothing is flagged.
 func (c Counts) F1() float64 { return ratio(2*c.TP, 2*c.TP+c.FP+c.FN) }
 
-// BalancedAccuracy is the mean of recall and specificity. NaN where one of them is.
+// BalancedAccuracy returns the mean of recall and specificity. It is NaN if one of them is.
 func (c Counts) BalancedAccuracy() float64 { return (c.Recall() + c.Specificity()) / 2 }
 
-// AtThreshold counts the decisions at a threshold: flagged is what scores strictly above it, as in the service.
+// AtThreshold counts the decisions at a threshold. A score is flagged strictly above it, as in the service.
 func AtThreshold(s []Scored, threshold float64) (c Counts) {
 	for _, x := range s {
-		c.Add(x.P > threshold, x.Yes)
+		c.Add(x.Score > threshold, x.Positive)
 	}
 	return c
 }
@@ -109,15 +110,15 @@ func AtThreshold(s []Scored, threshold float64) (c Counts) {
 // ECEBins is the number of bins of [ECE].
 const ECEBins = 10
 
-// ECE is the expected calibration error of probabilities: they are put in ten bins of equal width (0 to 0.1, and so on; a
-// bin holds its lower end, the last one also 1), and the distances of each bin's mean probability from its share of yes
-// are averaged, weighted by the size of the bin. NaN without a case.
+// ECE returns the expected calibration error of probabilities. They are put into ten bins of equal width (0 to 0.1, and
+// so on; a bin includes its lower end, the last one also 1). The distances between each bin's mean probability and its
+// share of positives are averaged, weighted by the size of the bin. It is NaN for no scores.
 func ECE(s []Scored) float64 {
 	var p, yes [ECEBins]float64
 	for _, x := range s {
-		b := min(int(x.P*ECEBins), ECEBins-1)
-		p[b] += x.P
-		if x.Yes {
+		b := min(int(x.Score*ECEBins), ECEBins-1)
+		p[b] += x.Score
+		if x.Positive {
 			yes[b]++
 		}
 	}
@@ -128,8 +129,8 @@ func ECE(s []Scored) float64 {
 	return sum / float64(len(s))
 }
 
-// Spearman is the rank correlation of x and y, which are equally long: Pearson's correlation of the ranks, where equal
-// values share the mean of their ranks. NaN when x or y holds fewer than two different values.
+// Spearman returns the rank correlation of x and y, which must have the same length: Pearson's correlation of the
+// ranks, where equal values share the mean of their ranks. It is NaN if x or y holds fewer than two different values.
 func Spearman(x, y []float64) float64 {
 	x, y = ranks(x), ranks(y)
 	// The mean of ranks is the same with and without ties.
@@ -165,33 +166,33 @@ func ranks(values []float64) []float64 {
 	return out
 }
 
-// RecallAtFalseHits returns the recall at the lowest threshold above which at most the given share (from 0 to below 1)
-// of no scores, and that threshold. It is a score of a no, and what counts as found lies strictly above it, so equal scores are not
-// split. NaN, both, without a yes or without a no.
+// RecallAtFalseHits returns the recall at the lowest threshold above which at most the given share (from 0 to below
+// 1) of the negatives score, and that threshold. The threshold is the score of a negative, and hits score strictly
+// above it, so equal scores are not split. Both are NaN without a positive or without a negative.
 func RecallAtFalseHits(s []Scored, share float64) (recall, threshold float64) {
-	var yes, no []float64
+	var positives, negatives []float64
 	for _, x := range s {
-		if x.Yes {
-			yes = append(yes, x.P)
+		if x.Positive {
+			positives = append(positives, x.Score)
 		} else {
-			no = append(no, x.P)
+			negatives = append(negatives, x.Score)
 		}
 	}
-	if len(yes) == 0 || len(no) == 0 {
+	if len(positives) == 0 || len(negatives) == 0 {
 		return math.NaN(), math.NaN()
 	}
-	slices.Sort(no)
-	// The product of a share such as 0.01 and a count may fall just short of the whole number that is meant.
-	allowed := int(share*float64(len(no)) + 1e-9)
-	threshold = no[len(no)-1-allowed]
+	slices.Sort(negatives)
+	// The product of a share such as 0.01 and a count may fall just short of the integer that is meant.
+	allowed := int(share*float64(len(negatives)) + 1e-9)
+	threshold = negatives[len(negatives)-1-allowed]
 	found := 0
-	for _, p := range yes {
+	for _, p := range positives {
 		if p > threshold {
 			found++
 		}
 	}
-	return ratio(found, len(yes)), threshold
+	return ratio(found, len(positives)), threshold
 }
 
-// ratio is a share, NaN of nothing.
+// ratio returns part as a share of whole, or NaN if whole is 0.
 func ratio(part, whole int) float64 { return float64(part) / float64(whole) }

@@ -14,7 +14,7 @@ import (
 func scored(truth string, p ...float64) []evaluate.Scored {
 	var out []evaluate.Scored
 	for i, c := range truth {
-		out = append(out, evaluate.Scored{P: p[i], Yes: c == 'Y'})
+		out = append(out, evaluate.Scored{Score: p[i], Positive: c == 'Y'})
 	}
 	return out
 }
@@ -36,8 +36,8 @@ func TestAUC(t *testing.T) {
 		s      []evaluate.Scored
 		want   float64
 	}{
-		// Yes at .9, .7, .4; no at .8, .4, .1. Pairs won of 3*3: .9 beats all 3; .7 beats .4 and .1; .4 ties with .4 (half)
-		// and beats .1.
+		// Yes at .9, .7, .4; no at .8, .4, .1. Pairs won of 3*3: .9 beats all 3; .7 beats .4 and .1; .4 ties with .4
+		// (half) and beats .1.
 		{"a tie between yes and no", scored("YnYYnn", .9, .8, .7, .4, .4, .1), (3 + 2 + 1.5) / 9},
 		{"any order of the cases", scored("nYnYnY", .1, .4, .4, .7, .8, .9), (3 + 2 + 1.5) / 9},
 		{"perfect", scored("Yn", .9, .1), 1},
@@ -155,18 +155,18 @@ func TestRecallAtFalseHits(t *testing.T) {
 	hundred := func(yes ...float64) []evaluate.Scored {
 		var s []evaluate.Scored
 		for i := range 100 {
-			s = append(s, evaluate.Scored{P: float64(i) / 100})
+			s = append(s, evaluate.Scored{Score: float64(i) / 100})
 		}
 		for _, p := range yes {
-			s = append(s, evaluate.Scored{P: p, Yes: true})
+			s = append(s, evaluate.Scored{Score: p, Positive: true})
 		}
 		return s
 	}
 	many := func(n int) (s []evaluate.Scored) { // n no at 1, 2, ..., n, and a yes above the 29 highest
 		for i := range n {
-			s = append(s, evaluate.Scored{P: float64(i + 1)})
+			s = append(s, evaluate.Scored{Score: float64(i + 1)})
 		}
-		return append(s, evaluate.Scored{P: float64(n) - 28.5, Yes: true})
+		return append(s, evaluate.Scored{Score: float64(n) - 28.5, Positive: true})
 	}
 	for _, row := range []struct {
 		hazard            string
@@ -199,7 +199,7 @@ func TestMetricsLeaveTheCasesAlone(t *testing.T) {
 	evaluate.AUC(s)
 	evaluate.AveragePrecision(s)
 	evaluate.RecallAtFalseHits(s, .01)
-	if s[0].P != .9 || s[1].P != .1 || s[2].P != .5 {
-		t.Errorf("the cases are now %v", s)
+	if s[0].Score != .9 || s[1].Score != .1 || s[2].Score != .5 {
+		t.Errorf("the arguments changed to %v, want them as they were", s)
 	}
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// The limits of the service, in characters (Unicode code points). What is longer is not judged, see [Row.Rejected].
+// The limits of the service, in characters (Unicode code points). Longer rows are rejected, see [Row.Rejected].
 const (
-	// MaxText is the length of the longest text.
+	// MaxText is the maximum length of a text.
 	MaxText = 10_000
-	// MaxTheme is the length of the longest theme.
+	// MaxTheme is the maximum length of a theme and of its paraphrase.
 	MaxTheme = 100
 )
 
@@ -39,7 +39,7 @@ func LabelName(label int) string {
 	return engine.Attribute(label - engine.NumCategories).String()
 }
 
-// ParseLabel returns the label of a name as [LabelName] gives it. The error lists the names.
+// ParseLabel is the inverse of [LabelName]. The error for an unknown name lists the known ones.
 func ParseLabel(name string) (int, error) {
 	var names []string
 	for label := range NumLabels {
@@ -51,39 +51,40 @@ func ParseLabel(name string) (int, error) {
 	return 0, fmt.Errorf("unknown label %s; known are %s", quoted(name), strings.Join(names, ", "))
 }
 
-// Row is a labelled text: a line of an input.
+// Row is a labelled text: one line of an input.
 type Row struct {
-	// File and Line, from 1, are where the row stands.
+	// File and Line are where the row stands. The first line is 1.
 	File string
 	Line int
-	// Text is what is judged. Empty when Rejected is not.
+	// Text is the text to moderate. It is empty if the row is rejected.
 	Text string
-	// Kind is what the owner of the data calls this kind of text; empty where the row has none.
+	// Kind is what the owner of the data calls this kind of text, or empty.
 	Kind string
-	// Labels are from 0 (no) to 1 (yes), by [LabelName]; NaN is unknown. A fraction is a share of annotators.
+	// Labels are from 0 (no) to 1 (yes), indexed as in [LabelName]. NaN means unknown. A fraction is a share of
+	// annotators.
 	Labels [NumLabels]float64
-	// Theme is a theme in free text, Paraphrase the same in other words, and Hit whether the text touches it. Theme is
-	// empty where the row is not about one, and Paraphrase where it has none.
+	// Theme is a free-text theme, Paraphrase the same theme in other words, and Hit whether the text touches it. Either
+	// is empty if the row has none.
 	Theme, Paraphrase string
 	Hit               bool
-	// Rejected says why the service would refuse the request; empty where it would judge it.
+	// Rejected says why the service would refuse the request. It is empty if the service would accept it.
 	Rejected string
 }
 
-// Labelled reports whether the row has a label, apart from one for a theme.
+// Labelled reports whether the row has a label of a category or attribute.
 func (r *Row) Labelled() bool {
 	return slices.ContainsFunc(r.Labels[:], func(v float64) bool { return !math.IsNaN(v) })
 }
 
-// yes is the truth of a label that is known: a fraction counts as the answer of the majority.
-func yes(label float64) bool { return label >= 0.5 }
+// positive reports whether a known label means yes. A fraction counts as the answer of the majority.
+func positive(label float64) bool { return label >= 0.5 }
 
-// harmful returns whether one of the five categories applies, and whether the labels decide that: one label of yes is
-// enough for yes, but no takes all five.
+// harmful reports whether any of the five categories applies, and whether the labels tell. One yes is enough for yes;
+// no takes all five.
 func (r *Row) harmful() (is, known bool) {
 	known = true
 	for _, v := range r.Labels[:engine.NumCategories] {
-		if yes(v) {
+		if positive(v) {
 			return true, true
 		}
 		known = known && !math.IsNaN(v)
@@ -91,8 +92,8 @@ func (r *Row) harmful() (is, known bool) {
 	return false, known
 }
 
-// ParseRow reads a row from a line of JSON Lines, as strictly as the service reads requests: valid UTF-8, no member
-// twice, nothing behind the object. Unknown members are ignored. Errors name what is wrong and never hold the text.
+// ParseRow parses a line of JSON Lines as strictly as the service parses requests: valid UTF-8, no duplicate members,
+// nothing after the object. Unknown members are ignored. Errors name what is wrong and never quote the text.
 func ParseRow(line []byte) (Row, error) {
 	row := Row{}
 	for i := range row.Labels {
@@ -102,7 +103,8 @@ func ParseRow(line []byte) (Row, error) {
 		return row, errors.New("not valid UTF-8")
 	}
 	if start := bytes.TrimLeft(line, " \t\r\n"); len(start) == 0 || start[0] != '{' {
-		return row, errors.New("not a JSON object; each line must hold one, such as {\"text\": \"...\", \"labels\": {\"hate\": 0}}")
+		const example = `{"text": "...", "labels": {"hate": 0}}`
+		return row, errors.New("not a JSON object; each line must hold one, such as " + example)
 	}
 	var in struct {
 		Text       jsontext.Value `json:"text"`
@@ -119,7 +121,12 @@ func ParseRow(line []byte) (Row, error) {
 		name string
 		from jsontext.Value
 		to   *string
-	}{{"text", in.Text, &row.Text}, {"kind", in.Kind, &row.Kind}, {"theme", in.Theme, &row.Theme}, {"theme_paraphrase", in.Paraphrase, &row.Paraphrase}} {
+	}{
+		{"text", in.Text, &row.Text},
+		{"kind", in.Kind, &row.Kind},
+		{"theme", in.Theme, &row.Theme},
+		{"theme_paraphrase", in.Paraphrase, &row.Paraphrase},
+	} {
 		if absent(member.from) {
 			continue
 		}
@@ -151,7 +158,7 @@ func ParseRow(line []byte) (Row, error) {
 	return row, nil
 }
 
-// labels reads the member "labels".
+// labels parses the member "labels".
 func (r *Row) labels(in jsontext.Value) error {
 	if absent(in) {
 		return nil
@@ -189,7 +196,7 @@ func (r *Row) labels(in jsontext.Value) error {
 	return nil
 }
 
-// theme reads the member "hit" and checks it with the theme.
+// theme parses the member "hit" and checks it against the theme.
 func (r *Row) theme(given bool, hit jsontext.Value) error {
 	switch {
 	case !given && absent(hit):
@@ -212,21 +219,21 @@ func (r *Row) theme(given bool, hit jsontext.Value) error {
 	return nil
 }
 
-// limit rejects what the service would refuse for its length.
+// limit rejects the row if the service would refuse a text or theme of its length.
 func (r *Row) limit() {
 	for _, member := range []struct {
 		name, text string
-		most       int
+		limit      int
 	}{{"text", r.Text, MaxText}, {"theme", r.Theme, MaxTheme}, {"theme_paraphrase", r.Paraphrase, MaxTheme}} {
-		if n := utf8.RuneCountInString(member.text); n > member.most {
+		if n := utf8.RuneCountInString(member.text); n > member.limit {
 			r.Text = ""
-			r.Rejected = fmt.Sprintf("%s has %d characters; at most %d are allowed", member.name, n, member.most)
+			r.Rejected = fmt.Sprintf("%s has %d characters; at most %d are allowed", member.name, n, member.limit)
 			return
 		}
 	}
 }
 
-// number returns a number; true and false are 1 and 0.
+// number parses a number. true and false are 1 and 0.
 func number(v jsontext.Value) (float64, bool) {
 	switch v.Kind() {
 	case 't':
@@ -240,18 +247,18 @@ func number(v jsontext.Value) (float64, bool) {
 	return 0, false
 }
 
-// absent reports whether a member is not there or null.
+// absent reports whether a member is missing or null.
 func absent(v jsontext.Value) bool { return v == nil || v.Kind() == 'n' }
 
-// blank reports whether text is nothing but white space, which the service refuses.
+// blank reports whether text is empty or white space only, which the service refuses.
 func blank(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) }) < 0
 }
 
-// quoted quotes a name of any length and content for a message.
+// quoted quotes and shortens a name of any length and content for a message.
 func quoted(name string) string { return fmt.Sprintf("%q", shortened(name, 40)) }
 
-// malformed describes broken JSON by its place.
+// malformed returns the error for broken JSON. It names the place but quotes nothing of the text.
 func malformed(err error) error {
 	syntax := new(jsontext.SyntacticError)
 	switch {
@@ -263,7 +270,7 @@ func malformed(err error) error {
 	return errors.New("malformed JSON: the line ends within the object; each line must hold a whole one")
 }
 
-// shortened cuts a text to at most n characters, an ellipsis among them.
+// shortened cuts a text to at most n characters, including an ellipsis.
 func shortened(text string, n int) string {
 	runes := 0
 	for i := range text {

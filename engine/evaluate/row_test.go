@@ -61,11 +61,11 @@ func TestRowErrors(t *testing.T) {
 	} {
 		_, err := evaluate.ParseRow([]byte(line))
 		if err == nil {
-			t.Errorf("no error: %s", line)
+			t.Errorf("%s: got no error, want one", line)
 			continue
 		}
 		if strings.Contains(err.Error(), "somebody") {
-			t.Errorf("the error holds the text: %v", err)
+			t.Errorf("got error %q, want one without the text", err)
 		}
 		fmt.Fprintf(&shown, "%s\n! %v\n", strings.ToValidUTF8(line, "<FF>"), err)
 	}
@@ -85,14 +85,16 @@ func TestParseRow(t *testing.T) {
 		{"unknown members are ignored", `{"id":7,"text":"a","labels":{"hate":1},"labels2":{"x":9}}`, `a hate=1`},
 		{"a theme", `{"text":"a","theme":"cats","theme_paraphrase":"felines","hit":true}`, `a theme=cats/felines/true`},
 		{"1 is a hit", `{"text":"a","theme":"cats","hit":1}`, `a theme=cats//true`},
-		{"0 is none, a blank paraphrase none either", `{"text":"a","theme":"cats","theme_paraphrase":" ","hit":0}`, `a theme=cats//false`},
-		{"a theme and a label", `{"text":"a","theme":"cats","hit":false,"labels":{"hate":0}}`, `a hate=0 theme=cats//false`},
+		{"0 is none, a blank paraphrase none either", `{"text":"a","theme":"cats","theme_paraphrase":" ","hit":0}`,
+			`a theme=cats//false`},
+		{"a theme and a label", `{"text":"a","theme":"cats","hit":false,"labels":{"hate":0}}`,
+			`a hate=0 theme=cats//false`},
 		{"escapes", `{"te\u0078t":"\ud83d\ude00\u0000","labels":{"h\u0061te":0}}`, "\U0001f600\x00 hate=0"},
 		{"white space around", "\t {\"text\":\" a \",\"labels\":{\"hate\":0}} \r\n", ` a  hate=0`},
 	} {
 		got, err := evaluate.ParseRow([]byte(row.line))
 		if err != nil {
-			t.Errorf("%s: %v", row.hazard, err)
+			t.Errorf("%s: parsing the row: %v", row.hazard, err)
 			continue
 		}
 		var shown strings.Builder
@@ -124,17 +126,21 @@ func TestLimits(t *testing.T) {
 	for _, row := range []struct{ hazard, line, rejected string }{
 		{"10,000 characters of four bytes", label(strings.Repeat("\U0001f600", 10000)), ""},
 		{"10,000 escaped characters", label(strings.Repeat(`\ud83d\ude00`, 10000)), ""},
-		{"10,001 characters", label(strings.Repeat("a", 10001)), "text has 10001 characters; at most 10000 are allowed"},
+		{"10,001 characters", label(strings.Repeat("a", 10001)),
+			"text has 10001 characters; at most 10000 are allowed"},
 		{"a theme of 100 characters", theme(strings.Repeat("ä", 100), "a"), ""},
-		{"a theme of 101 characters", theme(strings.Repeat("ä", 101), "a"), "theme has 101 characters; at most 100 are allowed"},
-		{"a paraphrase of 101 characters", theme("a", strings.Repeat("ä", 101)), "theme_paraphrase has 101 characters; at most 100 are allowed"},
+		{"a theme of 101 characters", theme(strings.Repeat("ä", 101), "a"),
+			"theme has 101 characters; at most 100 are allowed"},
+		{"a paraphrase of 101 characters", theme("a", strings.Repeat("ä", 101)),
+			"theme_paraphrase has 101 characters; at most 100 are allowed"},
 	} {
 		got, err := evaluate.ParseRow([]byte(row.line))
 		if err != nil || got.Rejected != row.rejected {
 			t.Errorf("%s: rejected %q, error %v, want %q", row.hazard, got.Rejected, err, row.rejected)
 		}
 		if (got.Text == "") != (row.rejected != "") {
-			t.Errorf("%s: a text of %d bytes", row.hazard, len(got.Text))
+			t.Errorf("%s: got a text of %d bytes, want none if and only if the row is rejected",
+				row.hazard, len(got.Text))
 		}
 	}
 }
@@ -143,10 +149,10 @@ func TestLimits(t *testing.T) {
 func TestLabelNames(t *testing.T) {
 	t.Parallel()
 	if got := evaluate.LabelName(int(engine.SelfHarm)); got != "self-harm" {
-		t.Error(got)
+		t.Errorf("name of the label engine.SelfHarm: got %q, want \"self-harm\"", got)
 	}
 	if got := evaluate.LabelName(engine.NumCategories + int(engine.Spam)); got != "SPAM" || evaluate.NumLabels != 13 {
-		t.Error(got, evaluate.NumLabels)
+		t.Errorf("got the name %q and %d labels, want \"SPAM\" and 13", got, evaluate.NumLabels)
 	}
 }
 
@@ -161,24 +167,25 @@ func FuzzParseRow(f *testing.F) {
 		before := bytes.Clone(line)
 		row, err := evaluate.ParseRow(line)
 		if !bytes.Equal(before, line) {
-			t.Fatal("the line was changed")
+			t.Fatal("ParseRow changed the line")
 		}
 		if err != nil {
-			if strings.IndexFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) >= 0 || len(err.Error()) > 500 {
-				t.Errorf("not an error for a terminal: %q", err)
+			unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+			if strings.IndexFunc(err.Error(), unprintable) >= 0 || len(err.Error()) > 500 {
+				t.Errorf("got error %q, want a short and printable one", err)
 			}
 			return
 		}
 		if (row.Text == "") != (row.Rejected != "") || strings.TrimSpace(row.Text) != "" != (row.Rejected == "") {
-			t.Errorf("text %q, rejected %q", row.Text, row.Rejected)
+			t.Errorf("got text %q and rejected %q, want one of them", row.Text, row.Rejected)
 		}
 		for i, v := range row.Labels {
 			if !math.IsNaN(v) && !(v >= 0 && v <= 1) {
-				t.Errorf("%s is %v", evaluate.LabelName(i), v)
+				t.Errorf("label %s is %v, want NaN or a number from 0 to 1", evaluate.LabelName(i), v)
 			}
 		}
 		if !row.Labelled() && row.Theme == "" {
-			t.Error("neither a label nor a theme")
+			t.Error("got a row with neither a label nor a theme, want an error")
 		}
 	})
 }

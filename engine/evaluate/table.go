@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// WriteText writes the report for people. What no row says anything of is left out, and "n/a" stands for a figure that
-// cannot be computed.
+// WriteText writes the report as tables for people. It leaves out labels without a row, and writes "n/a" for a figure
+// that cannot be computed.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Model %s judged %s", r.Model, plural(r.Rows, "row"))
@@ -49,13 +49,15 @@ func (r *Report) writeRejected(b *strings.Builder) {
 	}
 }
 
-// writeLabels writes a table of the labels from one to before another.
+// writeLabels writes a table of the labels from from to to, which is exclusive.
 func writeLabels(b *strings.Builder, title string, labels map[string]Label, from, to int) {
 	fractions := false
 	for _, l := range labels {
 		fractions = fractions || !math.IsNaN(float64(l.Spearman))
 	}
-	header := []string{title, "ROWS", "POSITIVE", "AUC", "AP", "THRESHOLD", "PRECISION", "RECALL", "F1", "MISSES", "ECE"}
+	header := []string{
+		title, "ROWS", "POSITIVE", "AUC", "AP", "THRESHOLD", "PRECISION", "RECALL", "F1", "MISSES", "ECE",
+	}
 	if fractions {
 		header = append(header, "SPEARMAN")
 	}
@@ -66,8 +68,9 @@ func writeLabels(b *strings.Builder, title string, labels map[string]Label, from
 			continue
 		}
 		line := []string{
-			LabelName(i), strconv.Itoa(l.Rows), strconv.Itoa(l.Positives), l.AUC.String(), l.AveragePrecision.String(),
-			strconv.FormatFloat(l.Threshold, 'f', -1, 64), l.Precision.String(), l.Recall.String(), l.F1.String(), strconv.Itoa(l.Misses), l.ECE.String(),
+			LabelName(i), strconv.Itoa(l.Rows), strconv.Itoa(l.Positives),
+			l.AUC.String(), l.AveragePrecision.String(), strconv.FormatFloat(l.Threshold, 'f', -1, 64),
+			l.Precision.String(), l.Recall.String(), l.F1.String(), strconv.Itoa(l.Misses), l.ECE.String(),
 		}
 		if fractions {
 			line = append(line, l.Spearman.String())
@@ -77,12 +80,15 @@ func writeLabels(b *strings.Builder, title string, labels map[string]Label, from
 	writeTable(b, lines)
 }
 
-// writeVerdicts writes a table of what is flagged, in all rows and in those of each kind.
+// writeVerdicts writes a table of the verdicts on all rows and on those of each kind.
 func writeVerdicts(b *strings.Builder, title string, all Verdicts, kinds map[string]Verdicts) {
-	lines := [][]string{{title, "ROWS", "FLAGGED", "SHARE", "POSITIVE", "NEGATIVE", "RECALL", "SPECIFICITY", "BALANCED"}}
+	lines := [][]string{{
+		title, "ROWS", "FLAGGED", "SHARE", "POSITIVE", "NEGATIVE", "RECALL", "SPECIFICITY", "BALANCED",
+	}}
 	add := func(name string, v Verdicts) {
 		lines = append(lines, []string{
-			name, strconv.Itoa(v.Rows), strconv.Itoa(v.Flagged), v.FlaggedShare.String(), strconv.Itoa(v.Positives), strconv.Itoa(v.Negatives),
+			name, strconv.Itoa(v.Rows), strconv.Itoa(v.Flagged), v.FlaggedShare.String(),
+			strconv.Itoa(v.Positives), strconv.Itoa(v.Negatives),
 			v.Recall.String(), v.Specificity.String(), v.BalancedAccuracy.String(),
 		})
 	}
@@ -101,7 +107,7 @@ func writeVerdicts(b *strings.Builder, title string, all Verdicts, kinds map[str
 	}
 }
 
-// shownKinds is how many kinds are shown, those with the most rows: some data have thousands.
+// shownKinds is the maximum number of kinds that are shown, those with the most rows. Some data sets have thousands.
 const shownKinds = 30
 
 func (t *Themes) write(b *strings.Builder) {
@@ -110,7 +116,10 @@ func (t *Themes) write(b *strings.Builder) {
 	}
 	lines := [][]string{
 		{"THEMES", "", ""},
-		{"pairs of theme and text", strconv.Itoa(t.Rows), fmt.Sprintf("%s, %s", plural(t.Themes, "theme"), plural(t.Positives, "hit"))},
+		{
+			"pairs of theme and text", strconv.Itoa(t.Rows),
+			plural(t.Themes, "theme") + ", " + plural(t.Positives, "hit"),
+		},
 		{"AUC, mean over themes", t.MacroAUC.String(), plural(t.BothClasses, "theme") + " with hits and misses"},
 	}
 	for _, at := range t.AtFalseHits {
@@ -118,7 +127,8 @@ func (t *Themes) write(b *strings.Builder) {
 		if math.IsNaN(float64(at.Threshold)) {
 			where = "needs pairs with and without a hit"
 		}
-		lines = append(lines, []string{fmt.Sprintf("recall at %g %% false hits", 100*at.Share), at.Recall.String(), where})
+		name := fmt.Sprintf("recall at %g %% false hits", 100*at.Share)
+		lines = append(lines, []string{name, at.Recall.String(), where})
 	}
 	lines = append(lines,
 		[]string{"precision", t.Precision.String(), "as flagged"},
@@ -155,7 +165,8 @@ func (r *Report) writeMisses(b *strings.Builder) {
 			if m.Theme != "" {
 				text += "[" + oneLine(m.Theme) + "] "
 			}
-			lines = append(lines, []string{strconv.FormatFloat(float64(m.Label), 'g', 3, 64), m.Probability.String(), text + m.Text})
+			label := strconv.FormatFloat(float64(m.Label), 'g', 3, 64)
+			lines = append(lines, []string{label, m.Probability.String(), text + m.Text})
 		}
 		fmt.Fprintf(b, "\nMISSES OF %s, %d OF %d\n", name, len(misses), total)
 		for _, line := range lines {
@@ -164,8 +175,8 @@ func (r *Report) writeMisses(b *strings.Builder) {
 	}
 }
 
-// writeTable writes an empty line and a table: the first column to the left, the others to the right. A table without
-// rows is left out.
+// writeTable writes an empty line and a table whose first column is aligned left and the others right. It writes
+// nothing for a table without rows.
 func writeTable(b *strings.Builder, lines [][]string) {
 	if len(lines) < 2 {
 		return
@@ -190,7 +201,7 @@ func writeTable(b *strings.Builder, lines [][]string) {
 	}
 }
 
-// plural writes a number of things.
+// plural returns a number with its noun, in the plural unless the number is 1.
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// tally collects what a report needs: numbers of every row, texts of the worst misses only.
+// tally collects what a report needs: numbers of every row, but texts of the listed misses only.
 type tally struct {
 	model      string
 	thresholds [NumLabels]float64
@@ -26,33 +26,34 @@ type tally struct {
 	all      verdictTally
 	kinds    map[string]*verdictTally
 	themes   themeTally
-	missed   [NumLabels + 1]worst // by label; the themes are last
+	missed   [NumLabels + 1]missList // by label; the themes are last
 }
 
-// labelTally is what is known of one label.
+// labelTally collects the scores of one label.
 type labelTally struct {
 	scores []float64
-	labels []float64 // as given, fractions too
+	labels []float64 // as in the rows, so fractions, too
 	counts Counts
 }
 
-// verdictTally is what is known of yes and no.
+// verdictTally counts verdicts.
 type verdictTally struct {
 	rows, flagged int
-	counts        Counts // of the rows whose truth is known
+	counts        Counts // of the rows whose true answer is known
 }
 
-func (t *verdictTally) add(flagged, yes, known bool) {
+// add counts a verdict; known says whether the true answer is.
+func (t *verdictTally) add(flagged, positive, known bool) {
 	t.rows++
 	if flagged {
 		t.flagged++
 	}
 	if known {
-		t.counts.Add(flagged, yes)
+		t.counts.Add(flagged, positive)
 	}
 }
 
-// themeTally is what is known of themes.
+// themeTally collects the scores of themes.
 type themeTally struct {
 	scored             map[string][]Scored // by theme
 	all                verdictTally
@@ -60,10 +61,10 @@ type themeTally struct {
 	paraphrases, agree int
 }
 
-func newTally(judge *engine.Engine, o *Options) *tally {
-	t := &tally{model: judge.Version(), misses: o.Misses, kinds: make(map[string]*verdictTally)}
+func newTally(e *engine.Engine, o *Options) *tally {
+	t := &tally{model: e.Version(), misses: o.Misses, kinds: make(map[string]*verdictTally)}
 	t.themes = themeTally{scored: make(map[string][]Scored), kinds: make(map[string]*verdictTally)}
-	policy := judge.Policy()
+	policy := e.Policy()
 	copy(t.thresholds[:], policy.Thresholds[:])
 	copy(t.thresholds[engine.NumCategories:], o.AttributeThresholds[:])
 	return t
@@ -72,12 +73,12 @@ func newTally(judge *engine.Engine, o *Options) *tally {
 // reject counts a row that the service would refuse.
 func (t *tally) reject(row *Row) {
 	t.rejected.Rows++
-	if len(t.rejected.First) < mostMistakes {
+	if len(t.rejected.First) < maxMistakes {
 		t.rejected.First = append(t.rejected.First, Refusal{File: row.File, Line: row.Line, Reason: row.Rejected})
 	}
 }
 
-// add counts a row that was judged.
+// add counts a row that was moderated.
 func (t *tally) add(row *Row, v *verdict) {
 	t.rows++
 	if row.Labelled() {
@@ -96,8 +97,8 @@ func (t *tally) addLabels(row *Row, v *verdict) {
 		l := &t.labels[i]
 		l.scores = append(l.scores, v.scores[i])
 		l.labels = append(l.labels, label)
-		l.counts.Add(v.flagged[i], yes(label))
-		if v.flagged[i] != yes(label) {
+		l.counts.Add(v.flagged[i], positive(label))
+		if v.flagged[i] != positive(label) {
 			t.miss(i, row, Miss{Label: Figure(label), Probability: Figure(v.scores[i]), Flagged: v.flagged[i]})
 		}
 	}
@@ -126,10 +127,12 @@ func (t *tally) addTheme(row *Row, v *verdict) {
 		if row.Hit {
 			label = 1
 		}
-		t.miss(NumLabels, row, Miss{Theme: row.Theme, Label: Figure(label), Probability: Figure(v.theme.Probability), Flagged: v.theme.Flagged})
+		p := Figure(v.theme.Probability)
+		t.miss(NumLabels, row, Miss{Theme: row.Theme, Label: Figure(label), Probability: p, Flagged: v.theme.Flagged})
 	}
 }
 
+// miss records a wrong verdict on a label, or on a theme if label is NumLabels.
 func (t *tally) miss(label int, row *Row, m Miss) {
 	if t.misses == 0 {
 		return
@@ -146,31 +149,31 @@ func of(kinds map[string]*verdictTally, kind string) *verdictTally {
 	return kinds[kind]
 }
 
-// worst keeps the misses with the largest errors.
-type worst struct{ misses []Miss }
+// missList keeps the misses with the largest distance.
+type missList struct{ misses []Miss }
 
-// add keeps a miss while it is one of the n worst.
-func (w *worst) add(m Miss, n int) {
-	// Sorting when twice as many have come costs little for each one, and bounds what is kept.
+// add adds a miss. It is dropped once n misses have a larger distance.
+func (w *missList) add(m Miss, n int) {
+	// Sorting only when there are twice as many costs little per miss, and bounds the memory.
 	w.misses = append(w.misses, m)
 	if len(w.misses) >= 2*n {
 		w.cut(n)
 	}
 }
 
-// cut sorts the misses, the most confident first, and keeps n. Those that are equally wrong stay in the order of the
+// cut sorts the misses by distance, the largest first, and keeps n. Those of equal distance stay in the order of the
 // rows.
-func (w *worst) cut(n int) []Miss {
-	slices.SortStableFunc(w.misses, func(a, b Miss) int { return cmp.Compare(b.wrong(), a.wrong()) })
+func (w *missList) cut(n int) []Miss {
+	slices.SortStableFunc(w.misses, func(a, b Miss) int { return cmp.Compare(b.distance(), a.distance()) })
 	w.misses = w.misses[:min(n, len(w.misses))]
 	return w.misses
 }
 
-// shownText is how many characters of a text a miss shows.
+// shownText is the maximum number of characters of a text that a miss shows.
 const shownText = 100
 
-// oneLine writes the beginning of a text so that it cannot do anything to a terminal: in one line, without control
-// characters.
+// oneLine returns the beginning of a text in one line without control characters, so that a terminal obeys nothing in
+// it.
 func oneLine(text string) string {
 	var b strings.Builder
 	space, n := false, 0
@@ -192,7 +195,7 @@ func oneLine(text string) string {
 	return shortened(b.String(), shownText)
 }
 
-// report sums up.
+// report makes the report.
 func (t *tally) report() *Report {
 	r := &Report{
 		Model: t.model, Files: []string{}, Rows: t.rows, Rejected: t.rejected,
@@ -220,7 +223,7 @@ func (t *tally) report() *Report {
 	return r
 }
 
-// missesOf is the name of a list of misses.
+// missesOf returns the name of a list of misses in the report.
 func missesOf(i int) string {
 	if i == NumLabels {
 		return "themes"
@@ -232,7 +235,7 @@ func (t *labelTally) report(threshold float64) Label {
 	scored := make([]Scored, len(t.scores))
 	fractions := false
 	for i, p := range t.scores {
-		scored[i] = Scored{p, yes(t.labels[i])}
+		scored[i] = Scored{p, positive(t.labels[i])}
 		fractions = fractions || t.labels[i] > 0 && t.labels[i] < 1
 	}
 	spearman := math.NaN()
@@ -241,17 +244,30 @@ func (t *labelTally) report(threshold float64) Label {
 	}
 	c := t.counts
 	return Label{
-		Rows: len(scored), Positives: c.TP + c.FN, AUC: Figure(AUC(scored)), AveragePrecision: Figure(AveragePrecision(scored)),
-		Threshold: threshold, Precision: Figure(c.Precision()), Recall: Figure(c.Recall()), F1: Figure(c.F1()), Misses: c.FP + c.FN,
-		ECE: Figure(ECE(scored)), Spearman: Figure(spearman),
+		Rows:             len(scored),
+		Positives:        c.TP + c.FN,
+		AUC:              Figure(AUC(scored)),
+		AveragePrecision: Figure(AveragePrecision(scored)),
+		Threshold:        threshold,
+		Precision:        Figure(c.Precision()),
+		Recall:           Figure(c.Recall()),
+		F1:               Figure(c.F1()),
+		Misses:           c.FP + c.FN,
+		ECE:              Figure(ECE(scored)),
+		Spearman:         Figure(spearman),
 	}
 }
 
 func (t *verdictTally) verdicts() Verdicts {
 	c := t.counts
 	return Verdicts{
-		Rows: t.rows, Flagged: t.flagged, FlaggedShare: Figure(ratio(t.flagged, t.rows)),
-		Positives: c.TP + c.FN, Negatives: c.FP + c.TN, Recall: Figure(c.Recall()), Specificity: Figure(c.Specificity()),
+		Rows:             t.rows,
+		Flagged:          t.flagged,
+		FlaggedShare:     Figure(ratio(t.flagged, t.rows)),
+		Positives:        c.TP + c.FN,
+		Negatives:        c.FP + c.TN,
+		Recall:           Figure(c.Recall()),
+		Specificity:      Figure(c.Specificity()),
 		BalancedAccuracy: Figure(c.BalancedAccuracy()),
 	}
 }
@@ -264,14 +280,20 @@ func verdictsOf(kinds map[string]*verdictTally) map[string]Verdicts {
 	return out
 }
 
-// falseHitShares are the shares of false hits at which the recall of themes is told.
+// falseHitShares are the shares of false hits at which the recall of themes is reported.
 var falseHitShares = [...]float64{0.005, 0.01}
 
 func (t *themeTally) report() Themes {
 	c := t.all.counts
 	r := Themes{
-		Themes: len(t.scored), Verdicts: t.all.verdicts(), Precision: Figure(c.Precision()), F1: Figure(c.F1()), Misses: c.FP + c.FN,
-		Kinds: verdictsOf(t.kinds), Paraphrases: t.paraphrases, Agreement: Figure(ratio(t.agree, t.paraphrases)),
+		Themes:      len(t.scored),
+		Verdicts:    t.all.verdicts(),
+		Precision:   Figure(c.Precision()),
+		F1:          Figure(c.F1()),
+		Misses:      c.FP + c.FN,
+		Kinds:       verdictsOf(t.kinds),
+		Paraphrases: t.paraphrases,
+		Agreement:   Figure(ratio(t.agree, t.paraphrases)),
 	}
 	var pooled []Scored
 	var sum float64
@@ -285,7 +307,8 @@ func (t *themeTally) report() Themes {
 	r.MacroAUC = Figure(sum / float64(r.BothClasses))
 	for _, share := range falseHitShares {
 		recall, threshold := RecallAtFalseHits(pooled, share)
-		r.AtFalseHits = append(r.AtFalseHits, AtFalseHits{Share: share, Threshold: Figure(threshold), Recall: Figure(recall)})
+		at := AtFalseHits{Share: share, Threshold: Figure(threshold), Recall: Figure(recall)}
+		r.AtFalseHits = append(r.AtFalseHits, at)
 	}
 	return r
 }

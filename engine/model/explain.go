@@ -12,49 +12,48 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// Evidence is a part of a text that carries a probability.
+// Evidence is a span of a text that carries the probability of a head.
 type Evidence struct {
 	// Begin and End are its place in code points; End is exclusive.
 	Begin, End int
-	// Weight is its share of all that speaks for the probability, above 0 and at most 1.
+	// Weight is its share of everything that speaks for the head, above 0 and at most 1.
 	Weight float64
 }
 
 const (
-	// MaxEvidence is how many carriers a head has at most.
+	// MaxEvidence is the maximum number of spans for a head.
 	MaxEvidence = 5
-	// leastCarried is how much a word, and then a run of words, carries at least, as a part of what the one that carries
-	// most does.
-	leastCarried = 0.15
-	// mostLeftOut bounds how many words the reader leaves out of the windows of a text, one after the other: that is what
-	// takes the time. It is enough for two windows of 56 words and their worst sentences. The heads that say most come first;
-	// of those for which nothing is left, the linear model alone is explained.
-	mostLeftOut = 160
+	// minShare is what a token, and then a span, must carry, as a share of what the strongest one does.
+	minShare = 0.15
+	// maxOccluded is the maximum number of tokens that the network leaves out of the windows of a text, one at a time,
+	// which is what takes the time. It is enough for two windows of 56 tokens and their small windows. Heads with high
+	// probabilities come first; heads for which nothing is left are explained by the linear model alone.
+	maxOccluded = 160
 )
 
-// Explain finds the parts of a text that carry the probabilities of the wanted heads: see [Explainable.Explain].
+// Explain finds the evidence for the wanted heads in a text: see [Explainable.Explain].
 func (m *Model) Explain(content string, wanted [Heads]bool) [Heads][]Evidence {
 	x := m.ClassifyExplainable(content)
 	defer x.Close()
 	return x.Explain(wanted)
 }
 
-// Explainable is a text that was judged and can still be explained. It is not safe for concurrent use.
+// Explainable is a classified text, with everything that is needed to explain it. It is not safe for concurrent use.
 type Explainable struct {
 	// Probabilities and Words are what [Model.Classify] returns.
 	Probabilities Probabilities
 	Words         int
 
-	model   *Model
-	scratch *scratch
-	text    *text.Scratch
-	tokens  []text.Token
-	gaps    *cnn.Occlusion
-	carried []float64 // what each token carries of a head's logit
-	left    int       // how many more words the reader may leave out
+	model     *Model
+	scratch   *scratch
+	text      *text.Scratch
+	tokens    []text.Token
+	occlusion *cnn.Occlusion
+	carried   []float64 // what each token carries of the logit of the head that is being explained
+	left      int       // how many more tokens the network may leave out
 }
 
-// ClassifyExplainable judges a text as [Model.Classify] does. Close must be called when nothing is to be explained any more.
+// ClassifyExplainable classifies content as [Model.Classify] does. The caller must close the result.
 func (m *Model) ClassifyExplainable(content string) *Explainable {
 	x := &Explainable{model: m, scratch: m.scratch(), text: text.Get()}
 	x.tokens = m.Tokenize(x.text, content)
@@ -62,21 +61,21 @@ func (m *Model) ClassifyExplainable(content string) *Explainable {
 	return x
 }
 
-// Close gives the memory back.
+// Close gives the memory back. The text must not be explained afterwards.
 func (x *Explainable) Close() {
-	clear(x.scratch.readings)
+	clear(x.scratch.classified)
 	x.model.release(x.scratch)
 	text.Put(x.text)
 }
 
-// Explain finds the parts of the text that carry the probabilities of the wanted heads, in the order of the text and without
-// overlap: at most [MaxEvidence] for each head, none for a head that is not wanted.
+// Explain finds the evidence for the wanted heads: for each at most [MaxEvidence] spans, in the order of the text and
+// without overlap.
 //
-// What a word carries is how far the head's logit falls when the word is left out of the windows that decide: the linear
-// model loses the word's features, the reader reads the window again without it. Words that stand side by side in a sentence
-// are one carrier. A word that only repeats what stands before it counts for nothing with the model, so it carries nothing.
-func (x *Explainable) Explain(wanted [Heads]bool) (carriers [Heads][]Evidence) {
-	x.carried, x.left = make([]float64, len(x.tokens)), mostLeftOut
+// A token carries as much as the head's logit falls when the token is left out of the windows that decide: the linear
+// model loses the token's features, and the network classifies the window again without it. Neighbours in a sentence
+// make one span. A repetition counts for nothing with the model, so it carries nothing.
+func (x *Explainable) Explain(wanted [Heads]bool) (evidence [Heads][]Evidence) {
+	x.carried, x.left = make([]float64, len(x.tokens)), maxOccluded
 	var heads []int
 	for h := range wanted {
 		if wanted[h] {
@@ -85,40 +84,41 @@ func (x *Explainable) Explain(wanted [Heads]bool) (carriers [Heads][]Evidence) {
 	}
 	slices.SortStableFunc(heads, func(a, b int) int { return cmp.Compare(x.Probabilities[b], x.Probabilities[a]) })
 	for _, h := range heads {
-		carriers[h] = x.carriers(h)
+		evidence[h] = x.evidence(h)
 	}
-	return carriers
+	return evidence
 }
 
-// reading is what the reader says of a window.
-type reading struct {
+// networkWindow is a window that the network classified.
+type networkWindow struct {
 	Window
 	logits [cnn.Outputs]float32
-	// without are the logits without each of the window's tokens that the reader reads; nil while nobody asked.
-	without [][cnn.Outputs]float32
+	// occluded are the logits without each of the window's kept tokens; nil until they are needed.
+	occluded [][cnn.Outputs]float32
 }
 
-// carriers finds the carriers of a head.
-func (x *Explainable) carriers(h int) []Evidence {
+// evidence finds the evidence for a head.
+func (x *Explainable) evidence(h int) []Evidence {
 	clear(x.carried)
 	x.leaveOut(h)
-	most, all := 0.0, 0.0
+	largest, all := 0.0, 0.0
 	for _, c := range x.carried {
 		if c > 0 {
-			most, all = max(most, c), all+c
+			largest, all = max(largest, c), all+c
 		}
 	}
-	if most == 0 {
+	if largest == 0 {
 		return nil
 	}
 	var out []Evidence
-	last := -1 // the token that the last carrier ends with
+	last := -1 // the token that the last span ends with
 	for i, c := range x.carried {
-		if c < leastCarried*most {
+		if c < minShare*largest {
 			continue
 		}
-		begin, end := x.place(i)
-		if n := len(out) - 1; n >= 0 && (begin < out[n].End || last == i-1 && x.tokens[last].Flags&text.SentenceEnd == 0) {
+		begin, end := x.span(i)
+		adjacent := last == i-1 && last >= 0 && x.tokens[last].Flags&text.SentenceEnd == 0
+		if n := len(out) - 1; n >= 0 && (begin < out[n].End || adjacent) {
 			out[n].End = max(out[n].End, end)
 			out[n].Weight += c
 		} else {
@@ -132,20 +132,20 @@ func (x *Explainable) carriers(h int) []Evidence {
 	return strongest(out)
 }
 
-// strongest keeps the carriers that carry much, in their order.
-func strongest(carriers []Evidence) []Evidence {
-	byWeight := slices.Clone(carriers)
+// strongest keeps the spans with the largest weights, in their order.
+func strongest(evidence []Evidence) []Evidence {
+	byWeight := slices.Clone(evidence)
 	slices.SortStableFunc(byWeight, func(a, b Evidence) int { return cmp.Compare(b.Weight, a.Weight) })
 	byWeight = byWeight[:min(len(byWeight), MaxEvidence)]
-	least := leastCarried * byWeight[0].Weight
-	byWeight = slices.DeleteFunc(byWeight, func(c Evidence) bool { return c.Weight < least })
+	least := minShare * byWeight[0].Weight
+	byWeight = slices.DeleteFunc(byWeight, func(e Evidence) bool { return e.Weight < least })
 	slices.SortFunc(byWeight, func(a, b Evidence) int { return cmp.Compare(a.Begin, b.Begin) })
 	return byWeight
 }
 
-// place returns where a token stands in the text. Where the parts of joined words are not known exactly, because the words
-// are disguised as well, it is the place of all of them.
-func (x *Explainable) place(i int) (begin, end int) {
+// span returns the place of a token in the text. Words that were joined are parts of one typed word; where that is
+// disguised too, the places of its parts are not known exactly, and the span is that of all of them.
+func (x *Explainable) span(i int) (begin, end int) {
 	t := &x.tokens[i]
 	if t.Flags&text.Recovered == 0 {
 		return t.Begin, t.End
@@ -174,18 +174,18 @@ func (x *Explainable) place(i int) (begin, end int) {
 // leaveOut finds what each token carries of a head's logit: the sum over the terms of its curve. See [Logits.Terms].
 func (x *Explainable) leaveOut(h int) {
 	s, m := x.scratch, x.model
-	e, c := &s.evidence, &m.header.Calibration[h]
+	l, c := &s.logits, &m.header.Calibration[h]
 	large := x.largest(s.large, h)
 	small := x.largest(s.small, h)
-	if len(e.LargeCNN) == 0 {
+	if len(l.LargeCNN) == 0 {
 		x.leaveOutOfLinear(large, h, c.Alone.Large)
 		x.leaveOutOfLinear(small, h, c.Alone.Small)
 		return
 	}
 	curve := &c.Both
-	window, sentence := 1.0, 0.0 // what their logits count
-	if len(e.SmallCNN) > 0 {
-		terms := e.LongTerms(h, curve)
+	window, sentence := 1.0, 0.0 // the weights of the large and of the small window's logit
+	if len(l.SmallCNN) > 0 {
+		terms := l.LongTerms(h, curve)
 		window, sentence = c.Long.Window, c.Long.Sentence
 		if terms[0] >= terms[1] {
 			window += c.Long.Max
@@ -193,19 +193,19 @@ func (x *Explainable) leaveOut(h int) {
 			sentence += c.Long.Max
 		}
 	}
-	read := x.worst(s.wanted[:len(s.large)], h, curve.Large, curve.CNN)
-	x.leaveOutOfReader(read, h, window*curve.CNN)
-	if h < categories {
-		large = read.Window
+	w := x.largestOfBoth(s.candidates[:len(s.large)], h, curve.Large, curve.CNN)
+	x.leaveOutOfNetwork(w, h, window*curve.CNN)
+	if h < NumCategories {
+		large = w.Window
 	}
 	x.leaveOutOfLinear(large, h, window*curve.Large)
-	if len(e.SmallCNN) == 0 {
+	if len(l.SmallCNN) == 0 {
 		x.leaveOutOfLinear(small, h, curve.Small)
 		return
 	}
-	read = x.worst(s.wanted[len(s.large):], h, curve.Large, curve.CNN)
-	x.leaveOutOfReader(read, h, sentence*curve.CNN)
-	x.leaveOutOfLinear(read.Window, h, sentence*curve.Large)
+	w = x.largestOfBoth(s.candidates[len(s.large):], h, curve.Large, curve.CNN)
+	x.leaveOutOfNetwork(w, h, sentence*curve.CNN)
+	x.leaveOutOfLinear(w.Window, h, sentence*curve.Large)
 }
 
 // leaveOutOfLinear adds what the tokens of a window carry of its logit by the linear model, times weight.
@@ -215,84 +215,85 @@ func (x *Explainable) leaveOutOfLinear(w Window, h int, weight float64) {
 	features := prefix[w.End].features - prefix[w.First].features
 	logit := float64(sum) / Norm(int(features))
 	for i := w.First; i < w.End; i++ {
-		own, ownFeatures := prefix[i+1].weights[h]-prefix[i].weights[h], prefix[i+1].features-prefix[i].features
+		own := prefix[i+1].weights[h] - prefix[i].weights[h]
+		ownFeatures := prefix[i+1].features - prefix[i].features
 		if ownFeatures == 0 {
 			continue
 		}
 		carried := logit - float64(sum-own)/Norm(int(features-ownFeatures))
 		if own <= 0 {
-			// A word that does not speak for the head may still thin out what speaks against it. That is no evidence.
+			// A token that does not speak for the head may still dilute what speaks against it. That is no evidence.
 			carried = min(carried, 0)
 		}
 		x.carried[i] += carried * scale
 	}
 }
 
-// leaveOutOfReader adds what the tokens of a reading's window carry of its logit, times weight.
-func (x *Explainable) leaveOutOfReader(r *reading, h int, weight float64) {
-	keptTo := x.scratch.keptTo
-	if r.without == nil {
-		if x.left < r.End-r.First {
+// leaveOutOfNetwork adds what the tokens of a window carry of its logit by the network, times weight.
+func (x *Explainable) leaveOutOfNetwork(w *networkWindow, h int, weight float64) {
+	keptBefore := x.scratch.keptBefore
+	if w.occluded == nil {
+		if x.left < w.End-w.First {
 			return
 		}
-		x.left -= r.End - r.First
-		x.readWithout(r)
+		x.left -= w.End - w.First
+		x.occlude(w)
 	}
-	for i := r.First; i < r.End; i++ {
+	for i := w.First; i < w.End; i++ {
 		// A token that is not kept makes no difference.
-		if k := int(keptTo[i] - keptTo[r.First]); keptTo[i+1] > keptTo[i] && k < len(r.without) {
-			x.carried[i] += float64(r.logits[h]-r.without[k][h]) * weight
+		if k := int(keptBefore[i] - keptBefore[w.First]); keptBefore[i+1] > keptBefore[i] && k < len(w.occluded) {
+			x.carried[i] += float64(w.logits[h]-w.occluded[k][h]) * weight
 		}
 	}
 }
 
 // largest returns the first of the windows with the largest logit by the linear model.
-func (x *Explainable) largest(windows []Window, h int) (largest Window) {
-	most := math.Inf(-1)
+func (x *Explainable) largest(windows []Window, h int) (best Window) {
+	largest := math.Inf(-1)
 	for _, w := range windows {
 		var z [Heads]float64
-		if x.model.linearLogits(&z, x.scratch.prefix, w); z[h] > most {
-			most, largest = z[h], w
+		if x.model.linearLogits(&z, x.scratch.prefix, w); z[h] > largest {
+			largest, best = z[h], w
 		}
 	}
-	return largest
+	return best
 }
 
-// worst returns the reading of the window that looks worst to both stages together, among those that the reader read:
-// [Model.reread] left no score to them. There is at least one.
-func (x *Explainable) worst(windows []unsure, h int, linear, read float64) (worst *reading) {
-	most := math.Inf(-1)
+// largestOfBoth returns the window where both stages together give the largest logit, among those that the network
+// classified: [Model.classifyWindow] left them the score -Inf. There is at least one.
+func (x *Explainable) largestOfBoth(windows []candidate, h int, linear, network float64) (best *networkWindow) {
+	largest := math.Inf(-1)
 	for _, w := range windows {
 		if !math.IsInf(w.score, -1) {
 			continue
 		}
 		var z [Heads]float64
 		x.model.linearLogits(&z, x.scratch.prefix, w.Window)
-		r := x.reading(w.Window)
-		if both := linear*z[h] + read*min(max(float64(r.logits[h]), -mostReader), mostReader); both > most {
-			most, worst = both, r
+		n := x.classified(w.Window)
+		if both := linear*z[h] + network*clampCNN(n.logits[h]); both > largest {
+			largest, best = both, n
 		}
 	}
-	return worst
+	return best
 }
 
-// reading returns what the reader said of a window that it read.
-func (x *Explainable) reading(w Window) *reading {
-	readings := x.scratch.readings
-	return &readings[slices.IndexFunc(readings, func(r reading) bool { return r.Window == w })]
+// classified returns the network's result for a window that it classified.
+func (x *Explainable) classified(w Window) *networkWindow {
+	all := x.scratch.classified
+	return &all[slices.IndexFunc(all, func(n networkWindow) bool { return n.Window == w })]
 }
 
-// readWithout has the reader read the window of a reading without each of its tokens.
-func (x *Explainable) readWithout(r *reading) {
+// occlude has the network classify a window without each of its tokens.
+func (x *Explainable) occlude(w *networkWindow) {
 	s := x.scratch
-	if x.gaps == nil {
-		x.gaps = x.model.cnn.Occlude(&s.read, s.kept, s.words)
+	if x.occlusion == nil {
+		x.occlusion = x.model.cnn.Occlude(&s.network, s.kept, s.keptHashes)
 	}
-	r.without = x.gaps.Logits(int(s.keptTo[r.First]), int(s.keptTo[r.End]))
-	if len(r.without) == 1 {
-		// Nothing remains that could be read: the word carries all that the reader says for the head.
-		for h, logit := range r.logits {
-			r.without[0][h] = min(logit, 0)
+	w.occluded = x.occlusion.Logits(int(s.keptBefore[w.First]), int(s.keptBefore[w.End]))
+	if len(w.occluded) == 1 {
+		// Nothing is left to classify: the only token carries all that the network says for the head.
+		for h, logit := range w.logits {
+			w.occluded[0][h] = min(logit, 0)
 		}
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// schema names the features and the shape of the table. It changes whenever a weights file that was trained before
-// the change must no longer be read.
+// schema names the features and the shape of the table. It must change whenever older weights files must no longer be
+// loaded.
 const schema = "words-subwords-frames-3"
 
-// Schema identifies the features that this build computes: a weights file that was trained with others is refused.
+// Schema identifies the features that this build computes, word classes included. [Load] refuses a weights file with
+// another schema.
 func Schema() string {
 	h := sha256.New()
 	fmt.Fprintln(h, schema)
@@ -25,9 +26,9 @@ func Schema() string {
 	return fmt.Sprintf("%s-%x", schema, h.Sum(nil)[:4])
 }
 
-// Seeds keep the kinds of features apart.
+// The seeds keep the kinds of features apart.
 const (
-	_                 = iota // that of words is text.Hash's
+	_                 = iota // words have the seed of text.Hash
 	seedBigram uint64 = (iota + 1) * 0x009E3779B97F4A7C
 	seedClassBigram
 	seedTrigram
@@ -40,7 +41,7 @@ const (
 	seedAsked
 	seedExclaimed
 	seedCaps
-	_ // once that of disguised words
+	_ // no longer used
 	seedRaw
 	seedTag
 	seedChars
@@ -50,95 +51,97 @@ const (
 )
 
 const (
-	edgeMark = 0x5bd1e9955bd1e995 // stands for the word before the first and after the last
-	// pairReach is how many tokens back a token looks for a person that it is said of.
-	pairReach = 7
-	// maxPairs bounds the class words that one token is paired with.
+	edge = 0x5bd1e9955bd1e995 // the hash of what stands before the first word of a sentence and after the last
+	// maxPairDistance is the maximum distance in tokens of the words in a frame.
+	maxPairDistance = 7
+	// maxPairs is the maximum number of words with a class that one token is paired with.
 	maxPairs = 3
 )
 
-// mix folds v into h. Multiply-and-xor-shift: two multiplications spread every bit well enough for hashing.
+// mix folds v into the hash h by multiply and xor-shift. Two rounds spread every bit well enough.
 func mix(h, v uint64) uint64 {
 	h = (h ^ v) * 0xff51afd7ed558ccd
 	return h ^ h>>32
 }
 
-// Features computes the features of texts. It keeps its memory between texts; it is not safe for concurrent use.
+// Features extracts the features of texts. It keeps its memory between texts. The zero value is ready; it is not safe
+// for concurrent use.
 type Features struct {
 	tokens  []text.Token
 	words   []word
 	hashes  []uint64
 	letters []rune
-	pairs   memory
-	known   cache
+	bigrams recentBigrams
+	cache   cache
 
-	vocabulary vocabulary
-	clustered  filter // of Clusters
+	vocabulary    vocabulary
+	clusterFilter filter // of Clusters
 
-	// Clusters maps the hashes of words to groups of words that keep similar company. It may be nil.
+	// Clusters maps words, by [WordHash], to clusters of words that are used alike. It may be nil.
 	Clusters map[uint64]uint16
 }
 
-// WordHash is the hash by which Clusters knows a folded word.
+// WordHash is the hash of a folded word in [Features.Clusters].
 func WordHash(folded []byte) uint64 { return text.Hash(folded) }
 
-// word is what the features of its neighbours need to know of a token.
+// word is what the features of other tokens need of a token.
 type word struct {
-	hash  uint64 // of the folded form
-	form  uint64 // of the class or else of the cluster when it has one, else hash
-	class wordClass
-	prior int32 // index of the last word with a class before it in its sentence, or -1
-	start bool  // first of its sentence
-	again bool  // the same two words stood here a moment ago
+	hash     uint64 // of the folded form
+	form     uint64 // the hash of the word's class, else of its cluster, else hash
+	class    wordClass
+	prior    int32 // index of the last word with a class before it in its sentence, or -1
+	start    bool  // whether it is the first of its sentence
+	repeated bool  // see Repeats
 }
 
-// recently is how many tokens back the same two words count as a repetition. A repetition has no features: saying a
-// thing fifty times is no more evidence than saying it once.
-const recently = 64
+// maxRepetition is the maximum distance in tokens at which a bigram counts as a repetition. A repetition has no
+// features: saying a thing fifty times is no more evidence than saying it once.
+const maxRepetition = 64
 
-// memory remembers where pairs of words were last met, 256 of them.
-type memory [256]struct {
-	pair uint64
-	at   int32
+// recentBigrams holds where bigrams were last seen, 256 of them at most.
+type recentBigrams [256]struct {
+	bigram uint64
+	at     int32
 }
 
-// met takes note of a pair at a token and reports whether it was met recently.
-func (m *memory) met(pair uint64, at int) bool {
-	e := &m[pair>>32%256]
-	again := e.pair == pair && at-int(e.at) < recently
-	e.pair, e.at = pair, int32(at)
-	return again
+// seen records a bigram at a token and reports whether it was seen less than [maxRepetition] tokens ago.
+func (r *recentBigrams) seen(bigram uint64, at int) bool {
+	e := &r[bigram>>32%256]
+	recently := e.bigram == bigram && at-int(e.at) < maxRepetition
+	e.bigram, e.at = bigram, int32(at)
+	return recently
 }
 
-// Extract takes in a text. [Features.Word] and [Features.Context] then give the features of its tokens.
+// Extract prepares the features of a text. [Features.Word] and [Features.Context] then return those of each token.
 func (f *Features) Extract(tokens []text.Token) {
 	f.begin(tokens)
 	for i := range tokens {
-		f.read(i)
+		f.addToken(i)
 	}
 }
 
-// begin takes in a text whose tokens are then read one by one: the features of a token need only those before it.
+// begin begins a text. Its tokens must then be added one by one: the features of a token depend only on those before
+// it.
 func (f *Features) begin(tokens []text.Token) {
 	f.tokens, f.words = tokens, f.words[:0]
-	f.pairs = memory{}
+	f.bigrams = recentBigrams{}
 }
 
-// read reads token i and returns what is known of its word. The entry holds until the next call.
-func (f *Features) read(i int) *known {
+// addToken adds token i and returns the entry of its word, which holds until the next call.
+func (f *Features) addToken(i int) *wordEntry {
 	t := &f.tokens[i]
 	hash := t.Hash()
 	e := f.vocabulary.find(t.Folded, hash)
 	if e == nil {
-		if e = f.known.entry(t.Folded, hash); e.form == 0 {
-			f.learn(e, t.Folded, hash)
+		if e = f.cache.entry(t.Folded, hash); e.form == 0 {
+			f.lookUp(e, t.Folded, hash)
 		}
 	}
 	w := word{hash: hash, form: e.form, class: e.class, prior: -1, start: true}
-	before := uint64(edgeMark)
+	previous := uint64(edge)
 	if i > 0 {
 		last := &f.words[i-1]
-		w.start, before = f.tokens[i-1].Flags&text.SentenceEnd != 0, last.hash
+		w.start, previous = f.tokens[i-1].Flags&text.SentenceEnd != 0, last.hash
 		switch {
 		case w.start:
 		case last.class != noClass:
@@ -147,31 +150,32 @@ func (f *Features) read(i int) *known {
 			w.prior = last.prior
 		}
 	}
-	w.again = f.pairs.met(mix(before, hash), i)
+	w.repeated = f.bigrams.seen(mix(previous, hash), i)
 	f.words = append(f.words, w)
 	return e
 }
 
-// learn looks up the class or else the cluster of a word.
-func (f *Features) learn(e *known, folded []byte, hash uint64) {
+// lookUp fills in the class of a word, or else its cluster.
+func (f *Features) lookUp(e *wordEntry, folded []byte, hash uint64) {
 	e.class, e.form = noClass, hash
 	if folded[0] < utf8.RuneSelf {
 		e.class = classOf[string(folded)]
 	}
 	if e.class != noClass {
 		e.form = mix(seedClass, uint64(e.class))
-	} else if !f.clustered.lacks(hash) {
+	} else if !f.clusterFilter.lacks(hash) {
 		if c, ok := f.Clusters[hash]; ok {
 			e.form = mix(seedCluster, uint64(c))
 		}
 	}
 }
 
-// Repeats reports whether token i only repeats what stood shortly before it. It then counts for nothing.
-func (f *Features) Repeats(i int) bool { return f.words[i].again }
+// Repeats reports whether token i and the one before it repeat two tokens that stood shortly before them. Token i then
+// counts for nothing.
+func (f *Features) Repeats(i int) bool { return f.words[i].repeated }
 
-// WholeWord is the number of features of [Features.Word] that stand for the word as a whole: they come first, then those
-// of its parts.
+// WholeWord returns how many features of [Features.Word] stand for the word as a whole. They come first, before those
+// of its sub-words.
 func (f *Features) WholeWord(i int) int {
 	if f.words[i].form != f.words[i].hash {
 		return 2
@@ -179,7 +183,8 @@ func (f *Features) WholeWord(i int) int {
 	return 1
 }
 
-// Word returns the features that come from the letters of token i alone. They are valid until the next call.
+// Word returns the features that come from the letters of token i alone. They are valid until the next call of Word or
+// Context.
 func (f *Features) Word(i int) []uint64 {
 	t, w := &f.tokens[i], &f.words[i]
 	out := append(f.hashes[:0], w.hash)
@@ -187,24 +192,24 @@ func (f *Features) Word(i int) []uint64 {
 		out = append(out, w.form)
 	}
 	if t.Flags&text.Emoji == 0 {
-		out = f.chars(out, t.Folded)
+		out = f.subwords(out, t.Folded)
 	}
 	f.hashes = out
 	return out
 }
 
-// Context returns the features that come from where token i stands and from how it is written. They are valid until
-// the next call.
+// Context returns the features that come from the place of token i and from how it is written. They are valid until the
+// next call of Word or Context.
 func (f *Features) Context(i int) []uint64 {
 	f.hashes = f.appendContext(f.hashes[:0], i)
 	return f.hashes
 }
 
-// appendContext appends the features of [Features.Context] to out.
+// appendContext appends the features of [Features.Context].
 func (f *Features) appendContext(out []uint64, i int) []uint64 {
 	t, w := &f.tokens[i], &f.words[i]
-	before, beforeThat := word{hash: edgeMark, form: edgeMark}, word{hash: edgeMark, form: edgeMark}
-	// A sentence starts like a text, so that it means the same inside a long text as by itself.
+	before, beforeThat := word{hash: edge, form: edge}, word{hash: edge, form: edge}
+	// A sentence begins like a text, so that it has the same features inside a long text as by itself.
 	if !w.start {
 		before = f.words[i-1]
 		if !before.start {
@@ -212,13 +217,13 @@ func (f *Features) appendContext(out []uint64, i int) []uint64 {
 		}
 	}
 	out = append(out, mix(mix(seedBigram, before.hash), w.hash))
-	// What is known of sentences is known of English ones; elsewhere neighbours are enough.
+	// The frames are English ones. In other scripts bigrams are enough.
 	if t.Folded[0] < utf8.RuneSelf {
 		out = f.sentence(out, i, before, beforeThat)
 	}
 	out = flags(out, t, w)
 	if i == len(f.tokens)-1 || t.Flags&text.SentenceEnd != 0 {
-		out = append(out, mix(mix(seedEnd, w.hash), edgeMark), mix(mix(seedClassBigram, w.form), edgeMark))
+		out = append(out, mix(mix(seedEnd, w.hash), edge), mix(mix(seedClassBigram, w.form), edge))
 	}
 	return out
 }
@@ -236,17 +241,18 @@ func (f *Features) sentence(out []uint64, i int, before, beforeThat word) []uint
 	return f.frames(out, i)
 }
 
-// frames appends what the token says of whom: pairs with the persons and the other class words before it in the
-// sentence ("you ... worthless", "GROUP ... vermin", "will ... HARM").
+// frames appends what the token says of whom: its pairs with the persons and the other words with a class before it in
+// the sentence ("you ... worthless", "GROUP ... vermin", "will ... HARM").
 func (f *Features) frames(out []uint64, i int) []uint64 {
 	w := &f.words[i]
 	negated := uint64(f.tokens[i].Flags & text.Negated)
 	pairs, persons := 0, 0
-	for j := int(w.prior); j >= 0 && i-j <= pairReach; j = int(f.words[j].prior) {
+	for j := int(w.prior); j >= 0 && i-j <= maxPairDistance; j = int(f.words[j].prior) {
 		p := &f.words[j]
 		if persons == 0 && p.class.isPerson() {
 			persons++
-			out = append(out, mix(mix(seedPerson, uint64(p.class)), w.form), mix(mix(seedPerson, uint64(p.class)|negated<<16|1<<40), w.hash))
+			out = append(out, mix(mix(seedPerson, uint64(p.class)), w.form))
+			out = append(out, mix(mix(seedPerson, uint64(p.class)|negated<<16|1<<40), w.hash))
 		}
 		if w.class != noClass && pairs < maxPairs {
 			pairs++
@@ -256,7 +262,7 @@ func (f *Features) frames(out []uint64, i int) []uint64 {
 	return out
 }
 
-// flags appends the features that come from how the token is written and where it stands.
+// flags appends the features that come from the flags of the token.
 func flags(out []uint64, t *text.Token, w *word) []uint64 {
 	if t.Flags == 0 {
 		return out
@@ -282,20 +288,20 @@ func flags(out []uint64, t *text.Token, w *word) []uint64 {
 	if t.Flags&(text.Mention|text.Hashtag) != 0 {
 		out = append(out, mix(seedTag, uint64(t.Flags&(text.Mention|text.Hashtag))))
 	}
-	// A disguised word counts as the word that it hides and no more: who hides words must gain nothing by it.
+	// A disguised word counts as the word that it hides and no more, so that nothing is gained by a disguise.
 	if t.Flags&(text.Obfuscated|text.Recovered) == 0 && t.Differs() {
 		out = append(out, text.SeededHash(seedRaw, t.Raw))
 	}
 	return out
 }
 
-// mostLetters bounds the letters of a word that are looked at: no word is longer, and what is repeats itself.
-const mostLetters = 40
+// maxLetters is the maximum number of letters of a word that count. No word is longer; longer tokens repeat themselves.
+const maxLetters = 40
 
-// chars appends the runs of three to five letters of a word with marks at its ends.
-func (f *Features) chars(out []uint64, folded []byte) []uint64 {
+// subwords appends the sub-words of a word: its runs of three to five letters, with < before the word and > after it.
+func (f *Features) subwords(out []uint64, folded []byte) []uint64 {
 	letters := append(f.letters[:0], '<')
-	for i := 0; i < len(folded) && len(letters) <= mostLetters; {
+	for i := 0; i < len(folded) && len(letters) <= maxLetters; {
 		r, size := rune(folded[i]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(folded[i:])
@@ -306,7 +312,7 @@ func (f *Features) chars(out []uint64, folded []byte) []uint64 {
 	letters = append(letters, '>')
 	f.letters = letters
 	if len(letters) <= 3 {
-		return out // one letter: the word itself says it all
+		return out // a single letter has no sub-word but itself
 	}
 	for i := 0; i+3 <= len(letters); i++ {
 		h := uint64(letters[i])<<42 | uint64(letters[i+1])<<21 | uint64(letters[i+2])

@@ -22,65 +22,70 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// magic opens every weights file; its last byte is the version of the layout.
+// magic begins every weights file. Its last byte is the version of the layout.
 const magic = "CADDYMOD\x03"
 
-// maxFile and maxBody bound what a weights file may take, so that a wrong file cannot exhaust memory.
+// maxFile and maxBody are the maximum sizes of a weights file and of its decompressed body, in bytes, so that a wrong
+// file cannot exhaust the memory.
 const (
 	maxFile = 64 << 20
 	maxBody = 128 << 20
 )
 
-// Errors of [Load].
+// The errors of [Load].
 var (
-	// ErrNotModel says that the input is not a weights file of this layout.
+	// ErrNotModel reports that the input is not a weights file of this layout.
 	ErrNotModel = errors.New("not a weights file")
-	// ErrCorrupt says that the file is cut short or altered: its SHA-256 does not match.
+	// ErrCorrupt reports that the file is cut short or altered: its SHA-256 does not match, or its content is not
+	// valid.
 	ErrCorrupt = errors.New("weights file is corrupt")
-	// ErrSchema says that the file was trained for other features than this build computes.
+	// ErrSchema reports that the file was trained for other features or other heads than those of this build.
 	ErrSchema = errors.New("weights file was trained for other features")
 )
 
-// Header describes a weights file. It is stored in the file as JSON.
+// Header describes a weights file, in which it is stored as JSON. The JSON names are part of the file format and stay,
+// even where they are older than the names of the fields.
 type Header struct {
 	// Schema identifies the features; see [Schema].
 	Schema string `json:"schema"`
-	// Heads are the names of the probabilities, in order.
+	// Heads is [HeadNames] as they were when the weights were trained.
 	Heads []string `json:"heads"`
 	// TrainingDigest is the SHA-256 of the training examples, in hex.
 	TrainingDigest string `json:"training_digest"`
 	// Examples is the number of training examples.
 	Examples int `json:"examples"`
-	// Buckets is the size of the table: a power of two.
+	// Buckets is the size of the table, a power of two.
 	Buckets int `json:"buckets"`
-	// CNNThreshold is the logit of a category, by the linear model alone, above which the reader reads a window again.
+	// CNNThreshold is the logit of a category, by the linear model alone, above which the network classifies a window.
 	CNNThreshold float64 `json:"gate"`
 	// Calibration turns sums of weights into probabilities, for each head.
 	Calibration [Heads]Calibration `json:"calibration"`
 }
 
-// Calibration is how one head turns the sums of weights into a probability:
+// Calibration is how one head turns sums of weights into a probability:
 //
-//	logit of a window = Bias + Scale * sum / Norm(features)
+//	logit of a window by the linear model = Bias + Scale * sum / Norm(features)
 //
-// The rest depends on whether the reader read the text again.
+// What follows depends on whether the network classified windows of the text.
 type Calibration struct {
 	Scale float64 `json:"scale"`
 	Bias  float64 `json:"bias"`
-	// Alone is for texts that the linear model is sure of, Read for those that the reader read, Long for those of them
-	// that have five small windows or more.
-	Alone Curve     `json:"alone"`
-	Both  Curve     `json:"read"`
-	Long  LongCurve `json:"long"`
+	// Alone is for texts that the linear model is sure of.
+	Alone Curve `json:"alone"`
+	// Both is for texts that the network classified too.
+	Both Curve `json:"read"`
+	// Long is for those of them that have five small windows or more.
+	Long LongCurve `json:"long"`
 }
 
 // Curve turns logits into a probability:
 //
-//	sigmoid(Large*l + Reader*r + Small*s + Length*n + Offset)
+//	sigmoid(Large*l + CNN*r + Small*s + Length*n + Offset)
 //
-// l and r are the logits that the linear model and the reader give to the large window where Large*l + Reader*r is largest
-// among those that the reader read; s is the largest logit of a small window and n the natural logarithm of the number of
-// small windows. Where the reader reads nothing, r is 0 and l the largest of any window; for the attributes l always is.
+// l and r are the logits by the linear model and by the network of one large window: the one with the largest Large*l +
+// CNN*r among those that the network classified. s is the largest logit of a small window by the linear model, n the
+// natural logarithm of the number of small windows. Where the network classified nothing, r is 0 and l is the largest
+// logit of any large window. For the attributes l is always that.
 type Curve struct {
 	Large  float64 `json:"large"`
 	CNN    float64 `json:"reader,omitempty"`
@@ -89,11 +94,12 @@ type Curve struct {
 	Offset float64 `json:"offset"`
 }
 
-// LongCurve turns what both stages say of the windows of a longer text into a probability:
+// LongCurve turns the logits of a longer text into a probability:
 //
-//	sigmoid(Window*u + Sentence*v + Worst*max(u, v) + Length*n + Offset)
+//	sigmoid(Window*u + Sentence*v + Max*max(u, v) + Length*n + Offset)
 //
-// u and v are the largest Large*l + Reader*r, by [Calibration.Read], of a large and of a small window that the reader read.
+// u is the largest Large*l + CNN*r, by [Calibration.Both], of a large window that the network classified, v that of a
+// small one. n is as in [Curve].
 type LongCurve struct {
 	Window   float64 `json:"window"`
 	Sentence float64 `json:"sentence"`
@@ -102,6 +108,7 @@ type LongCurve struct {
 	Offset   float64 `json:"offset"`
 }
 
+// sum adds up all numbers of a calibration. It is finite only if they all are.
 func (c Calibration) sum() float64 {
 	sum := c.Scale + c.Bias + c.Long.Window + c.Long.Sentence + c.Long.Max + c.Long.Length + c.Long.Offset
 	for _, curve := range []Curve{c.Alone, c.Both} {
@@ -110,7 +117,7 @@ func (c Calibration) sum() float64 {
 	return sum
 }
 
-// Row is what was learned of one feature.
+// Row holds the learned weights of one feature.
 type Row struct {
 	// Hash identifies the feature.
 	Hash uint64
@@ -118,20 +125,21 @@ type Row struct {
 	Weights [Heads]int8
 }
 
-// Weights are what a training learned.
+// Weights are the result of a training.
 type Weights struct {
-	// Rows come in the order of their importance: where a bucket of the table is full, the later rows are left out.
+	// Rows are in the order of their importance: where a bucket of the table is full, later rows are left out.
 	Rows []Row
 	// Clusters are those that the features were computed with.
 	Clusters map[uint64]uint16
-	// Words are the words that disguised ones are read as ([text.NewDictionary]). What the commonest of them weigh is
-	// worked out when the file is loaded, so that judging is faster.
+	// Words are the words of the dictionary that recovers disguised ones ([text.NewDictionary]). The weights of the
+	// commonest are added up when the file is loaded, so that classifying is faster.
 	Words []text.Word
-	// CNN is the second stage; nil for a model that has none.
+	// CNN is the second stage, or nil for a model without one.
 	CNN *cnn.Model
 }
 
-// Write writes a weights file. The same header and weights give the same bytes.
+// Write writes a weights file. It sets the schema and the heads of the header itself. The same header and weights give
+// the same bytes.
 func Write(w io.Writer, header Header, weights Weights) error {
 	if header.Buckets <= 0 || bits.OnesCount(uint(header.Buckets)) != 1 {
 		return fmt.Errorf("buckets must be a power of two, not %d", header.Buckets)
@@ -147,10 +155,13 @@ func Write(w io.Writer, header Header, weights Weights) error {
 	if err != nil {
 		return fmt.Errorf("starting compression: %w", err)
 	}
-	body := enc.EncodeAll(slices.Concat(marshalWords(weights.Words), marshalReader(weights.CNN), marshalClusters(weights.Clusters), t.marshal()), nil)
-	return assemble(w, header, body)
+	body := slices.Concat(
+		marshalWords(weights.Words), marshalCNN(weights.CNN), marshalClusters(weights.Clusters), t.marshal(),
+	)
+	return assemble(w, header, enc.EncodeAll(body, nil))
 }
 
+// assemble writes a weights file with a compressed body.
 func assemble(w io.Writer, header Header, body []byte) error {
 	head, err := json.Marshal(header)
 	if err != nil {
@@ -167,18 +178,19 @@ func assemble(w io.Writer, header Header, body []byte) error {
 	return err
 }
 
-// Recalibrate writes a weights file like file, with another gate and calibration.
-func Recalibrate(w io.Writer, file []byte, gate float64, calibration [Heads]Calibration) error {
+// Recalibrate writes a copy of a weights file with another [Header.CNNThreshold] and calibration.
+func Recalibrate(w io.Writer, file []byte, threshold float64, calibration [Heads]Calibration) error {
 	m, err := decode(file)
 	if err != nil {
 		return err
 	}
 	size := int(binary.LittleEndian.Uint32(file[len(magic):]))
-	m.header.CNNThreshold, m.header.Calibration = gate, calibration
+	m.header.CNNThreshold, m.header.Calibration = threshold, calibration
 	return assemble(w, m.header, file[len(magic)+4+size:len(file)-sha256.Size])
 }
 
-// Load reads a weights file. It refuses one that is altered ([ErrCorrupt]) or meant for other features ([ErrSchema]).
+// Load reads a weights file. It refuses one that is altered ([ErrCorrupt]) or that was trained for other features or
+// heads ([ErrSchema]).
 func Load(r io.Reader) (*Model, error) {
 	file, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -209,7 +221,12 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: its header: %w", ErrCorrupt, err)
 	}
 	if m.header.Schema != Schema() {
-		return nil, fmt.Errorf("%w: the file has %q, this build has %q; train it again", ErrSchema, m.header.Schema, Schema())
+		return nil, fmt.Errorf("%w: the file has %q, this build has %q; train it again",
+			ErrSchema, m.header.Schema, Schema())
+	}
+	if !slices.Equal(m.header.Heads, HeadNames[:]) {
+		return nil, fmt.Errorf("%w: the file has the heads %q, this build has %q; train it again",
+			ErrSchema, m.header.Heads, HeadNames)
 	}
 	if b := m.header.Buckets; b <= 0 || b > maxBody/(slots*lanes) || bits.OnesCount(uint(b)) != 1 {
 		return nil, fmt.Errorf("%w: %d buckets", ErrCorrupt, b)
@@ -231,16 +248,16 @@ func decode(file []byte) (*Model, error) {
 	m.table = newTable(m.header.Buckets)
 	words, body, ok := unmarshalWords(body)
 	if ok {
-		if m.cnn, body, err = unmarshalReader(body); err != nil {
+		if m.cnn, body, err = unmarshalCNN(body); err != nil {
 			return nil, fmt.Errorf("%w: its reader: %w", ErrCorrupt, err)
 		}
 		m.clusters, body = unmarshalClusters(body)
-		m.clustered = newFilter(m.clusters)
+		m.clusterFilter = newFilter(m.clusters)
 	}
 	if !ok || !m.table.unmarshal(body) {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
 	}
-	m.learn(words)
+	m.makeVocabulary(words)
 	if len(words) > 0 {
 		m.dictionary = text.NewDictionary(words)
 	}
@@ -248,10 +265,10 @@ func decode(file []byte) (*Model, error) {
 	return m, nil
 }
 
-// appendLength appends the length of what follows.
+// appendLength appends a length or a number of elements.
 func appendLength(out []byte, n int) []byte { return binary.LittleEndian.AppendUint32(out, uint32(n)) }
 
-// takeLength returns the length of what follows it.
+// takeLength returns what appendLength appended, and the rest of the body.
 func takeLength(body []byte) (n int, rest []byte, ok bool) {
 	if len(body) < 4 {
 		return 0, nil, false
@@ -259,15 +276,17 @@ func takeLength(body []byte) (n int, rest []byte, ok bool) {
 	return int(binary.LittleEndian.Uint32(body)), body[4:], true
 }
 
-func marshalReader(r *cnn.Model) []byte {
-	if r == nil {
+// marshalCNN encodes the network after its length, which is 0 where there is none.
+func marshalCNN(network *cnn.Model) []byte {
+	if network == nil {
 		return appendLength(nil, 0)
 	}
-	body := r.Marshal()
+	body := network.Marshal()
 	return append(appendLength(nil, len(body)), body...)
 }
 
-func unmarshalReader(body []byte) (*cnn.Model, []byte, error) {
+// unmarshalCNN returns the network, nil where there is none, and the rest of the body.
+func unmarshalCNN(body []byte) (*cnn.Model, []byte, error) {
 	n, body, ok := takeLength(body)
 	if !ok || n > len(body) {
 		return nil, nil, cnn.ErrCorrupt
@@ -275,11 +294,11 @@ func unmarshalReader(body []byte) (*cnn.Model, []byte, error) {
 	if n == 0 {
 		return nil, body, nil
 	}
-	r, err := cnn.Unmarshal(body[:n])
-	return r, body[n:], err
+	network, err := cnn.Unmarshal(body[:n])
+	return network, body[n:], err
 }
 
-// marshalClusters lays out the clusters by hash: their number, all hashes, all clusters.
+// marshalClusters encodes the clusters in the order of the hashes: their number, all hashes, all clusters.
 func marshalClusters(clusters map[uint64]uint16) []byte {
 	hashes := make([]uint64, 0, len(clusters))
 	for h := range clusters {
@@ -296,7 +315,7 @@ func marshalClusters(clusters map[uint64]uint16) []byte {
 	return out
 }
 
-// unmarshalClusters returns the clusters and what follows them; nil where they are cut short.
+// unmarshalClusters returns the clusters and the rest of the body, both nil where the body is cut short.
 func unmarshalClusters(body []byte) (clusters map[uint64]uint16, rest []byte) {
 	const each = 8 + 2
 	n, body, ok := takeLength(body)
@@ -310,7 +329,7 @@ func unmarshalClusters(body []byte) (clusters map[uint64]uint16, rest []byte) {
 	return clusters, body[each*n:]
 }
 
-// marshal lays the table out for compression: all tags, then the weights of the filled slots, head by head.
+// marshal encodes the table for compression: all tags, then the weights of the filled slots, head by head.
 func (t *table) marshal() []byte {
 	body := make([]byte, 0, len(t.tags)*slots*2)
 	var filled []int
@@ -330,6 +349,7 @@ func (t *table) marshal() []byte {
 	return body
 }
 
+// unmarshal fills in the table and reports whether the body has the right length.
 func (t *table) unmarshal(body []byte) bool {
 	if len(body) < len(t.tags)*8 {
 		return false
@@ -358,8 +378,8 @@ func (t *table) unmarshal(body []byte) bool {
 	return true
 }
 
-// SortRows puts the most important rows first: those whose weights are largest. Equal ones are ordered by hash, so
-// that the order is always the same.
+// SortRows sorts rows by importance, the most important first, and rows of equal importance by hash, so that the order
+// is always the same.
 func SortRows(rows []Row, importance func(Row) float64) {
 	keys := make(map[uint64]float64, len(rows))
 	for _, r := range rows {

@@ -3,15 +3,29 @@
 
 package model
 
-// Heads is the number of probabilities that a model gives: the five categories of the engine, then the eight
-// Perspective attributes.
-const Heads = 13
+import "github.com/caddy-moderation/caddy-moderation/engine/cnn"
 
-// lanes is the width of a row of weights; the heads fill the first of them.
-const lanes = 16
-
-// HeadNames names the heads, in order.
-var HeadNames = [Heads]string{
+// HeadNames names the heads, in the order of [Probabilities]: the categories, then the attributes. The package
+// documentation says how to add one.
+var HeadNames = [...]string{
 	"hate", "harassment", "self-harm", "sexual", "violence",
 	"TOXICITY", "SEVERE_TOXICITY", "IDENTITY_ATTACK", "INSULT", "PROFANITY", "THREAT", "SEXUALLY_EXPLICIT", "SPAM",
 }
+
+const (
+	// Heads is the number of probabilities that a model gives.
+	Heads = len(HeadNames)
+	// NumCategories is the number of heads that are categories. They come first, and they alone decide which windows
+	// the network classifies.
+	NumCategories = 5
+
+	// lanes is the number of weights in a row of the table. The heads fill the first of them.
+	lanes = 16
+)
+
+// A constant overflows here where there are more heads than a row of the table or the network's output layer holds. A
+// wider row also needs another [table.add]; a wider output layer is [cnn.Outputs].
+const (
+	_ = uint(lanes - Heads)
+	_ = uint(cnn.Outputs - Heads)
+)

@@ -5,8 +5,8 @@ package model
 
 import "strings"
 
-// wordClass groups words that play the same part in a sentence, so that what is learned of "kill you" also holds for
-// "stab u", and what is learned of one group of people for all.
+// wordClass groups words that play the same part in a sentence, so that what the training learns of "kill you" also
+// holds for "stab u", and what it learns of one group of people holds for all.
 type wordClass uint8
 
 const (
@@ -40,7 +40,7 @@ const (
 	numClasses
 )
 
-// isPerson says whether a class names who is spoken of; what follows in the sentence is paired with it.
+// isPerson reports whether a class names who is spoken of. The words after it in the sentence are paired with it.
 func (c wordClass) isPerson() bool {
 	switch c {
 	case classI, classYou, classThey, classGroup, classSlur, classPeople, classFamily:
@@ -49,7 +49,7 @@ func (c wordClass) isPerson() bool {
 	return false
 }
 
-// lexicon lists the folded words of each class. A word has one class: the first that lists it.
+// lexicon lists the folded words of each class. A word that several classes list belongs to the first of them.
 var lexicon = [numClasses]string{
 	classI:      "i im ive id ill me my mine myself we us our ours were weve",
 	classYou:    "you u your ur youre yours ya yall yourself yourselves youve youll youd yous thee thy yo",
@@ -132,14 +132,13 @@ var classOf = func() map[string]wordClass {
 	return m
 }()
 
-// NumWordClasses is the number of classes of words.
+// NumWordClasses is the number of word classes, with 0 for words without one.
 const NumWordClasses = int(numClasses)
 
-// WordClassOf returns the class of a folded word, from 1 to Classes-1: words of a class play the same part in a sentence. It is
-// 0 for a word without a class.
+// WordClassOf returns the class of a folded word, from 1 to [NumWordClasses]-1, or 0 where it has none.
 func WordClassOf(folded []byte) int { return int(classOf[string(folded)]) }
 
-// HasWordClass reports whether a folded word is one of those that the features have classes for.
+// HasWordClass reports whether a folded word has a class.
 func HasWordClass(folded string) bool {
 	_, ok := classOf[folded]
 	return ok

@@ -1,15 +1,33 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model is the classifier that is embedded in the binary, with a head for each of the five categories and of the
-// eight Perspective attributes. It has two stages: a hashed linear model over words, parts of words and
-// who-does-what-to-whom frames reads everything; package reader reads again what the first stage is not sure of.
+// Package model is the classifier that is embedded in the binary. It has a head for each of the five categories and for
+// each of the eight Perspective attributes, and two stages: a hashed linear model over words, sub-words and frames of
+// who does what to whom, which looks at every text, and the convolutional network of package cnn, which classifies the
+// windows that the linear model is not sure of.
 //
-// A text is tokenised ([text.Scratch]), its features are hashed ([Features]), the int8 weights of the features that the
-// training met are added up for every token, and overlapping windows of tokens are judged by prefix sums. The worst
-// windows, a large and a small one, decide; those that might be harmful go to the reader first. The sums are integer
-// arithmetic and the reader rounds alike everywhere, so a text gets the same probabilities on every machine, but for the
-// last digits of exponentials and square roots.
+// A text is tokenized ([text.Scratch]) and its features are hashed ([Features]). The int8 weights of the features that
+// the training met are added up token by token, so that the sums over any window of tokens are the difference of two
+// prefix sums. The windows with the largest logits, a large and a small one, decide; where one of them might be
+// harmful, the network classifies it as well. The linear model sums integers and the network rounds alike everywhere,
+// so a text gets the same probabilities on every machine, but for the last digits of exponentials and square roots.
+//
+// # Adding a head
+//
+// A new attribute is one line in each of these places. After the first, the compiler and the tests name the others.
+//
+//  1. [HeadNames]: its name, at the end. [Heads] follows. More than 16 heads need a wider row of the table, more than
+//     32 a wider output layer of the network: the build says so.
+//  2. Package engine: a constant of type Attribute in categories.go, at the end, and NumAttributes. The names of categories
+//     and attributes come from HeadNames. The build fails there until the numbers agree.
+//  3. Package train: a constant in sources.go, at the end, and below it the labels of the sources that say something of
+//     the head; a threshold in report.go. The tests of the package fail until the numbers agree.
+//  4. The weights: a file is trained for the heads of its build, and [Load] refuses any other with [ErrSchema]. Train
+//     one as docs/training.md says, replace default.model, and run the tests of this package with -update.
+//  5. What users see: see below.
+//
+// A new category goes after the last category and not at the end, and needs more than a line: [NumCategories], a constant
+// and a default threshold in package engine, a definition in the model card, and labels for every row of the corpus.
 package model
 
 import (
@@ -21,20 +39,20 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// Probabilities are calibrated and stand in the order of [HeadNames].
+// Probabilities are calibrated, each from 0 to 1, in the order of [HeadNames].
 type Probabilities [Heads]float64
 
 // Model is a trained classifier. It is immutable and safe for concurrent use.
 type Model struct {
-	header     Header
-	table      table
-	clusters   map[uint64]uint16
-	clustered  filter // of clusters
-	vocabulary vocabulary
-	cnn        *cnn.Model // nil without a second stage
-	dictionary *text.Dictionary
-	version    string
-	pool       sync.Pool
+	header        Header
+	table         table
+	clusters      map[uint64]uint16
+	clusterFilter filter // of clusters
+	vocabulary    vocabulary
+	cnn           *cnn.Model // nil without a second stage
+	dictionary    *text.Dictionary
+	version       string
+	pool          sync.Pool // of *scratch
 }
 
 //go:embed default.model
@@ -46,53 +64,53 @@ var Default = sync.OnceValues(func() (*Model, error) { return decode(embedded) }
 // Version names the model and its exact weights: "cascade-1-" and the first 8 hexadecimal digits of the file's SHA-256.
 func (m *Model) Version() string { return m.version }
 
-// Header describes how the model was made.
+// Header returns the header of the weights file.
 func (m *Model) Header() Header { return m.header }
 
 // scratch is the memory of one classification.
 type scratch struct {
-	features Features
-	prefix   []sums
-	large    []Window
-	small    []Window
-	hashes   []uint64
-	ends     []int32
-	found    []uint32
-	read     cnn.Scratch
-	kept     []text.Token // those that do not repeat what stood before them, for the reader
-	words    []uint64     // their hashes
-	keptTo   []int32      // how many of the tokens up to one are kept
-	wanted   []unsure
-	evidence Logits
-	readings []reading // what the reader said, in the order in which it read
+	features   Features
+	prefix     []sums
+	large      []Window
+	small      []Window
+	hashes     []uint64
+	ends       []int32
+	found      []uint32
+	network    cnn.Scratch
+	kept       []text.Token // those that the network sees: all but repetitions
+	keptHashes []uint64
+	keptBefore []int32 // how many tokens before the i-th are kept
+	candidates []candidate
+	logits     Logits
+	classified []networkWindow // in the order in which the network classified them
 }
 
-// sums are the sums over all tokens up to one.
+// sums are the sums over the tokens before one.
 type sums struct {
 	weights  [Heads]int32
 	features int32
 }
 
-// Classify judges content and returns the number of word tokens that it read. Any string is judged.
+// Classify returns the probabilities of content and its number of word tokens. It takes any string.
 func (m *Model) Classify(content string) (p Probabilities, words int) {
 	tokens := text.Get()
 	defer text.Put(tokens)
 	return m.ClassifyTokens(m.Tokenize(tokens, content)), tokens.Words()
 }
 
-// Probabilities judges content.
+// Probabilities returns the probabilities of content.
 func (m *Model) Probabilities(content string) Probabilities {
 	p, _ := m.Classify(content)
 	return p
 }
 
-// Tokenize splits content into the tokens that [Model.ClassifyTokens] takes: those of [text.Scratch.TokenizeWith] with the dictionary of
-// the weights file. They are valid until s is used again.
+// Tokenize splits content into the tokens that [Model.ClassifyTokens] takes: those of [text.Scratch.TokenizeWith] with
+// the dictionary of the weights file. They are valid until s is used again.
 func (m *Model) Tokenize(s *text.Scratch, content string) []text.Token {
 	return s.TokenizeWith(content, m.dictionary)
 }
 
-// ClassifyTokens judges a text that is tokenised already, by [Model.Tokenize].
+// ClassifyTokens returns the probabilities of a text that [Model.Tokenize] has tokenized.
 func (m *Model) ClassifyTokens(tokens []text.Token) Probabilities {
 	s := m.scratch()
 	defer m.release(s)
@@ -100,119 +118,119 @@ func (m *Model) ClassifyTokens(tokens []text.Token) Probabilities {
 }
 
 func (m *Model) classify(s *scratch, tokens []text.Token) Probabilities {
-	e := &s.evidence
-	m.gather(s, e, tokens, m.header.CNNThreshold)
+	l := &s.logits
+	m.bothStages(s, l, tokens, m.header.CNNThreshold)
 	var p Probabilities
 	for h := range m.header.Calibration {
-		p[h] = m.probability(e, h)
+		p[h] = m.probability(l, h)
 	}
 	return p
 }
 
-// probability turns the evidence of a head into a probability.
-func (m *Model) probability(e *Logits, h int) float64 {
+// probability calibrates the logits of a head.
+func (m *Model) probability(l *Logits, h int) float64 {
 	c := &m.header.Calibration[h]
 	curve := &c.Alone
-	if len(e.LargeCNN) > 0 {
+	if len(l.LargeCNN) > 0 {
 		curve = &c.Both
 	}
-	if len(e.SmallCNN) > 0 {
-		x, long := e.LongTerms(h, curve), &c.Long
+	if len(l.SmallCNN) > 0 {
+		x, long := l.LongTerms(h, curve), &c.Long
 		return sigmoid(long.Window*x[0] + long.Sentence*x[1] + long.Max*x[2] + long.Length*x[3] + long.Offset)
 	}
-	x := e.Terms(h, curve)
+	x := l.Terms(h, curve)
 	return sigmoid(curve.Large*x[0] + curve.CNN*x[1] + curve.Small*x[2] + curve.Length*x[3] + curve.Offset)
 }
 
-// Terms returns what a curve weighs: l, r, s, n and 1, in the terms of [Curve].
-func (e *Logits) Terms(h int, c *Curve) [5]float64 {
-	x := [5]float64{e.Large[h], 0, e.Small[h], e.Length, 1}
-	if len(e.LargeCNN) > 0 {
-		var l float64
-		l, x[1] = worstOf(e.LargeCNN, h, c)
-		if h < categories {
-			x[0] = l
+// Logits are what calibration makes probabilities of.
+type Logits struct {
+	// Large and Small are the largest logits of a large and of a small window, by the linear model.
+	Large, Small [Heads]float64
+	// LargeCNN and SmallCNN hold the windows that the network classified.
+	LargeCNN, SmallCNN []WindowLogits
+	// Length is the natural logarithm of the number of small windows.
+	Length float64
+	// Max is the largest logit of a category in any window, by the linear model alone. Of longer texts it is less: the
+	// largest of many logits is always high. Above [Header.CNNThreshold] the network classifies windows of the text.
+	Max float64
+}
+
+// WindowLogits are the logits of one window by both stages.
+type WindowLogits struct {
+	Linear, CNN [Heads]float64
+}
+
+// Terms returns what the terms of a curve weigh: l, r, s, n and 1, in the letters of [Curve].
+func (l *Logits) Terms(h int, c *Curve) [5]float64 {
+	x := [5]float64{l.Large[h], 0, l.Small[h], l.Length, 1}
+	if len(l.LargeCNN) > 0 {
+		var linear float64
+		linear, x[1] = largestOf(l.LargeCNN, h, c)
+		if h < NumCategories {
+			x[0] = linear
 		}
 	}
 	return x
 }
 
-// LongTerms returns what the curve of longer texts weighs: u, v, the larger of them, n and 1, in the terms of [LongCurve];
-// read is [Calibration.Read]. The reader must have read windows of both sizes.
-func (e *Logits) LongTerms(h int, read *Curve) [5]float64 {
-	l, r := worstOf(e.LargeCNN, h, read)
-	s, q := worstOf(e.SmallCNN, h, read)
-	u, v := read.Large*l+read.CNN*r, read.Large*s+read.CNN*q
-	return [5]float64{u, v, max(u, v), e.Length, 1}
+// LongTerms returns what the terms of [LongCurve] weigh: u, v, the larger of them, n and 1. both is [Calibration.Both].
+// The network must have classified windows of both sizes.
+func (l *Logits) LongTerms(h int, both *Curve) [5]float64 {
+	large, largeCNN := largestOf(l.LargeCNN, h, both)
+	small, smallCNN := largestOf(l.SmallCNN, h, both)
+	u, v := both.Large*large+both.CNN*largeCNN, both.Large*small+both.CNN*smallCNN
+	return [5]float64{u, v, max(u, v), l.Length, 1}
 }
 
-// worstOf returns the logits of the window that looks worst to both stages together.
-func worstOf(windows []WindowLogits, h int, c *Curve) (l, r float64) {
-	most := math.Inf(-1)
+// largestOf returns the logits of the window where both stages together give the largest logit.
+func largestOf(windows []WindowLogits, h int, c *Curve) (linear, network float64) {
+	largest := math.Inf(-1)
 	for i := range windows {
 		w := &windows[i]
-		if z := c.Large*w.Linear[h] + c.CNN*w.CNN[h]; z > most {
-			most, l, r = z, w.Linear[h], w.CNN[h]
+		if z := c.Large*w.Linear[h] + c.CNN*w.CNN[h]; z > largest {
+			largest, linear, network = z, w.Linear[h], w.CNN[h]
 		}
 	}
-	return l, r
+	return linear, network
 }
 
-// categories is the number of heads that are categories; they come first. What they say decides what is read again.
-const categories = 5
+// minSmallLength is the natural logarithm of the number of small windows from which the network classifies small
+// windows too: five, a text of three sentences. In shorter texts the large window says it all.
+const minSmallLength = 1.6
 
-// minSentences is the natural logarithm of the number of small windows from which the reader reads sentences by
-// themselves: five, a text of three sentences. Shorter ones are read as a whole.
-const minSentences = 1.6
+// lengthPenalty is what a unit of [Logits.Length] adds to the threshold of longer texts.
+const lengthPenalty = 0.3
 
-// manyWindows is what a unit of [Logits.Length] adds to the gate of longer texts.
-const manyWindows = 0.3
+// maxLarge and maxSmall are the maximum numbers of windows that the network classifies, beside the one with the largest
+// logit of each category.
+const maxLarge, maxSmall = 3, 6
 
-// mostLarge and mostSmall bound the windows of a text that are read again, beside the worst one of each category.
-const mostLarge, mostSmall = 3, 6
+// maxPooledTokens is the maximum number of tokens that a pooled scratch has room for, so that one huge text does not
+// hold memory for ever.
+const maxPooledTokens = 1 << 16
 
-// keepTokens bounds what a pooled scratch keeps, so that one huge text does not hold memory for ever.
-const keepTokens = 1 << 16
-
-// Logits is what calibration starts from.
-type Logits struct {
-	// Large and Small are the largest logits of a large and of a small window, by the linear model.
-	Large, Small [Heads]float64
-	// LargeCNN and SmallCNN are the windows that the reader read.
-	LargeCNN, SmallCNN []WindowLogits
-	// Length is the natural logarithm of the number of small windows.
-	Length float64
-	// Max is the largest logit of a category, by the linear model alone, of any window; less in longer texts, where the
-	// worst of many windows always looks bad. Above the gate the text is read again.
-	Max float64
-}
-
-// WindowLogits is what both stages say of a window.
-type WindowLogits struct {
-	Linear, CNN [Heads]float64
-}
-
-// top is the worst window of a category.
-type top struct {
-	score  float64
-	window int
-}
-
-// unsure is a window that may be read again.
-type unsure struct {
+// candidate is a window that the network may classify.
+type candidate struct {
 	Window
+	// score is the largest logit of a category by the linear model, or -Inf once the network has classified the window.
 	score float64
 }
 
-// Logits returns what calibration starts from. The reader reads the worst windows even if the linear model is sure of
-// them.
-func (m *Model) Logits(content string) (e Logits) {
+// topWindow is the window with the largest logit of a category.
+type topWindow struct {
+	score float64
+	index int
+}
+
+// Logits returns what calibration makes probabilities of. The network classifies the windows with the largest logits
+// even where the linear model is sure of them.
+func (m *Model) Logits(content string) (l Logits) {
 	tokens := text.Get()
 	defer text.Put(tokens)
 	s := m.scratch()
 	defer m.release(s)
-	m.gather(s, &e, m.Tokenize(tokens, content), math.Inf(-1))
-	return e
+	m.bothStages(s, &l, m.Tokenize(tokens, content), math.Inf(-1))
+	return l
 }
 
 func (m *Model) scratch() *scratch {
@@ -224,102 +242,109 @@ func (m *Model) scratch() *scratch {
 }
 
 func (m *Model) release(s *scratch) {
-	if cap(s.prefix) <= keepTokens {
+	if cap(s.prefix) <= maxPooledTokens {
 		m.pool.Put(s)
 	}
 }
 
-// gather collects the evidence of a text. The reader reads those windows of which a category's logit is above from, and at
-// least one of each size when there is one.
-func (m *Model) gather(s *scratch, e *Logits, tokens []text.Token, from float64) {
-	e.LargeCNN, e.SmallCNN, s.readings = e.LargeCNN[:0], e.SmallCNN[:0], s.readings[:0]
+// bothStages fills in the logits of a text. Where [Logits.Max] exceeds the threshold, the network classifies the
+// windows in which a category's logit exceeds it, and at least one of each size.
+func (m *Model) bothStages(s *scratch, l *Logits, tokens []text.Token, threshold float64) {
+	l.LargeCNN, l.SmallCNN, s.classified = l.LargeCNN[:0], l.SmallCNN[:0], s.classified[:0]
 	prefix := m.sums(s, tokens)
 	s.large = AppendLargeWindows(s.large[:0], len(tokens))
 	s.small = appendSmallWindows(s.small[:0], tokens)
-	e.Length = math.Log(float64(len(s.small)))
-	s.wanted = s.wanted[:0]
-	var large, small [categories]top
-	worst := m.worst(s, &e.Large, &large, prefix, s.large)
-	e.Max = max(worst, m.worst(s, &e.Small, &small, prefix, s.small))
-	more := 0.0
-	if e.Length >= minSentences {
-		more = manyWindows * e.Length
-		e.Max -= more
+	l.Length = math.Log(float64(len(s.small)))
+	s.candidates = s.candidates[:0]
+	var large, small [NumCategories]topWindow
+	largest := m.linearMaxima(s, &l.Large, &large, prefix, s.large)
+	l.Max = max(largest, m.linearMaxima(s, &l.Small, &small, prefix, s.small))
+	penalty := 0.0
+	if l.Length >= minSmallLength {
+		penalty = lengthPenalty * l.Length
+		l.Max -= penalty
 	}
-	if e.Max <= from || m.cnn == nil || len(tokens) == 0 {
+	if l.Max <= threshold || m.cnn == nil || len(tokens) == 0 {
 		return
 	}
-	from += more
+	threshold += penalty
 	s.keep(tokens)
-	s.read.Begin(s.kept, s.words)
-	e.LargeCNN = m.reread(s, e.LargeCNN, prefix, s.wanted[:len(s.large)], &large, mostLarge, from)
-	if e.Length >= minSentences {
-		e.SmallCNN = m.reread(s, e.SmallCNN, prefix, s.wanted[len(s.large):], &small, mostSmall, from)
+	s.network.Begin(s.kept, s.keptHashes)
+	l.LargeCNN = m.classifyWindows(s, l.LargeCNN, prefix, s.candidates[:len(s.large)], &large, maxLarge, threshold)
+	if l.Length >= minSmallLength {
+		l.SmallCNN = m.classifyWindows(s, l.SmallCNN, prefix, s.candidates[len(s.large):], &small, maxSmall, threshold)
 	}
 }
 
-// mostReader bounds a logit of the reader: beyond it nothing was seen in training.
-const mostReader = 8
+// maxCNNLogit is the maximum absolute value that a logit of the network counts as: beyond it nothing was seen in
+// training.
+const maxCNNLogit = 8
 
-// keep chooses the tokens that the reader reads: like the features, it passes over what only repeats.
+// clampCNN limits a logit of the network to [maxCNNLogit].
+func clampCNN(logit float32) float64 { return min(max(float64(logit), -maxCNNLogit), maxCNNLogit) }
+
+// keep chooses the tokens that the network sees. Like the features, it leaves out repetitions.
 func (s *scratch) keep(tokens []text.Token) {
-	s.kept, s.words, s.keptTo = s.kept[:0], s.words[:0], append(s.keptTo[:0], 0)
+	s.kept, s.keptHashes, s.keptBefore = s.kept[:0], s.keptHashes[:0], append(s.keptBefore[:0], 0)
 	for i := range tokens {
 		if !s.features.Repeats(i) {
 			s.kept = append(s.kept, tokens[i])
-			s.words = append(s.words, s.features.words[i].hash)
+			s.keptHashes = append(s.keptHashes, s.features.words[i].hash)
 		}
-		s.keptTo = append(s.keptTo, int32(len(s.kept)))
+		s.keptBefore = append(s.keptBefore, int32(len(s.kept)))
 	}
 }
 
-// reread has the reader read the worst of the windows: for each category the worst window of all, where its logit is above
-// from, then others that are above from in the order of their scores, and one window in any case.
-func (m *Model) reread(s *scratch, out []WindowLogits, prefix []sums, windows []unsure, tops *[categories]top, most int, from float64) []WindowLogits {
+// classifyWindows has the network classify the top window of each category whose logit exceeds the threshold; then, up
+// to limit windows in all, others that exceed it, the largest scores first; and one window in any case.
+func (m *Model) classifyWindows(
+	s *scratch, out []WindowLogits, prefix []sums, windows []candidate, tops *[NumCategories]topWindow,
+	limit int, threshold float64,
+) []WindowLogits {
 	for h := range tops {
-		if t := &tops[h]; t.score > from {
-			out = m.readWindow(s, out, prefix, &windows[t.window])
+		if t := &tops[h]; t.score > threshold {
+			out = m.classifyWindow(s, out, prefix, &windows[t.index])
 		}
 	}
-	for len(out) < most {
-		worst := &windows[0]
+	for len(out) < limit {
+		next := &windows[0]
 		for i := range windows {
-			if windows[i].score > worst.score {
-				worst = &windows[i]
+			if windows[i].score > next.score {
+				next = &windows[i]
 			}
 		}
-		if math.IsInf(worst.score, -1) || len(out) > 0 && worst.score <= from {
+		if math.IsInf(next.score, -1) || len(out) > 0 && next.score <= threshold {
 			break
 		}
-		out = m.readWindow(s, out, prefix, worst)
+		out = m.classifyWindow(s, out, prefix, next)
 	}
 	return out
 }
 
-// readWindow has the reader read a window that it has not read yet.
-func (m *Model) readWindow(s *scratch, out []WindowLogits, prefix []sums, w *unsure) []WindowLogits {
+// classifyWindow has the network classify a window, unless it has done so already.
+func (m *Model) classifyWindow(s *scratch, out []WindowLogits, prefix []sums, w *candidate) []WindowLogits {
 	if math.IsInf(w.score, -1) {
 		return out
 	}
 	w.score = math.Inf(-1)
-	logits := m.cnn.WindowLogits(&s.read, int(s.keptTo[w.First]), int(s.keptTo[w.End]))
-	s.readings = append(s.readings, reading{Window: w.Window, logits: *logits})
-	var p WindowLogits
-	m.linearLogits(&p.Linear, prefix, w.Window)
-	for h := range p.CNN {
-		p.CNN[h] = min(max(float64(logits[h]), -mostReader), mostReader)
+	logits := m.cnn.WindowLogits(&s.network, int(s.keptBefore[w.First]), int(s.keptBefore[w.End]))
+	s.classified = append(s.classified, networkWindow{Window: w.Window, logits: *logits})
+	var both WindowLogits
+	m.linearLogits(&both.Linear, prefix, w.Window)
+	for h := range both.CNN {
+		both.CNN[h] = clampCNN(logits[h])
 	}
-	return append(out, p)
+	return append(out, both)
 }
 
 func (m *Model) newScratch() *scratch {
-	return &scratch{features: Features{Clusters: m.clusters, clustered: m.clustered, vocabulary: m.vocabulary}}
+	return &scratch{features: Features{Clusters: m.clusters, clusterFilter: m.clusterFilter, vocabulary: m.vocabulary}}
 }
 
-// blockTokens is how many tokens are looked up at once.
+// blockTokens is the number of tokens whose features are looked up at once.
 const blockTokens = 64
 
-// sums returns the sums of the weights over the first n tokens, for each n.
+// sums returns the sums of the weights over the first n tokens, for each n from 0 to all of them.
 func (m *Model) sums(s *scratch, tokens []text.Token) []sums {
 	f := &s.features
 	f.begin(tokens)
@@ -328,14 +353,14 @@ func (m *Model) sums(s *scratch, tokens []text.Token) []sums {
 		hashes, ends := s.hashes[:0], s.ends[:0]
 		for i := first; i < min(first+blockTokens, len(tokens)); i++ {
 			var own sums
-			known := f.read(i)
+			entry := f.addToken(i)
 			if !f.Repeats(i) {
-				if known.features == 0 {
-					m.letters(s, known, i)
+				if entry.features == 0 {
+					m.letters(s, entry, i)
 				}
 				before := len(hashes)
 				hashes = f.appendContext(hashes, i)
-				own.weights, own.features = known.weights, known.features+int32(len(hashes)-before)
+				own.weights, own.features = entry.weights, entry.features+int32(len(hashes)-before)
 			}
 			prefix, ends = append(prefix, own), append(ends, int32(len(hashes)))
 		}
@@ -356,47 +381,49 @@ func (m *Model) sums(s *scratch, tokens []text.Token) []sums {
 	return prefix
 }
 
-// letters finds out what the letters of token i weigh.
-func (m *Model) letters(s *scratch, known *known, i int) {
+// letters fills in the sum of the weights of the features that come from the letters of token i.
+func (m *Model) letters(s *scratch, entry *wordEntry, i int) {
 	hashes := s.features.Word(i)
-	one := [1]int32{int32(len(hashes))}
-	s.found = m.table.lookup(s.found, hashes, one[:])
-	known.weights, known.features = [Heads]int32{}, int32(len(hashes))
-	m.table.add(&known.weights, s.found)
+	ends := [1]int32{int32(len(hashes))}
+	s.found = m.table.lookup(s.found, hashes, ends[:])
+	entry.weights, entry.features = [Heads]int32{}, int32(len(hashes))
+	m.table.add(&entry.weights, s.found)
 }
 
-// worst finds the largest logit of a window for each head and the worst window of each category, appends the windows to
-// those that may be read again, and returns the largest score of one: the largest logit of a category.
-func (m *Model) worst(s *scratch, best *[Heads]float64, tops *[categories]top, prefix []sums, windows []Window) float64 {
-	for h := range best {
-		best[h] = math.Inf(-1)
+// linearMaxima sets maxima to the largest logit of each head in any of the windows and tops to the window with the
+// largest logit of each category, appends the windows to the candidates, and returns the largest score of one.
+func (m *Model) linearMaxima(
+	s *scratch, maxima *[Heads]float64, tops *[NumCategories]topWindow, prefix []sums, windows []Window,
+) float64 {
+	for h := range maxima {
+		maxima[h] = math.Inf(-1)
 	}
 	for h := range tops {
 		tops[h].score = math.Inf(-1)
 	}
-	worst := math.Inf(-1)
+	largest := math.Inf(-1)
 	for i, w := range windows {
 		var z [Heads]float64
 		m.linearLogits(&z, prefix, w)
-		for h := range best {
-			best[h] = max(best[h], z[h])
+		for h := range maxima {
+			maxima[h] = max(maxima[h], z[h])
 		}
 		score := math.Inf(-1)
 		for h := range tops {
 			c := &m.header.Calibration[h].Alone
 			z := (c.Large+c.Small)*z[h] + c.Offset
 			if z > tops[h].score {
-				tops[h] = top{z, i}
+				tops[h] = topWindow{z, i}
 			}
 			score = max(score, z)
 		}
-		worst = max(worst, score)
-		s.wanted = append(s.wanted, unsure{w, score})
+		largest = max(largest, score)
+		s.candidates = append(s.candidates, candidate{w, score})
 	}
-	return worst
+	return largest
 }
 
-// linearLogits computes what the linear model says of a window.
+// linearLogits computes the logits of a window by the linear model.
 func (m *Model) linearLogits(z *[Heads]float64, prefix []sums, w Window) {
 	a, b := &prefix[w.First], &prefix[w.End]
 	norm := 1 / Norm(int(b.features-a.features))

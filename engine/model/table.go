@@ -5,15 +5,15 @@ package model
 
 import "math/bits"
 
-// slots is the number of rows of a bucket: their four tags fill one machine word and their weights one cache line.
+// slots is the number of rows in a bucket: their four tags fill one machine word and their weights one cache line.
 const slots = 4
 
-// table maps feature hashes to rows of int8 weights. The low bits of a hash choose the bucket, the high 16 bits are
-// the tag that tells the rows of a bucket apart, 15 bits of it by chance. A feature that was never learned meets the tag of
-// one of a full bucket's four rows about once in 8,000 times, so unknown text adds next to nothing. The hash is public: who
-// searches for them finds words that collide.
+// table maps feature hashes to rows of int8 weights. The low bits of a hash choose the bucket; the high 16 bits, one of
+// them always set, are the tag that tells the rows of a bucket apart. A feature that was never learned has the tag of
+// one of a full bucket's four rows about once in 8,000 times, so unknown text adds next to nothing. The hash is public:
+// colliding words can be found on purpose.
 //
-// A weight is kept as an unsigned byte, 128 being zero, so that eight of them can be added in one machine word.
+// A weight is stored as an unsigned byte, 128 being zero, so that eight of them can be added in one machine word.
 type table struct {
 	tags []uint64 // one per bucket: four tags, 0 is an empty slot
 	rows []uint64 // two per slot
@@ -27,11 +27,11 @@ func newTable(buckets int) table {
 // tagOf returns the tag of a hash; it is never 0.
 func tagOf(hash uint64) uint64 { return hash>>48 | 1<<15 }
 
-// find returns the index of the row of a hash in rows, or -1.
+// find returns the index in rows of a hash's row, or -1.
 func (t *table) find(hash uint64) int {
 	const low, high = 0x0001000100010001, 0x8000800080008000
 	bucket := hash & t.mask
-	// The tag's lane becomes zero; the lowest zero lane is found exactly.
+	// The 16 bits of the tag become zero. The lowest zero is found exactly.
 	x := t.tags[bucket] ^ tagOf(hash)*low
 	zero := (x - low) & ^x & high
 	if zero == 0 {
@@ -40,7 +40,7 @@ func (t *table) find(hash uint64) int {
 	return int(bucket)*slots*2 + bits.TrailingZeros64(zero)>>4<<1
 }
 
-// insert puts a row under a hash and reports whether the bucket had room and no row of the same tag.
+// insert adds a row and reports whether the bucket had room and no row with the same tag.
 func (t *table) insert(hash uint64, weights [lanes]int8) bool {
 	if t.find(hash) >= 0 {
 		return false
@@ -64,11 +64,11 @@ func (t *table) setRow(slot int, weights [lanes]int8) {
 	}
 }
 
-// lookup returns the indexes in rows of those hashes that are known, in their order, in the memory of found, and for each
-// end of ends, an index in hashes, puts the matching index in the result in its place. It uses hashes as scratch.
+// lookup returns the indexes in rows of the hashes that are in the table, in their order, using the memory of found. It
+// replaces each element of ends, an index in hashes, by the matching index in the result, and overwrites hashes.
 //
-// It does not branch on whether a hash is known, which nobody could predict: the processor then has many rows on their
-// way from memory at once, and that is what takes the time.
+// It does not branch on whether a hash is in the table, which no processor could predict. Many rows can then be on
+// their way from memory at once, and that is what takes the time.
 func (t *table) lookup(found []uint32, hashes []uint64, ends []int32) []uint32 {
 	const low, high = 0x0001000100010001, 0x8000800080008000
 	if cap(found) < len(hashes)+1 {
@@ -92,10 +92,11 @@ func (t *table) lookup(found []uint32, hashes []uint64, ends []int32) []uint32 {
 	return found[:n]
 }
 
-// add adds the rows at the indexes to the sums.
+// add adds the rows at the indexes to the sums. It does eight heads by the first word of a row and the others by the
+// second.
 func (t *table) add(sums *[Heads]int32, found []uint32) {
 	const even = 0x00ff00ff00ff00ff
-	const burst = 256 // 256 times 255 still fits a lane of 16 bits
+	const burst = 256 // 256 times 255 still fits 16 bits
 	for len(found) > 0 {
 		var a, b, c, d uint64
 		n := min(len(found), burst)

@@ -12,31 +12,32 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// vocabulary holds what is known of the commonest words, which make most of every text: it is worked out once, when a
-// model is loaded, and never changes. The commonest words stand side by side, so that they stay in the processor's cache.
+// vocabulary holds the entries of the commonest words, which make up most of every text. It is computed once, when a
+// model is loaded, and never changes. The entries of the commonest words are neighbours in memory, so that they stay in
+// the processor's cache.
 type vocabulary struct {
-	words []known
-	index []uint16 // by hash: where in words, plus one; 0 is free
+	words []wordEntry
+	index []uint16 // by hash: the place in words, plus one; 0 is free
 	mask  uint64
 }
 
-// maxVocabulary is the number of words of a weights file whose weights are worked out beforehand.
+// maxVocabulary is the maximum number of words in the vocabulary.
 const maxVocabulary = 1 << 14
 
-// vocabularyReach is how far from its place in the index a word may stand. Words without room are left out.
-const vocabularyReach = 8
+// maxProbes is the maximum number of places in the index that are tried for a word. Words without room are left out.
+const maxProbes = 8
 
 func newVocabulary(size int) vocabulary {
 	places := 1 << bits.Len(uint(2*size))
-	return vocabulary{words: make([]known, 0, size), index: make([]uint16, places), mask: uint64(places - 1)}
+	return vocabulary{words: make([]wordEntry, 0, size), index: make([]uint16, places), mask: uint64(places - 1)}
 }
 
-// find returns the entry of a word with its hash, or nil.
-func (v *vocabulary) find(word []byte, hash uint64) *known {
-	if len(word) > cacheLetter || len(v.words) == 0 {
+// find returns the entry of a word with its hash, or nil where the vocabulary lacks it.
+func (v *vocabulary) find(word []byte, hash uint64) *wordEntry {
+	if len(word) > maxCachedWord || len(v.words) == 0 {
 		return nil
 	}
-	for at := hash >> 20; at < hash>>20+vocabularyReach; at++ {
+	for at := hash >> 20; at < hash>>20+maxProbes; at++ {
 		n := v.index[at&v.mask]
 		if n == 0 {
 			return nil
@@ -48,12 +49,12 @@ func (v *vocabulary) find(word []byte, hash uint64) *known {
 	return nil
 }
 
-// add adds a word, where there is room for it and it is not there yet.
-func (v *vocabulary) add(word []byte, hash uint64, entry *known) {
+// add adds a word, unless it is there already or there is no room for it.
+func (v *vocabulary) add(word []byte, hash uint64, entry *wordEntry) {
 	if v.find(word, hash) != nil || len(v.words) == cap(v.words) {
 		return
 	}
-	for at := hash >> 20; at < hash>>20+vocabularyReach; at++ {
+	for at := hash >> 20; at < hash>>20+maxProbes; at++ {
 		if n := &v.index[at&v.mask]; *n == 0 {
 			v.words = append(v.words, *entry)
 			*n = uint16(len(v.words))
@@ -62,8 +63,8 @@ func (v *vocabulary) add(word []byte, hash uint64, entry *known) {
 	}
 }
 
-// learn makes the vocabulary of the words of a weights file.
-func (m *Model) learn(words []text.Word) {
+// makeVocabulary makes the vocabulary of the words of a weights file, the commonest first.
+func (m *Model) makeVocabulary(words []text.Word) {
 	if len(words) == 0 {
 		return
 	}
@@ -74,13 +75,13 @@ func (m *Model) learn(words []text.Word) {
 		if len(v.words) == cap(v.words) {
 			break
 		}
-		if len(w.Folded) == 0 || len(w.Folded) > cacheLetter {
+		if len(w.Folded) == 0 || len(w.Folded) > maxCachedWord {
 			continue
 		}
 		word := []byte(w.Folded)
 		tokens[0] = text.Token{Raw: word, Folded: word}
 		s.features.begin(tokens)
-		found := s.features.read(0)
+		found := s.features.addToken(0)
 		m.letters(s, found, 0)
 		v.add(word, s.features.words[0].hash, found)
 	}
@@ -94,8 +95,8 @@ func sortWords(words []text.Word) {
 	})
 }
 
-// marshalWords lays words out, in the order of their letters, and the number of bytes before them: for each the number of
-// letters that it shares with the one before it and of those that follow, then all costs, then all letters.
+// marshalWords encodes words in the order of their letters, after the number of bytes that follow: for each word the
+// number of letters that it shares with the one before it and of its other letters, then all costs, then all letters.
 func marshalWords(words []text.Word) []byte {
 	words = slices.Clone(words)
 	slices.SortFunc(words, func(a, b text.Word) int { return strings.Compare(a.Folded, b.Folded) })
@@ -117,7 +118,8 @@ func marshalWords(words []text.Word) []byte {
 	return append(appendLength(nil, len(body)), body...)
 }
 
-// unmarshalWords returns the words, the commonest first, and what follows them; ok is false where they are cut short.
+// unmarshalWords returns the words, the commonest first, and the rest of the body. ok is false where they are cut
+// short.
 func unmarshalWords(body []byte) (words []text.Word, rest []byte, ok bool) {
 	size, body, ok := takeLength(body)
 	if !ok || size > len(body) {

@@ -10,22 +10,24 @@ import (
 )
 
 const (
-	// A text is judged in overlapping windows of two kinds. The large ones read what only the context tells; the small
-	// ones, sentences and pairs of sentences, find one bad sentence among good ones.
+	// A text is classified in overlapping windows of two sizes. The large ones catch what only the context tells; the
+	// small ones, sentences and pairs of sentences, find one bad sentence among good ones.
 	largeTokens, largeStride = 48, 16
-	// A sentence without an end in sight is cut at sentenceTokens; the next starts half-way back.
+	// A sentence of more than sentenceTokens is cut; the next part starts half-way back.
 	sentenceTokens = 24
-	pairTokens     = 40
-	// damping keeps very short texts from being judged by one feature alone.
+	// pairTokens is the maximum length of a pair of sentences.
+	pairTokens = 40
+	// damping keeps one feature alone from deciding about a very short text.
 	damping = 40
 )
 
-// Window is a run of tokens.
+// Window is the run of tokens from First to End, which is exclusive.
 type Window struct {
 	First, End int
 }
 
-// AppendLargeWindows appends the large windows of n tokens. A text that about fits is one window.
+// AppendLargeWindows appends the large windows of n tokens: 48 tokens every 16. A text of up to 56 tokens is one
+// window.
 func AppendLargeWindows(out []Window, n int) []Window {
 	if n <= largeTokens+largeStride/2 {
 		return append(out, Window{0, n})
@@ -63,6 +65,6 @@ func appendSmallWindows(out []Window, tokens []text.Token) []Window {
 	return out
 }
 
-// Norm is what the sum of the weights of so many features is divided by. The square root keeps short and long windows
-// comparable: evidence adds up, but noise does not.
+// Norm is the divisor of a sum over that many features. The square root keeps short and long windows comparable: signal
+// adds up, but noise does not.
 func Norm(features int) float64 { return math.Sqrt(float64(features) + damping) }

@@ -11,8 +11,8 @@ func Reopen() error {
 	return err
 }
 
-// Cached is the memory in bytes that the judge's prepared themes take.
-func (j *Screener) Cached() uint64 {
-	j.plans.CleanUp()
-	return j.plans.WeightedSize()
+// Cached is the memory in bytes that the screener's prepared themes take.
+func (s *Screener) Cached() uint64 {
+	s.plans.CleanUp()
+	return s.plans.WeightedSize()
 }

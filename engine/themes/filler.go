@@ -5,6 +5,7 @@ package themes
 
 import "strings"
 
+// set makes a set of the words of a string.
 func set(words string) map[string]bool {
 	m := make(map[string]bool)
 	for w := range strings.FieldsSeq(words) {
@@ -13,13 +14,15 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// joins are the words that divide a theme into parts which are all needed.
-var joins = set(`of with without by in on at for from to into onto about against during under over behind between
+// connectives are the words that divide a theme into parts that are all needed.
+var connectives = set(`
+	of with without by in on at for from to into onto about against during under over behind between
 	through near via that which who whom whose where when while because as than using involving after before towards
 	toward among`)
 
-// wrapping are words before a theme that speak of posts and not of the theme.
-var wrapping = set(`content contents post posts posting text texts message messages comment comments mention mentions
+// leadingFiller are words that may stand before a theme and speak of posts, not of the theme.
+var leadingFiller = set(`
+	content contents post posts posting text texts message messages comment comments mention mentions
 	mentioning reference references referencing refer refers referring discussion discussions discussing discuss talk
 	talking talks promotion promotions promoting promote promotes depiction depictions depicting depict depicts
 	celebration celebrating celebrates glorification glorifying glorifies anything everything something any all stuff
@@ -28,12 +31,14 @@ var wrapping = set(`content contents post posts posting text texts message messa
 	statement statements remarks claim claims claiming screen block flag hide material materials question questions
 	opinion opinions news gossip rumour rumours rumor rumors story stories report reports reporting spoilers`)
 
-// trailing are words after a theme that speak of posts and not of the theme.
-var trailing = set(`content contents post posts posting material materials related topic topics theme themes talk
+// trailingFiller are words that may stand after a theme and speak of posts, not of the theme.
+var trailingFiller = set(`
+	content contents post posts posting material materials related topic topics theme themes talk
 	discussion discussions reference references mention mentions stuff texts messages comments`)
 
-// light are words that a theme may hold and a text that touches it often leaves out.
-var light = set(`illegal illegally legal real fake false new old good bad big small large great young human people person
+// optionalWords are words of a theme that texts on it often leave out.
+var optionalWords = set(`
+	illegal illegally legal real fake false new old good bad big small large great young human people person
 	persons someone somebody man men woman women anyone others user users customer customers member members public
 	private online offline internet social personal physical local global national international general common
 	popular various certain specific different particular extreme extremely serious severe violent dangerous harmful

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
 )
 
-// prepare takes a theme apart.
+// prepare makes the plan of a theme.
 func prepare(lex *knowledge, theme string) *plan {
 	scratch := text.Get()
 	defer text.Put(scratch)
@@ -25,29 +25,29 @@ func prepare(lex *knowledge, theme string) *plan {
 	}
 	b := getBuilder(lex, p)
 	defer putBuilder(b)
-	list := pieces(theme, tokens)
+	list := themeWords(theme, tokens)
 	if onlyStop(list) {
-		b.run(list)
+		b.wordRun(list)
 	} else {
-		groups := b.regroup(split(unwrap(list)))
+		groups := b.resolveAnd(split(trimFiller(list)))
 		for _, g := range groups {
 			for _, words := range g.choices {
 				b.words += len(words)
 			}
 		}
 		for _, g := range groups {
-			b.part(g)
+			b.addPart(g)
 		}
 	}
 	if len(p.parts) == 0 {
-		b.run(list)
+		b.wordRun(list)
 	}
 	b.finish()
 	return p
 }
 
-// evidence says that a word or phrase is evidence for a slot. It is packed so that it sorts fast: the key, the slot and
-// 255 less the weight.
+// evidence says that a word or phrase is evidence for a slot. It is packed for fast sorting: the key, the slot, and 255
+// minus the weight.
 type evidence uint64
 
 func newEvidence(k key, slot, weight uint8) evidence {
@@ -64,20 +64,20 @@ type builder struct {
 	lex      *lexicon.Lexicon // that of lexicon
 	plan     *plan
 	evidence []evidence
-	spare    []evidence       // to sort the evidence in
+	scratch  []evidence       // to sort the evidence in
 	whole    []float32        // sum of the vectors of the slots
-	visited  []uint64         // a bit for each synset, for kinds
-	kin      []lexicon.Synset // of kinds
+	visited  []uint64         // a bit for each synset, for hyponyms
+	queue    []lexicon.Synset // for hyponyms
 	join     []byte
-	word     string // the last one that bases was asked for, and what it said
-	found    []lexicon.Term
-	words    int // of the theme that are looked up
-	budget   int // synsets that may still be looked at
+	word     string         // the argument of the last call of bases
+	found    []lexicon.Term // its result
+	words    int            // the words of the theme that are looked up
+	budget   int            // the number of synsets that may still be visited
 }
 
 var builders = sync.Pool{New: func() any { return new(builder) }}
 
-// getBuilder returns a builder of a plan. It keeps its memory between plans.
+// getBuilder returns a builder for p. Builders keep their memory between plans.
 func getBuilder(lex *knowledge, p *plan) *builder {
 	b := builders.Get().(*builder)
 	b.lexicon, b.lex, b.plan, b.words, b.budget = lex, lex.Lexicon, p, 0, maxSynsets
@@ -88,13 +88,13 @@ func getBuilder(lex *knowledge, p *plan) *builder {
 	return b
 }
 
-// putBuilder gives a builder back.
+// putBuilder returns a builder to the pool.
 func putBuilder(b *builder) {
 	b.plan, b.whole = nil, nil
 	builders.Put(b)
 }
 
-// bases returns what a word may be a form of, until the next call.
+// bases returns the terms that a word may be a form of. They are valid until the next call.
 func (b *builder) bases(word string) []lexicon.Term {
 	if word != b.word {
 		b.word, b.join = word, append(b.join[:0], word...)
@@ -109,12 +109,12 @@ type knowledge struct {
 	members *members
 }
 
-// related is the cosine from which "A and B" names two sides of one thing (unions and strikes), so that either is enough;
-// below it both are needed (guns and children).
-const related = 0.08
+// minSharedCosine is the cosine from which "A and B" names two sides of one thing ("unions and strikes"), so that
+// either is enough. Below it both are needed ("guns and children").
+const minSharedCosine = 0.08
 
-// regroup decides what "and" means and drops groups of which nothing is left.
-func (b *builder) regroup(groups []group) []group {
+// resolveAnd decides whether the choices that "and" joins are alternatives or parts that are all needed.
+func (b *builder) resolveAnd(groups []group) []group {
 	var out []group
 	for _, g := range groups {
 		if g.and && b.apart(g.choices[0], g.choices[1]) {
@@ -126,6 +126,7 @@ func (b *builder) regroup(groups []group) []group {
 	return out
 }
 
+// apart reports whether the meanings of two choices are so distant that a theme of both needs both.
 func (b *builder) apart(one, other []string) bool {
 	u, v := b.direction(one), b.direction(other)
 	if u == nil || v == nil {
@@ -135,16 +136,16 @@ func (b *builder) apart(one, other []string) bool {
 	for i := range u {
 		sum += u[i] * v[i]
 	}
-	return sum < related
+	return sum < minSharedCosine
 }
 
-// direction is the unit vector of the mean of some words; nil when none has a vector.
+// direction returns the unit vector along the mean of the words' vectors, or nil if none has a vector.
 func (b *builder) direction(words []string) []float32 {
 	sum := make([]float32, b.lex.Dims())
 	found := false
 	for _, w := range words {
 		bases := b.bases(w)
-		if len(bases) == 0 || light[w] {
+		if len(bases) == 0 || optionalWords[w] {
 			continue
 		}
 		if v, scale := b.lex.Vector(bases[0]); v != nil {
@@ -160,15 +161,15 @@ func (b *builder) direction(words []string) []float32 {
 	return normalise(sum)
 }
 
-// part adds a part to the plan.
-func (b *builder) part(g group) {
+// addPart adds a part to the plan.
+func (b *builder) addPart(g group) {
 	var out part
 	for _, words := range g.choices {
 		if len(b.plan.slots)+len(words) > maxSlots {
 			break
 		}
 		if len(words) > 1 && b.foreign(words) {
-			b.evidenceRun(&out, words)
+			b.addRun(&out, words)
 			continue
 		}
 		if whole, ok := b.phrase(words); ok {
@@ -181,7 +182,7 @@ func (b *builder) part(g group) {
 	}
 }
 
-// foreign reports whether the lexicon knows none of the words: another language, another script, or nonsense.
+// foreign reports whether the lexicon knows none of the words, because they are of another language or nonsense.
 func (b *builder) foreign(words []string) bool {
 	for _, w := range words {
 		if len(b.bases(w)) > 0 {
@@ -191,24 +192,24 @@ func (b *builder) foreign(words []string) bool {
 	return true
 }
 
-// run makes a plan of one run of words: themes of words that say nothing by themselves.
-func (b *builder) run(list []piece) {
+// wordRun makes a plan of one run of words, for a theme whose words mean nothing by themselves.
+func (b *builder) wordRun(list []themeWord) {
 	words := make([]string, len(list))
 	for i, p := range list {
 		words[i] = p.form
 	}
 	var out part
-	b.evidenceRun(&out, words)
+	b.addRun(&out, words)
 	b.plan.parts = append(b.plan.parts, out)
 }
 
-// evidenceRun adds a choice that needs the words as they stand.
-func (b *builder) evidenceRun(out *part, words []string) {
+// addRun adds a choice that needs the words in this order.
+func (b *builder) addRun(out *part, words []string) {
 	s := b.slot(1, nil)
 	b.plan.slots[s].rarity = lexicon.NeverSeen
 	keys := make([]key, len(words))
 	for i, w := range words {
-		keys[i] = strangeKey([]byte(w))
+		keys[i] = unknownKey([]byte(w))
 		if bases := b.bases(w); len(bases) > 0 {
 			keys[i] = key(bases[0])
 		}
@@ -219,7 +220,7 @@ func (b *builder) evidenceRun(out *part, words []string) {
 	out.choices = append(out.choices, choice{[]uint8{s}})
 }
 
-// phrase makes a choice of one slot of words that are a known phrase together.
+// phrase makes a choice of one slot if the words together are a known phrase.
 func (b *builder) phrase(words []string) (choice, bool) {
 	if len(words) < 2 || len(words) > lexicon.MaxPhrase {
 		return choice{}, false
@@ -234,29 +235,29 @@ func (b *builder) phrase(words []string) (choice, bool) {
 		if term, ok := b.lex.Find([]byte(head + form)); ok {
 			s := b.slot(1, nil)
 			b.plan.slots[s].rarity = lexicon.NeverSeen
-			b.widen(s, term)
+			b.expand(s, term)
 			return choice{[]uint8{s}}, true
 		}
 	}
 	return choice{}, false
 }
 
-// choice makes a choice of a slot for each word.
+// choice makes a choice with a slot for each word.
 func (b *builder) choice(words []string) choice {
 	var c choice
-	heavy := false
+	required := false
 	for _, w := range words {
-		heavy = heavy || !light[w]
+		required = required || !optionalWords[w]
 	}
 	for _, w := range words {
 		weight := float32(1)
-		if heavy && light[w] {
-			weight = lightWeight
+		if required && optionalWords[w] {
+			weight = optionalWeight
 		}
 		bases := b.bases(w)
 		if len(bases) == 0 {
 			s := b.slot(weight, nil)
-			b.add(strangeKey([]byte(w)), s, 1)
+			b.add(unknownKey([]byte(w)), s, 1)
 			b.plan.rarity = lexicon.NeverSeen
 			b.plan.slots[s].rarity = lexicon.NeverSeen
 			c.slots = append(c.slots, s)
@@ -265,14 +266,14 @@ func (b *builder) choice(words []string) choice {
 		rarity := float32(b.lex.Rarity(bases[0]))
 		s := b.slot(weight*rarity, b.direction([]string{w}))
 		b.plan.slots[s].weight = weight
-		b.plan.slots[s].optional = light[w]
+		b.plan.slots[s].optional = optionalWords[w]
 		b.plan.slots[s].rarity = rarity
-		b.widen(s, bases[0])
-		// What the lexicon lacks may still be a form of the word: "homeschool" beside "homeschooling".
-		b.add(strangeKey([]byte(w)), s, 0.9)
+		b.expand(s, bases[0])
+		// A word that the lexicon lacks may still be a form of this one, as "homeschool" of "homeschooling".
+		b.add(unknownKey([]byte(w)), s, 0.9)
 		for _, other := range bases[1:] {
-			b.add(key(other), s, derivedWorth)
-			b.derivatives(s, other, derivedWorth)
+			b.add(key(other), s, derivedWeight)
+			b.derivatives(s, other, derivedWeight)
 		}
 		if weight == 1 {
 			b.plan.rarity = max(b.plan.rarity, float32(b.lex.Rarity(bases[0])))
@@ -283,8 +284,8 @@ func (b *builder) choice(words []string) choice {
 	return c
 }
 
-// expressions makes the known expressions that stand in a theme evidence for their words: in a theme "river bank erosion"
-// the bank of a "river bank" is meant.
+// expressions makes the known phrases within a theme evidence for their words: the theme "river bank erosion" means the
+// bank in "river bank".
 func (b *builder) expressions(words []string, slots []uint8) {
 	for from := range words {
 		for to := from + 2; to <= min(len(words), from+lexicon.MaxPhrase); to++ {
@@ -330,7 +331,7 @@ func (b *builder) add(k key, s uint8, weight float64) {
 	}
 }
 
-// finish lays the evidence out in a flat table.
+// finish builds the hash table of the evidence, and the vector of the whole theme.
 func (b *builder) finish() {
 	p := b.plan
 	if b.whole != nil {
@@ -338,7 +339,7 @@ func (b *builder) finish() {
 		p.vector, p.scale, p.signs = pack(v)
 		p.spread = b.lex.Spread(v)
 	}
-	// The best of what was said about a word and a slot stands.
+	// Of several entries for a word and a slot, the one of the largest weight comes first and is kept.
 	b.sort()
 	b.evidence = slices.CompactFunc(b.evidence, func(x, y evidence) bool { return x>>8 == y>>8 })
 	size := 4
@@ -358,7 +359,7 @@ func (b *builder) finish() {
 	}
 }
 
-// sort sorts the evidence by its bytes, the last first: of thousands of words that is much faster than comparing them.
+// sort is a radix sort of the evidence, which is much faster than comparing when there are thousands of words.
 func (b *builder) sort() {
 	n := len(b.evidence)
 	if n < 256 {
@@ -369,10 +370,10 @@ func (b *builder) sort() {
 	for _, e := range b.evidence {
 		all |= e ^ b.evidence[0]
 	}
-	b.spare = slices.Grow(b.spare[:0], n)[:n]
+	b.scratch = slices.Grow(b.scratch[:0], n)[:n]
 	for shift := 0; shift < 48; shift += 8 {
 		if all>>shift&0xff == 0 {
-			continue // a byte that all have
+			continue // all share this byte
 		}
 		var at [256]int
 		for _, e := range b.evidence {
@@ -384,28 +385,28 @@ func (b *builder) sort() {
 		}
 		for _, e := range b.evidence {
 			i := uint8(e >> shift)
-			b.spare[at[i]] = e
+			b.scratch[at[i]] = e
 			at[i]++
 		}
-		b.evidence, b.spare = b.spare, b.evidence
+		b.evidence, b.scratch = b.scratch, b.evidence
 	}
 }
 
-// How the direction of a theme is broadened: by how much, and by which evidence, the nearest first.
+// How the vector of a theme is broadened by its evidence.
 const (
-	broadShare = 0.5
-	broadLeast = 0.4
-	broadMost  = 150
+	broadenShare     = 0.5 // the length of what is added, relative to the theme's own vector
+	broadenMinWeight = 0.4 // of the words that are added
+	broadenMaxWords  = 150 // of these, the first ones
 )
 
-// broaden turns the direction of a theme towards that of the words which are evidence for it, so that "animals" is close
-// to a text about sloths though the word itself keeps other company.
+// broaden turns the vector of a theme towards those of the words that are evidence for it, so that "animals" is close
+// to a text about sloths, though the word "animals" itself is used in other contexts.
 func (b *builder) broaden(v []float32) []float32 {
 	wide := make([]float32, len(v))
 	n := 0
 	for _, e := range b.evidence {
 		w := float32(e.weight()) / 255
-		if e.key()&strange != 0 || w < broadLeast {
+		if e.key()&unknown != 0 || w < broadenMinWeight {
 			continue
 		}
 		u, scale := b.lex.Vector(lexicon.Term(e.key()))
@@ -423,17 +424,18 @@ func (b *builder) broaden(v []float32) []float32 {
 			sums[6] += scale * float32(u[6])
 			sums[7] += scale * float32(u[7])
 		}
-		if n++; n == broadMost {
+		if n++; n == broadenMaxWords {
 			break
 		}
 	}
 	normalise(wide)
 	for i := range v {
-		v[i] += broadShare * wide[i]
+		v[i] += broadenShare * wide[i]
 	}
 	return normalise(v)
 }
 
+// normalise scales a vector to the length 1.
 func normalise(v []float32) []float32 {
 	var square float32
 	for _, x := range v {
@@ -448,7 +450,8 @@ func normalise(v []float32) []float32 {
 	return v
 }
 
-// pack turns a unit vector into bytes, the factor that makes them a unit vector, and its signs.
+// pack rounds a unit vector to bytes. It returns these, the factor that makes them a unit vector again, and a bit for
+// the sign of each of the first 64 dimensions.
 func pack(v []float32) (packed []int8, scale float32, signs uint64) {
 	var top float32
 	for _, x := range v {

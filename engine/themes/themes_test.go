@@ -16,22 +16,23 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/themes"
 )
 
-// shared is used by all tests, because a judge is safe for that.
+// shared is the screener of all tests. It is safe for concurrent use.
 var shared = sync.OnceValue(func() *themes.Screener {
-	judge, err := themes.New(themes.Options{})
+	screener, err := themes.New(themes.Options{})
 	if err != nil {
 		panic(err)
 	}
-	return judge
+	return screener
 })
 
-// verdict is a text and whether a theme must hit it.
-type verdict struct {
+// example is a text and whether a theme must hit it.
+type example struct {
 	theme, text string
 	hit         bool
 }
 
-func check(t *testing.T, cases []verdict) {
+// check screens each text for its theme and compares the result.
+func check(t *testing.T, cases []example) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.theme+"/"+c.text, func(t *testing.T) {
@@ -45,22 +46,24 @@ func check(t *testing.T, cases []verdict) {
 	}
 }
 
-// sound checks what must hold for any verdict.
+// sound checks what must hold for any hit.
 func sound(t *testing.T, text string, hit themes.Hit) {
 	t.Helper()
 	if hit.Flagged != (len(hit.Matches) > 0) {
-		t.Errorf("flagged = %v with %d matches", hit.Flagged, len(hit.Matches))
+		t.Errorf("flagged = %v with %d matches, want matches if and only if flagged", hit.Flagged, len(hit.Matches))
 	}
 	if !(hit.Probability >= 0 && hit.Probability <= 1) {
-		t.Errorf("probability %v", hit.Probability)
+		t.Errorf("probability %v, want one from 0 to 1", hit.Probability)
 	}
 	if hit.Flagged != (hit.Probability >= themes.DefaultThreshold) {
-		t.Errorf("flagged = %v at probability %v", hit.Flagged, hit.Probability)
+		t.Errorf("flagged = %v at probability %v, want flagged from %v on",
+			hit.Flagged, hit.Probability, themes.DefaultThreshold)
 	}
 	end, points := 0, utf8.RuneCountInString(text)
 	for i, m := range hit.Matches {
 		if m.Begin < end || i > 0 && m.Begin == end || m.End <= m.Begin || m.End > points {
-			t.Errorf("match %d is %v after %d in %d code points", i, m, end, points)
+			t.Errorf("match %d is %v: empty, touching the one before (end %d), or beyond %d code points",
+				i, m, end, points)
 		}
 		end = m.End
 	}
@@ -68,7 +71,7 @@ func sound(t *testing.T, text string, hit themes.Hit) {
 
 func TestPresenceCountsNotOpinion(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"fireworks", "I hate fireworks", true},
 		{"fireworks", "no fireworks tonight please", true},
 		{"fireworks", "I love my new sofa", false},
@@ -78,7 +81,7 @@ func TestPresenceCountsNotOpinion(t *testing.T) {
 
 func TestBothPartsOfACompoundAreNeeded(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"theft of bicycles", "someone stole my bike last night", true},
 		{"bicycle theft", "someone stole my bike last night", true},
 		{"theft of bicycles", "bicycle for sale", false},
@@ -88,13 +91,14 @@ func TestBothPartsOfACompoundAreNeeded(t *testing.T) {
 		{"guns and children", "I like guns", false},
 		{"sale of human organs", "what does a kidney sell for", true},
 		{"sale of human organs", "Church organ for sale, two manuals", false},
-		{"theft of bicycles", "my bike is blue. " + strings.Repeat("We then went home and had a very long and quiet evening with tea. ", 12) + "A thief was seen.", false},
+		{"theft of bicycles", "my bike is blue. " + strings.Repeat(
+			"We then went home and had a very long and quiet evening with tea. ", 12) + "A thief was seen.", false},
 	})
 }
 
 func TestAlternativesAndFiller(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"drugs or alcohol", "cocaine everywhere", true},
 		{"drugs or alcohol", "he came home drunk on whisky", true},
 		{"drugs/alcohol", "let's grab a beer", true},
@@ -107,7 +111,7 @@ func TestAlternativesAndFiller(t *testing.T) {
 
 func TestWordBoundaries(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"sex", "I went to Essex and Middlesex", false},
 		{"cunt", "Scunthorpe United won", false},
 		{"ass", "The class assessed the bass player's passport", false},
@@ -117,7 +121,7 @@ func TestWordBoundaries(t *testing.T) {
 
 func TestInflectionAndDerivation(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"snake", "There were snakes in the cellar", true},
 		{"pregnancy", "she is pregnant with twins", true},
 		{"divorces", "they are getting divorced", true},
@@ -130,7 +134,7 @@ func TestInflectionAndDerivation(t *testing.T) {
 
 func TestOtherMeaningsAndIdioms(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"shooting", "let's shoot some hoops after school", false},
 		{"shooting", "there was a shooting at the mall, two dead", true},
 		{"shooting", "photo shoot for the new album tomorrow", false},
@@ -143,7 +147,7 @@ func TestOtherMeaningsAndIdioms(t *testing.T) {
 
 func TestExpressionsMeanSomethingElse(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"murder", "you are absolutely killing it in that dress", false},
 		{"murder", "a murder of crows landed on the roof this morning", false},
 		{"murder", "Two men were charged with the murder of a taxi driver", true},
@@ -166,7 +170,7 @@ func TestExpressionsMeanSomethingElse(t *testing.T) {
 
 func TestOneHalfOfACompoundDoesNotStandForBoth(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"nuclear weapons", "weapons inspectors found nothing but rust", false},
 		{"nuclear weapons", "the treaty limits nuclear weapons", true},
 		{"drug dealing", "the doctor put me on a new drug for blood pressure", false},
@@ -180,17 +184,21 @@ func TestOneHalfOfACompoundDoesNotStandForBoth(t *testing.T) {
 
 func TestAParaphraseGetsTheSameVerdict(t *testing.T) {
 	t.Parallel()
+	theft := []string{"theft of bicycles", "bicycle theft", "stealing bikes", "bikes being stolen"}
+	murder := []string{"murder", "homicide", "content about murder", "the killing of a person"}
+	guns := []string{"guns", "firearms", "posts that mention guns"}
+	pregnancy := []string{"pregnancy", "being pregnant", "pregnant women"}
 	for _, c := range []struct {
 		themes []string
 		text   string
 		hit    bool
 	}{
-		{[]string{"theft of bicycles", "bicycle theft", "stealing bikes", "bikes being stolen"}, "someone stole my bike last night", true},
-		{[]string{"theft of bicycles", "bicycle theft", "stealing bikes", "bikes being stolen"}, "my bike needs new brakes", false},
-		{[]string{"murder", "homicide", "content about murder", "the killing of a person"}, "a man was murdered in the park", true},
-		{[]string{"guns", "firearms", "posts that mention guns"}, "he bought a pistol and two rifles", true},
-		{[]string{"guns", "firearms", "posts that mention guns"}, "hold your horses, dinner is not ready", false},
-		{[]string{"pregnancy", "being pregnant", "pregnant women"}, "she is pregnant with twins, the baby is due in May", true},
+		{theft, "someone stole my bike last night", true},
+		{theft, "my bike needs new brakes", false},
+		{murder, "a man was murdered in the park", true},
+		{guns, "he bought a pistol and two rifles", true},
+		{guns, "hold your horses, dinner is not ready", false},
+		{pregnancy, "she is pregnant with twins, the baby is due in May", true},
 	} {
 		for _, theme := range c.themes {
 			t.Run(theme+"/"+c.text, func(t *testing.T) {
@@ -207,7 +215,7 @@ func TestAParaphraseGetsTheSameVerdict(t *testing.T) {
 
 func TestDisguisedWords(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"fireworks", "f i r e w o r k s tonight", true},
 		{"fireworks", "fіreworks", true}, // a Cyrillic letter
 		{"fireworks", "FIREWORKS", true},
@@ -218,7 +226,7 @@ func TestDisguisedWords(t *testing.T) {
 
 func TestThemesThatAreNotEnglish(t *testing.T) {
 	t.Parallel()
-	check(t, []verdict{
+	check(t, []example{
 		{"взрыв", "вчера был взрыв", true},
 		{"взрыв", "вчера был праздник", false},
 		{"爆竹", "今天放爆竹了", true},
@@ -287,7 +295,7 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, threshold := range []float64{-0.1, 1.1} {
 		if _, err := themes.New(themes.Options{Threshold: threshold}); err == nil {
-			t.Errorf("threshold %v was accepted", threshold)
+			t.Errorf("threshold %v: got no error, want one", threshold)
 		}
 	}
 }
@@ -300,22 +308,22 @@ func TestAHigherThresholdFlagsLess(t *testing.T) {
 	}
 	hit := strict.Screen("I hate fireworks", []string{"fireworks"})[0]
 	if hit.Flagged || hit.Matches != nil || hit.Probability < 0.5 {
-		t.Errorf("got %+v", hit)
+		t.Errorf("at threshold 0.9999: got %+v, want an unflagged hit of a probability of 0.5 or more", hit)
 	}
 }
 
-// A caller chooses the themes, so their number must not decide how much memory the cache takes.
+// Callers choose the themes, so the number of themes must not determine how much memory the cache takes.
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const bound = 256 << 10
-	judge, err := themes.New(themes.Options{CacheBytes: bound})
+	screener, err := themes.New(themes.Options{CacheBytes: bound})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 500 {
-		judge.Screen("a tiger in the zoo", []string{fmt.Sprintf("animals and weapons %d", i)})
+		screener.Screen("a tiger in the zoo", []string{fmt.Sprintf("animals and weapons %d", i)})
 	}
-	if got := judge.Cached(); got == 0 || got > bound {
+	if got := screener.Cached(); got == 0 || got > bound {
 		t.Errorf("cache takes %d bytes, bound is %d", got, bound)
 	}
 }
@@ -329,7 +337,7 @@ func TestManyGoroutinesGetTheSameVerdict(t *testing.T) {
 		wait.Go(func() {
 			for range 5 {
 				if got := fmt.Sprint(shared().Screen(content, ten)); got != want {
-					t.Errorf("verdict differs:\n%s\n%s", got, want)
+					t.Errorf("got\n%s, want\n%s", got, want)
 				}
 			}
 		})
@@ -337,17 +345,17 @@ func TestManyGoroutinesGetTheSameVerdict(t *testing.T) {
 	wait.Wait()
 }
 
-// One mention in a long text is a hit, and where it stands is said exactly.
+// One mention in a long text is a hit, and its span is exact.
 func TestBuriedMention(t *testing.T) {
 	t.Parallel()
 	content := prose(4500) + " Police are treating the blaze as arson, the arsonist fled. " + prose(4500)
 	hit := shared().Screen(content, []string{"arson"})[0]
 	if !hit.Flagged {
-		t.Fatalf("not flagged at probability %.3f", hit.Probability)
+		t.Fatalf("not flagged at probability %.3f, want a hit", hit.Probability)
 	}
 	sound(t, content, hit)
 	if first := string([]rune(content)[hit.Matches[0].Begin:hit.Matches[0].End]); first != "arson" {
-		t.Errorf("first match is %q", first)
+		t.Errorf("first match is %q, want \"arson\"", first)
 	}
 }
 
@@ -359,8 +367,8 @@ type labelled struct {
 	Kind       string `json:"kind"`
 }
 
-// The figures on themes that the weights never saw must not fall. The bounds lie a little below what was measured when
-// they were recorded (see docs/themes.md).
+// The figures on themes that the weights were not fitted on must not fall. The bounds lie a little below what was
+// measured when they were recorded (see docs/themes.md).
 func TestFiguresOnHeldBackThemes(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("testdata/heldback.jsonl")
@@ -409,22 +417,23 @@ func TestFiguresOnHeldBackThemes(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("explicit recall %.3f, by paraphrase %.3f; half themes hit %.3f; other themes hit %.4f", found/positives, paraphrased/positives, halfHit/half, alarms/others)
+	t.Logf("explicit recall %.3f, by paraphrase %.3f; half themes hit %.3f; other themes hit %.4f",
+		found/positives, paraphrased/positives, halfHit/half, alarms/others)
 	if r := found / positives; r < 0.69 {
-		t.Errorf("recall %.3f", r)
+		t.Errorf("recall %.3f, want 0.69 or more", r)
 	}
 	if r := paraphrased / positives; r < 0.53 {
-		t.Errorf("recall by paraphrase %.3f", r)
+		t.Errorf("recall by paraphrase %.3f, want 0.53 or more", r)
 	}
 	if r := halfHit / half; r > 0.37 {
-		t.Errorf("half themes hit %.3f", r)
+		t.Errorf("share of half themes that hit %.3f, want 0.37 or less", r)
 	}
 	if r := alarms / others; r > 0.006 {
-		t.Errorf("texts on other themes hit %.4f", r)
+		t.Errorf("share of texts on other themes that hit %.4f, want 0.006 or less", r)
 	}
 }
 
-func FuzzJudge(f *testing.F) {
+func FuzzScreen(f *testing.F) {
 	f.Add("I hate fireworks", "fireworks")
 	f.Add("今天放爆竹了 \xff e\u0301 🎆", "爆竹, or (🎆)")
 	f.Add("a/b;c", "and or of , / such as")
@@ -433,7 +442,7 @@ func FuzzJudge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content, theme string) {
 		hits := shared().Screen(content, []string{theme, theme + "s", "fireworks"})
 		if len(hits) < 2 || hits[0].Theme != theme {
-			t.Fatalf("hits %v", hits)
+			t.Fatalf("got hits %v, want two or three, the first for %q", hits, theme)
 		}
 		for _, hit := range hits {
 			sound(t, content, hit)

@@ -39,7 +39,7 @@ func load(t *testing.T, file []byte) *model.Model {
 func anyCategory(examples []train.Example, score func(content string) float64) float64 {
 	var scored []evaluate.Scored
 	for i := range examples {
-		scored = append(scored, evaluate.Scored{P: score(examples[i].Text), Yes: !examples[i].Harmless()})
+		scored = append(scored, evaluate.Scored{Score: score(examples[i].Text), Positive: !examples[i].Harmless()})
 	}
 	return evaluate.AUC(scored)
 }
@@ -69,7 +69,7 @@ func byReader(m *model.Model) func(string) float64 {
 // small learns a small cascade the way the shipped one is learned: linear model, reader, calibration.
 func small(t *testing.T, learn, tune []train.Example, opt train.Options, second train.CNNOptions) (*train.Fitted, []byte) {
 	t.Helper()
-	learn = slices.Concat(learn, train.Augment(learn, 0.1, 1), train.Embed(learn, 0.1, 1), train.Swap(learn, 0.1, 1))
+	learn = slices.Concat(learn, train.Augment(learn, 0.1, 1), train.Surround(learn, 0.1, 1), train.Swap(learn, 0.1, 1))
 	fitted := train.Fit(learn, opt)
 	fitted.Weights.CNN = train.FitCNN(learn, fitted, second)
 	raw, err := fitted.File()

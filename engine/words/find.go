@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// Find appends to dst the places in content where expressions stand, in order and without overlap. Where several begin
-// at a word the longest is taken, and the search goes on behind it. Nothing is allocated but what dst grows by.
+// Find appends the matches in content to dst, in order and without overlap. Where several expressions begin at the same
+// word, the longest is taken and the search continues after it. Find allocates nothing but what dst grows by.
 func (l *List) Find(dst []Match, content string) []Match {
 	if l.Len() == 0 {
 		return dst
@@ -19,9 +19,9 @@ func (l *List) Find(dst []Match, content string) []Match {
 	scratch := text.Get()
 	defer text.Put(scratch)
 	tokens := scratch.Tokenize(content)
-	at := place{content: content}
+	at := position{content: content}
 	for len(tokens) > 0 {
-		best := found{expression: none}
+		best := candidate{expression: none}
 		l.search(tokens, 0, 0, &best)
 		if best.expression == none {
 			tokens = tokens[1:]
@@ -35,8 +35,8 @@ func (l *List) Find(dst []Match, content string) []Match {
 	return dst
 }
 
-// Cut returns content with one space in place of each match of [List.Find]; content itself, and without an allocation,
-// when there is none.
+// Cut returns content with each match of [List.Find] replaced by one space. Without a match it returns content itself
+// and allocates nothing.
 func (l *List) Cut(content string) string {
 	var few [16]Match
 	matches := l.Find(few[:0], content)
@@ -55,15 +55,15 @@ func (l *List) Cut(content string) string {
 	return b.String()
 }
 
-// found is the longest expression at a place of a text.
-type found struct {
+// candidate is the longest expression found so far at one place of a text.
+type candidate struct {
 	expression int32
-	words      int // its length
+	words      int // the length of the expression
 }
 
-// search follows the tokens from a node that is reached by some words, and takes the longest expression. It goes no
-// deeper than the longest expression, which is short.
-func (l *List) search(tokens []text.Token, from uint32, words int, best *found) {
+// search follows the tokens from a node that the given number of words led to, and keeps the longest expression in
+// best. It recurses no deeper than the longest expression has words.
+func (l *List) search(tokens []text.Token, from uint32, words int, best *candidate) {
 	var few [4]uint32
 	for _, word := range l.numbersOf(few[:0], &tokens[0]) {
 		at, ok := l.edges[edge{from, word}]
@@ -72,7 +72,7 @@ func (l *List) search(tokens []text.Token, from uint32, words int, best *found) 
 		}
 		n := l.nodes[at]
 		if n.expression != none && words+1 > best.words {
-			*best = found{expression: n.expression, words: words + 1}
+			*best = candidate{expression: n.expression, words: words + 1}
 		}
 		if n.inner && len(tokens) > 1 {
 			l.search(tokens[1:], at, words+1, best)
@@ -80,7 +80,7 @@ func (l *List) search(tokens []text.Token, from uint32, words int, best *found) 
 	}
 }
 
-// numbersOf appends the numbers of the words that a token may be, mostly none.
+// numbersOf appends the numbers of the listed words that a token may be; mostly there are none.
 func (l *List) numbersOf(to []uint32, t *text.Token) []uint32 {
 	if n, ok := l.numberOf(t.Folded); ok {
 		to = append(to, n)
@@ -91,9 +91,12 @@ func (l *List) numbersOf(to []uint32, t *text.Token) []uint32 {
 		}
 	}
 	if t.Is(text.Stretched) && len(t.Folded) <= 2*l.longest {
-		var single [2 * MaxCharacters * utf8.UTFMax]byte
-		for _, n := range l.singled[string(appendSingled(single[:0], t.Folded))] {
-			if isStretchOf(t.Folded, l.words[n]) && string(t.Folded) != l.words[n] { // which it is already
+		var form [2 * MaxCharacters * utf8.UTFMax]byte
+		for _, n := range l.collapsed[string(appendCollapsed(form[:0], t.Folded))] {
+			if string(t.Folded) == l.words[n] {
+				continue // it is in the result already
+			}
+			if isStretchOf(t.Folded, l.words[n]) {
 				to = append(to, n)
 			}
 		}
@@ -101,8 +104,8 @@ func (l *List) numbersOf(to []uint32, t *text.Token) []uint32 {
 	return to
 }
 
-// numberOf returns the number of a word. Those that are too long for the list are not even hashed: the words of a text
-// may have any length, and are looked at several times.
+// numberOf returns the number of a listed word. A word longer than all of the list is not even hashed: the words of a
+// text may have any length and are looked up several times.
 func (l *List) numberOf(word []byte) (uint32, bool) {
 	if len(word) > l.longest {
 		return 0, false
@@ -111,8 +114,8 @@ func (l *List) numberOf(word []byte) (uint32, bool) {
 	return n, ok
 }
 
-// appendSingled appends a word with equal letters in a row written once.
-func appendSingled(to, word []byte) []byte {
+// appendCollapsed appends a word with repeated letters written once.
+func appendCollapsed(to, word []byte) []byte {
 	last := rune(-1)
 	for len(word) > 0 {
 		r, size := utf8.DecodeRune(word)
@@ -124,8 +127,8 @@ func appendSingled(to, word []byte) []byte {
 	return to
 }
 
-// isStretchOf reports whether a stretched word, of which package text leaves two letters wherever there were more, is
-// another one, which has one or two there. The two are the same but for repeated letters.
+// isStretchOf reports whether stretched may stand for word. The caller has checked that they differ in repeated letters
+// only. Package text leaves two letters of a longer run; word may have one or two of them there.
 func isStretchOf(stretched []byte, word string) bool {
 	for len(stretched) > 0 && len(word) > 0 {
 		r, size := utf8.DecodeRune(stretched)
@@ -139,7 +142,7 @@ func isStretchOf(stretched []byte, word string) bool {
 	return len(stretched) == len(word)
 }
 
-// run counts how often r stands at the beginning of word.
+// run counts how often word repeats r at its beginning.
 func run(word string, r rune) (n int) {
 	for _, c := range word {
 		if c != r {
@@ -150,14 +153,15 @@ func run(word string, r rune) (n int) {
 	return n
 }
 
-// place is a place in a text, in bytes and in code points. It only moves on, so that all conversions together take one pass.
-type place struct {
+// position is an offset in a text, in bytes and in code points. It only moves forward, so all conversions together take
+// one pass.
+type position struct {
 	content      string
 	bytes, point int
 }
 
-// byteOf returns the byte at which a code point begins, which is not before the last one asked for.
-func (p *place) byteOf(point int) int {
+// byteOf returns the byte offset of a code point, which must not lie before the one of the last call.
+func (p *position) byteOf(point int) int {
 	for p.point < point {
 		if p.content[p.bytes] < utf8.RuneSelf {
 			p.bytes++

@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package words finds the words of a list in texts, seeing through what people do to hide words.
+// Package words finds the expressions of a list in texts, even where people disguise them.
 //
-// A list holds expressions, each of one or several words. An expression is found where its words stand in a row with
-// nothing but spaces, punctuation and other symbols between them. Words are those of package text and match as a whole:
-// "ass" is not found in "class". Case, accents, look-alike letters, digits for letters (v1agra), invisible characters,
-// spaced-out letters (v.i.a.g.r.a) and stretched ones (viiiagra) make no difference, neither in the text nor in the
-// expression. An emoji is a word; so is each letter of a script without spaces, where an expression hence is found inside
-// longer words. There are no wildcards: other forms of a word are expressions of their own.
+// A list holds expressions of one or more words. An expression is found where its words follow each other with
+// nothing but spaces, punctuation and other symbols between them. Words are those of package text and match as a
+// whole: "ass" is not found in "class". Case, accents, look-alike letters, digits for letters (v1agra), invisible
+// characters, spaced-out letters (v.i.a.g.r.a) and stretched ones (viiiagra) make no difference, neither in the text
+// nor in the expression. An emoji is a word. In a script without spaces each letter is a word, so an expression is
+// found inside longer words there. There are no wildcards: other forms of a word are expressions of their own.
 //
-// The time to search a text is linear in its length whatever it is, and does not grow with the number of expressions.
+// The time to search a text is linear in its length, whatever the text, and does not grow with the number of
+// expressions.
 package words
 
 import (
@@ -24,47 +25,47 @@ import (
 
 // Bounds of a list.
 const (
-	// MaxExpressions is the number of expressions that a list can be read from, equal ones included.
+	// MaxExpressions is the maximum number of expressions that a list is made from, duplicates included.
 	MaxExpressions = 100_000
-	// MaxCharacters is the length of an expression in code points, without the white space around it.
+	// MaxCharacters is the maximum length of an expression in code points, without the white space around it.
 	MaxCharacters = 100
 )
 
 // List is a set of expressions. It is immutable and safe for concurrent use. A nil List has no expressions.
 //
-// It is a trie, whose edges are words. A map of all edges is smaller than a map for each node, and a probe of it costs
+// A List is a trie whose edges are words. One map of all edges is smaller than a map for each node, and a lookup costs
 // the same however many edges a node has.
 type List struct {
 	expressions []string
-	words       []string          // by number; those of the expressions as they are read and as they are typed
-	numbers     map[string]uint32 // the inverse of words
-	singled     map[string][]uint32
+	words       []string            // by number: the words of the expressions, folded and as typed
+	numbers     map[string]uint32   // the inverse of words
+	collapsed   map[string][]uint32 // words by their form with repeated letters written once
 	edges       map[edge]uint32
 	nodes       []node // 0 is the root
-	longest     int    // bytes of the longest of words
+	longest     int    // bytes of the longest word
 }
 
-// edge leads from a node on to another one by a word.
+// edge leads from a node to another one by a word.
 type edge struct{ node, word uint32 }
 
-// node is a place in the trie: some words have been read.
+// node is the state after some words.
 type node struct {
-	expression int32 // that ends here, none if negative
-	inner      bool  // edges lead on
+	expression int32 // the expression that ends here, or none
+	inner      bool  // whether edges leave this node
 }
 
 const none = -1
 
-// Match is a place where an expression stands.
+// Match is a place in a text where an expression was found.
 type Match struct {
-	// Begin and End are the place in bytes of the text; End is exclusive. Both lie between code points.
+	// Begin and End are the byte offsets of the match; End is exclusive. Both lie between code points.
 	Begin, End int
-	// Expression is the expression as the list has it, without the white space around it.
+	// Expression is the expression as the list spells it, without the white space around it.
 	Expression string
 }
 
-// Parse makes a list of expressions. Of those that read the same the first counts. The error names by its number, from 1
-// on, the first expression that is empty, too long, not UTF-8 or without a word.
+// Parse makes a list of expressions. Of several that fold to the same words the first one is kept. The error names, by
+// its number from 1, the first expression that is empty, longer than [MaxCharacters], not UTF-8 or without a word.
 func Parse(expressions []string) (*List, error) {
 	if len(expressions) > MaxExpressions {
 		return nil, fmt.Errorf("%d expressions, at most %d are possible", len(expressions), MaxExpressions)
@@ -78,7 +79,8 @@ func Parse(expressions []string) (*List, error) {
 	return l, nil
 }
 
-// Merge makes a list of all expressions of lists. Of those that read the same the first counts.
+// Merge makes one list of the expressions of several; nil lists are skipped. Of several expressions that fold to the
+// same words the first one is kept.
 func Merge(lists ...*List) *List {
 	merged := newList()
 	for _, l := range lists {
@@ -92,7 +94,7 @@ func Merge(lists ...*List) *List {
 	return merged
 }
 
-// Len returns the number of expressions that read differently.
+// Len returns the number of distinct expressions. Those that fold to the same words count once.
 func (l *List) Len() int {
 	if l == nil {
 		return 0
@@ -102,8 +104,10 @@ func (l *List) Len() int {
 
 func newList() *List {
 	return &List{
-		numbers: make(map[string]uint32), singled: make(map[string][]uint32), edges: make(map[edge]uint32),
-		nodes: []node{{expression: none}},
+		numbers:   make(map[string]uint32),
+		collapsed: make(map[string][]uint32),
+		edges:     make(map[edge]uint32),
+		nodes:     []node{{expression: none}},
 	}
 }
 
@@ -123,7 +127,7 @@ func (l *List) add(expression string) error {
 	return nil
 }
 
-// insert adds an expression, where it has words.
+// insert adds an expression unless it has no words, and reports whether it has any.
 func (l *List) insert(expression string) bool {
 	scratch := text.Get()
 	defer text.Put(scratch)
@@ -138,14 +142,14 @@ func (l *List) insert(expression string) bool {
 	number := int32(len(l.expressions))
 	l.expressions = append(l.expressions, expression)
 	l.nodes[folded].expression = number
-	// What a word of look-alikes reads as depends on the text around it, so that it has to be known as it is typed, too.
+	// How a word of look-alike letters folds depends on the text around it, so its typed form leads here, too.
 	if raw := l.path(tokens, func(t *text.Token) []byte { return t.Raw }); l.nodes[raw].expression == none {
 		l.nodes[raw].expression = number
 	}
 	return true
 }
 
-// path returns the node that tokens lead to, in one of their forms. It makes what is missing.
+// path returns the node that tokens lead to in one of their forms. It adds the edges and nodes that are missing.
 func (l *List) path(tokens []text.Token, form func(*text.Token) []byte) uint32 {
 	at := uint32(0)
 	for i := range tokens {
@@ -162,15 +166,15 @@ func (l *List) path(tokens []text.Token, form func(*text.Token) []byte) uint32 {
 	return at
 }
 
-// number returns the number of a word, a new one if need be.
+// number returns the number of a word, and assigns one to a new word.
 func (l *List) number(word []byte) uint32 {
 	n, ok := l.numbers[string(word)]
 	if !ok {
 		n = uint32(len(l.words))
 		l.words = append(l.words, string(word))
 		l.numbers[l.words[n]] = n
-		single := string(appendSingled(nil, word))
-		l.singled[single] = append(l.singled[single], n)
+		form := string(appendCollapsed(nil, word))
+		l.collapsed[form] = append(l.collapsed[form], n)
 		l.longest = max(l.longest, len(word))
 	}
 	return n

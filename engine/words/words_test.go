@@ -20,7 +20,7 @@ func parse(t testing.TB, expressions ...string) *words.List {
 	t.Helper()
 	l, err := words.Parse(expressions)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parsing %q: %v", expressions, err)
 	}
 	return l
 }
@@ -102,10 +102,12 @@ func TestAMatchNamesTheExpressionAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	l := parse(t, "  Buy  NOW ", "b@d", "buy now")
 	if l.Len() != 2 {
-		t.Errorf("Len is %d, want 2: two expressions read the same", l.Len())
+		t.Errorf("Len is %d, want 2: two expressions fold to the same words", l.Len())
 	}
 	got := l.Find([]words.Match{{Expression: "kept"}}, "bad: buy now")
-	want := []words.Match{{Expression: "kept"}, {Begin: 0, End: 3, Expression: "b@d"}, {Begin: 5, End: 12, Expression: "Buy  NOW"}}
+	want := []words.Match{
+		{Expression: "kept"}, {Begin: 0, End: 3, Expression: "b@d"}, {Begin: 5, End: 12, Expression: "Buy  NOW"},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -132,7 +134,7 @@ func TestNoListAndEmptyListsFindNothing(t *testing.T) {
 	t.Parallel()
 	for _, l := range []*words.List{nil, parse(t), words.Merge(), words.Merge(nil, nil)} {
 		if l.Len() != 0 || l.Find(nil, "some text") != nil || l.Cut("some text") != "some text" {
-			t.Errorf("%+v is not empty", l)
+			t.Errorf("%+v has expressions or finds some, want an empty list", l)
 		}
 	}
 }
@@ -142,13 +144,13 @@ func TestMergeHasAllExpressions(t *testing.T) {
 	one, other := parse(t, "bad", "very bad"), parse(t, "BAD", "worse")
 	l := words.Merge(one, nil, other)
 	if got := found(l, "bad, worse, very bad"); got != "bad|worse|very bad" || l.Len() != 3 {
-		t.Errorf("%d expressions find %q", l.Len(), got)
+		t.Errorf("a merged list of %d expressions finds %q, want 3 and %q", l.Len(), got, "bad|worse|very bad")
 	}
 	if got := found(one, "worse"); got != "" {
-		t.Errorf("a merged list has changed: it finds %q", got)
+		t.Errorf("Merge changed its argument: it finds %q now, want nothing", got)
 	}
 	if m := l.Find(nil, "bad"); m[0].Expression != "bad" {
-		t.Errorf("%q came second", m[0].Expression)
+		t.Errorf("the match names %q, want \"bad\", which came first", m[0].Expression)
 	}
 }
 
@@ -170,7 +172,7 @@ func TestParseNamesTheExpressionThatIsWrong(t *testing.T) {
 	} {
 		_, err := words.Parse(c.in)
 		if got := message(err); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: error %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -184,12 +186,14 @@ func message(err error) string {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	l, err := words.Read(strings.NewReader("\uFEFF# our words\r\n\r\nbad\r\n  very bad  # with two words\n#worse\nC#\tor so\nlast"))
+	const file = "\uFEFF# our words\r\n\r\nbad\r\n  very bad  # with two words\n#worse\nC#\tor so\nlast"
+	l, err := words.Read(strings.NewReader(file))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("reading the list: %v", err)
 	}
-	if got := found(l, "bad, very bad, worse, C# or so, with two words, last"); got != "bad|very bad|C# or so|last" {
-		t.Errorf("finds %q", got)
+	const content, want = "bad, very bad, worse, C# or so, with two words, last", "bad|very bad|C# or so|last"
+	if got := found(l, content); got != want {
+		t.Errorf("found %q in %q, want %q", got, content, want)
 	}
 }
 
@@ -205,12 +209,12 @@ func TestReadNamesTheLineThatIsWrong(t *testing.T) {
 	} {
 		_, err := words.Read(strings.NewReader(c.in))
 		if got := message(err); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: error %q, want %q", c.name, got, c.want)
 		}
 	}
 	broken := errors.New("the disk is on fire")
 	if _, err := words.Read(iotest.ErrReader(broken)); !errors.Is(err, broken) {
-		t.Errorf("a broken reader: %v", err)
+		t.Errorf("a broken reader: got error %v, want %v", err, broken)
 	}
 }
 
@@ -227,15 +231,15 @@ func TestFindAndCutAllocateNothingForAWord(t *testing.T) {
 		{"Cut without a match", func() { l.Cut(miss) }},
 	} {
 		c.work()
-		// A pool may be emptied in between, and the race detector empties it on purpose: its buffers then grow anew, in a few
-		// steps. One allocation for each of the 1,000 words would show.
+		// A pool may be emptied in between, and the race detector empties it on purpose: its buffers then grow anew,
+		// in a few steps. One allocation for each of the 1,000 words would show.
 		if n := testing.AllocsPerRun(20, c.work); n > 30 {
 			t.Errorf("%s: %v allocations, want none", c.name, n)
 		}
 	}
 }
 
-// A search whose work grows faster than its text shows in this test by never ending.
+// If the work grew faster than the text, this test would never end.
 func TestSharedBeginningsDoNotMultiplyTheWork(t *testing.T) {
 	t.Parallel()
 	var expressions []string
@@ -247,13 +251,15 @@ func TestSharedBeginningsDoNotMultiplyTheWork(t *testing.T) {
 	// Each of these would take years if a stretched or disguised word led on to the same place in more than one way.
 	for _, unit := range []string{"aa ", "aaaa ", "vіі ", "vi vі v1 ", "v1 "} {
 		if got := l.Find(nil, strings.Repeat(unit, 100_000/len(unit))); len(got) != 0 {
-			t.Errorf("%q: %d matches", unit, len(got))
+			t.Errorf("%q repeated: %d matches, want none", unit, len(got))
 		}
 	}
 }
 
 func FuzzFind(f *testing.F) {
-	for _, seed := range []string{"bad very bad", "b4d b.a.d baaad bаd", "\xff bad\xc3", "😀🇫🇷🇰🇮🇱 傻瓜", "b\u200bad\u0301", "bad\x00 ﷺ Ⱥ"} {
+	for _, seed := range []string{
+		"bad very bad", "b4d b.a.d baaad bаd", "\xff bad\xc3", "😀🇫🇷🇰🇮🇱 傻瓜", "b\u200bad\u0301", "bad\x00 ﷺ Ⱥ",
+	} {
 		f.Add("bad", seed)
 		f.Add("傻瓜", seed)
 		f.Add(seed, seed)
@@ -266,10 +272,10 @@ func FuzzFind(f *testing.F) {
 		at, cut := 0, ""
 		for _, m := range l.Find(nil, content) {
 			if m.Begin < at || m.End <= m.Begin || m.End > len(content) || m.Expression == "" {
-				t.Fatalf("match %+v after %d in %q", m, at, content)
+				t.Fatalf("match %+v overlaps %d, is empty or lies outside %q", m, at, content)
 			}
 			if !isBoundary(content, m.Begin) || !isBoundary(content, m.End) {
-				t.Fatalf("match %+v inside a code point of %q", m, content)
+				t.Fatalf("match %+v begins or ends inside a code point of %q", m, content)
 			}
 			cut += content[at:m.Begin] + " "
 			at = m.End
@@ -311,7 +317,12 @@ func BenchmarkFind(b *testing.B) {
 	}
 	l := parse(b, expressions...)
 	unit := "Nobody here is asking you to agree with all of it, we're only asking that you read it. "
-	for _, c := range []struct{ name, unit string }{{"natural", unit}, {"disguised", "n0bоdy h.e.r.e iiiis áskíng "}, {"hits", expressions[0] + " "}, {"Han", "我们"}} {
+	for _, c := range []struct{ name, unit string }{
+		{"natural", unit},
+		{"disguised", "n0bоdy h.e.r.e iiiis áskíng "},
+		{"hits", expressions[0] + " "},
+		{"Han", "我们"},
+	} {
 		for _, length := range []int{200, 10_000} {
 			content := string([]rune(strings.Repeat(c.unit, length))[:length])
 			b.Run(fmt.Sprintf("%s/%d", c.name, length), func(b *testing.B) {

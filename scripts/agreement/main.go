@@ -1,25 +1,30 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agreement says how close the scores of this service are to those that the Perspective API gave the same texts.
+// Command agreement measures how close the scores of this service are to those of the Perspective API on the same
+// texts.
 //
 //	go run ./scripts/agreement [--text COLUMN] [--as COLUMN=ATTRIBUTE]... [--at 0.5,0.7,0.8,0.9] FILE...
 //
-// A file holds one text a row, with the scores that it was given: CSV with a head (.csv) or JSON Lines (any other name).
-// Columns are attributes when they are named like one, in capitals or not; --as names others. The text is in the column
-// "text" unless --text says otherwise. Equal texts are counted once; texts that are blank or larger than the interface
-// takes are left out, and so are scores that are no numbers from 0 to 1.
+// A file holds one text per row, with the scores that the Perspective API gave it: CSV with a header row (.csv) or
+// JSON Lines (any other name). A column is an attribute if it is named like one, in any case; --as maps other names.
+// The text is in the column "text" unless --text says otherwise. Duplicate texts are counted once. Texts that are blank
+// or larger than the API accepts are left out, and so are scores that are not numbers from 0 to 1.
 //
-// JSON Lines may also be the log of moderation_compare: of lines with the members "theirs" and "ours" the scores are taken
-// from there, and nothing is judged. Other lines of a log are passed over.
+// JSON Lines may also be the log of moderation_compare: lines with the members "theirs" and "ours" already hold both
+// scores, and nothing is classified. Other lines of a log are ignored.
 //
-// For each attribute it prints the number of texts, the rank correlation (Spearman), the median distance and that which nine
-// of ten texts are below; then, for each threshold, which share of the texts reaches it by their and by our score, which
-// share of the texts is on the same side of it (AGREE), which share of theirs is also ours (FOUND), which share of ours is
-// also theirs (SHARED), Cohen's kappa, which is AGREE beyond what chance would give, and how often a text that reaches it by
-// their score has a higher score of ours than one that does not (AUC).
+// For each attribute it prints the number of texts, the rank correlation (Spearman), and the median and the 90th
+// percentile of the distance between the two scores. Then, for each threshold:
 //
-// Nothing of the texts is printed or kept. No server is needed: the scores are those that analyze answers by default.
+//	THEIRS, OURS  the share of the texts that reaches the threshold by their score, and by ours
+//	AGREE         the share of the texts that is on the same side of the threshold by both scores
+//	FOUND         of the texts that reach it by their score, the share that also does by ours
+//	SHARED        of the texts that reach it by our score, the share that also does by theirs
+//	KAPPA         Cohen's kappa: the agreement beyond chance
+//	AUC           how often our score of a text that reaches it by theirs is above that of a text that does not
+//
+// Texts are neither printed nor kept. No server is needed: the scores are those of comments:analyze with its defaults.
 package main
 
 import (
@@ -47,7 +52,7 @@ func main() {
 	}
 }
 
-// scoresOf are the two scores of each text for one attribute.
+// scoresOf holds both scores of each text for one attribute.
 type scoresOf struct{ theirs, ours []float64 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -77,7 +82,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		thresholds = append(thresholds, threshold)
 	}
-	judge, err := engine.New(engine.Options{})
+	classifier, err := engine.New(engine.Options{})
 	if err != nil {
 		return err
 	}
@@ -92,7 +97,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		found[name].theirs = append(found[name].theirs, theirs)
 		found[name].ours = append(found[name].ours, ours)
 	}
-	scores := commentanalyzer.NewScores(judge.Version())
+	scores := commentanalyzer.NewScores(classifier.Version())
 	seen := map[string]bool{}
 	for _, name := range flags.Args() {
 		err := read(name, func(row map[string]any) error {
@@ -109,7 +114,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				return nil
 			}
 			seen[content] = true
-			classified, err := judge.Classify(ctx, content)
+			classified, err := classifier.Classify(ctx, content)
 			if err != nil {
 				return err
 			}
@@ -131,7 +136,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(found) == 0 {
 		return fmt.Errorf("no text with a score was found; name the columns with --text and --as")
 	}
-	fmt.Fprintf(out, "Model %s\n", judge.Version())
+	fmt.Fprintf(out, "Model %s\n", classifier.Version())
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if err := found[name].report(out, name, thresholds); err != nil {
 			return err
@@ -140,7 +145,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// number is a score as a file has it: a number, or one in a text; not a number where there is none.
+// number returns a score from a file, where it may be a number or a string. It is NaN where there is none.
 func number(value any) float64 {
 	switch value := value.(type) {
 	case float64:
@@ -153,7 +158,7 @@ func number(value any) float64 {
 	return math.NaN()
 }
 
-// report prints what there is to say of an attribute.
+// report prints the figures of one attribute.
 func (s *scoresOf) report(out io.Writer, name string, thresholds []float64) error {
 	distances := make([]float64, len(s.ours))
 	for i := range distances {
@@ -161,7 +166,8 @@ func (s *scoresOf) report(out io.Writer, name string, thresholds []float64) erro
 	}
 	slices.Sort(distances)
 	fmt.Fprintf(out, "\n%s  texts %d  Spearman %s  median distance %.3f  nine of ten below %.3f\n",
-		name, len(distances), figure("%.3f", evaluate.Spearman(s.theirs, s.ours)), distances[len(distances)/2], distances[len(distances)*9/10])
+		name, len(distances), figure("%.3f", evaluate.Spearman(s.theirs, s.ours)),
+		distances[len(distances)/2], distances[len(distances)*9/10])
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "AT\tTHEIRS\tOURS\tAGREE\tFOUND\tSHARED\tKAPPA\tAUC\t")
 	for _, threshold := range thresholds {
@@ -169,7 +175,7 @@ func (s *scoresOf) report(out io.Writer, name string, thresholds []float64) erro
 		scored := make([]evaluate.Scored, len(s.ours))
 		for i := range s.ours {
 			n++
-			scored[i] = evaluate.Scored{P: s.ours[i], Yes: s.theirs[i] >= threshold}
+			scored[i] = evaluate.Scored{Score: s.ours[i], Positive: s.theirs[i] >= threshold}
 			switch {
 			case s.theirs[i] >= threshold && s.ours[i] >= threshold:
 				both++
@@ -182,8 +188,9 @@ func (s *scoresOf) report(out io.Writer, name string, thresholds []float64) erro
 		theirs, ours = theirs+both, ours+both
 		agree := (n - theirs - ours + 2*both) / n
 		chance := (theirs*ours + (n-theirs)*(n-ours)) / (n * n)
-		fmt.Fprintf(table, "%v\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", threshold, percent(theirs, n), percent(ours, n), percent(agree*n, n),
-			percent(both, theirs), percent(both, ours), figure("%.2f", (agree-chance)/(1-chance)), figure("%.3f", evaluate.AUC(scored)))
+		fmt.Fprintf(table, "%v\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", threshold,
+			percent(theirs, n), percent(ours, n), percent(agree*n, n), percent(both, theirs), percent(both, ours),
+			figure("%.2f", (agree-chance)/(1-chance)), figure("%.3f", evaluate.AUC(scored)))
 	}
 	return table.Flush()
 }

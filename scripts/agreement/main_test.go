@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestRun: rows that are no texts, and columns that are no scores, must not move a figure.
+// Rows without a text and columns without scores must not change a figure.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	const insult, kind = "Shut up, you pathetic idiot.", "What a lovely garden you have!"
+	const insult, polite = "Shut up, you pathetic idiot.", "What a lovely garden you have!"
 	rows := []struct {
 		name, file, content string
 		args                []string
@@ -21,13 +21,13 @@ func TestRun(t *testing.T) {
 	}{
 		{
 			"CSV", "scores.csv",
-			"id,comment,api\n1," + `"` + insult + `"` + ",0.9\n2," + `"` + insult + `"` + ",0.1\n3," + kind + ",0.03\n4, ,0.9\n5,No score,nan\n",
+			"id,comment,api\n1," + `"` + insult + `"` + ",0.9\n2," + `"` + insult + `"` + ",0.1\n3," + polite + ",0.03\n4, ,0.9\n5,No score,nan\n",
 			[]string{"--text", "comment", "--as", "api=TOXICITY"},
 			[]string{"TOXICITY  texts 2  Spearman 1.000", "0.8   50.0%  50.0%  100.0%  100.0%  100.0%   1.00  1.000"},
 		},
 		{
 			"JSON Lines", "scores.jsonl",
-			`{"text":"` + insult + `","toxicity":0.9,"flirtation":0.4,"threat":null}` + "\n" + `{"text":"` + kind + `","toxicity":0.03}` + "\n",
+			`{"text":"` + insult + `","toxicity":0.9,"flirtation":0.4,"threat":null}` + "\n" + `{"text":"` + polite + `","toxicity":0.03}` + "\n",
 			nil,
 			[]string{"TOXICITY  texts 2  Spearman 1.000"},
 		},
@@ -35,7 +35,8 @@ func TestRun(t *testing.T) {
 			"the log of moderation_compare", "caddy.log",
 			`{"msg":"server running"}` + "\n" + `{"msg":"compared","theirs":{"TOXICITY":0.9},"ours":{"TOXICITY":0.6}}` + "\n" + `{"msg":"compared","theirs":{"TOXICITY":0.2},"ours":{"TOXICITY":0.1}}` + "\n",
 			[]string{"--at", "0.5,0.7"},
-			[]string{"TOXICITY  texts 2  Spearman 1.000", "0.5   50.0%  50.0%  100.0%  100.0%  100.0%   1.00  1.000", "0.7   50.0%   0.0%   50.0%    0.0%     n/a   0.00  1.000"},
+			[]string{"TOXICITY  texts 2  Spearman 1.000", "0.5   50.0%  50.0%  100.0%  100.0%  100.0%   1.00  1.000",
+				"0.7   50.0%   0.0%   50.0%    0.0%     n/a   0.00  1.000"},
 		},
 	}
 	for _, row := range rows {
@@ -51,7 +52,7 @@ func TestRun(t *testing.T) {
 			}
 			for _, want := range row.want {
 				if !strings.Contains(out.String(), want) {
-					t.Errorf("%q is missing in:\n%s", want, &out)
+					t.Errorf("got\n%s\nwant %q in it", &out, want)
 				}
 			}
 			if strings.Contains(out.String(), "FLIRTATION") || strings.Contains(out.String(), "THREAT") {
@@ -61,7 +62,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunErrors: errors must tell what is wrong and nothing of a text.
+// Errors say what is wrong and repeat nothing of a text.
 func TestRunErrors(t *testing.T) {
 	t.Parallel()
 	broken := filepath.Join(t.TempDir(), "broken.jsonl")
@@ -80,7 +81,7 @@ func TestRunErrors(t *testing.T) {
 	} {
 		err := run(t.Context(), row.args, new(strings.Builder))
 		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%v: %v, want %q", row.args, err, row.want)
+			t.Errorf("run %q: got error %v, want one with %q", row.args, err, row.want)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// longestLine is the size of the longest line of JSON, in bytes.
-const longestLine = 16 << 20
+// maxLine is the size in bytes of the longest line of JSON that is accepted.
+const maxLine = 16 << 20
 
 // read calls use for each row of a file.
 func read(name string, use func(row map[string]any) error) error {
@@ -30,7 +30,7 @@ func read(name string, use func(row map[string]any) error) error {
 	return readLines(file, use)
 }
 
-// readCSV reads a table whose first row names the columns.
+// readCSV calls use for each row of a table whose first row names the columns.
 func readCSV(from io.Reader, use func(row map[string]any) error) error {
 	table := csv.NewReader(from)
 	table.LazyQuotes = true
@@ -56,10 +56,10 @@ func readCSV(from io.Reader, use func(row map[string]any) error) error {
 	}
 }
 
-// readLines reads one JSON object a line.
+// readLines calls use for each line, which must be a JSON object.
 func readLines(from io.Reader, use func(row map[string]any) error) error {
 	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, longestLine)
+	lines.Buffer(nil, maxLine)
 	for n := 1; lines.Scan(); n++ {
 		var row map[string]any
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
@@ -72,7 +72,7 @@ func readLines(from io.Reader, use func(row map[string]any) error) error {
 	return lines.Err()
 }
 
-// compared returns both sides of a line that moderation_compare has logged.
+// compared returns the scores of a line that moderation_compare logged.
 func compared(row map[string]any) (theirs, ours map[string]any, ok bool) {
 	theirs, one := row["theirs"].(map[string]any)
 	ours, other := row["ours"].(map[string]any)

@@ -22,9 +22,9 @@ import (
 	"time"
 )
 
-// app is the app behind the guard. It keeps what it received, by path, so that checks choose a path of their own; and it
-// waits in the middle of some answers until a check lets it go on, so that a check sees that the first part arrived
-// without looking at a clock. Checks that run in other programs ask it at /-/received and /-/go, at its own address.
+// app is the app behind the guard. It keeps what it received by path, so each check uses a path of its own. In the
+// middle of some answers it waits at a gate until a check opens it: that shows that the first part has arrived, without
+// looking at a clock. Checks in other programs use /-/received and /-/go at the app's own address.
 type app struct {
 	URL string // http://127.0.0.1:<port>
 
@@ -61,10 +61,10 @@ type part struct {
 	Text     string `json:"text,omitempty"` // of parts that are no files
 }
 
-// keep is how many bytes of a body are kept.
+// keep is how many bytes of each body are kept.
 const keep = 64 << 10
 
-// patience is how long the app waits for a check, and a check for the app. It is reached only when something is wrong.
+// patience is how long the app waits for a check, and a check for the app. It runs out only when something is wrong.
 const patience = 10 * time.Second
 
 func startApp() (*app, error) {
@@ -119,7 +119,7 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 type requestKey struct{}
 
-// recorder notes what is read of a body.
+// recorder records the body while the app reads it.
 type recorder struct {
 	io.ReadCloser
 	app  *app
@@ -146,7 +146,7 @@ func (b *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// change changes what checks wait for.
+// change runs do under the lock and wakes those that wait.
 func (a *app) change(do func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -155,7 +155,7 @@ func (a *app) change(do func()) {
 	a.changed = make(chan struct{})
 }
 
-// wait waits until ready says so. It is called whenever something has changed.
+// wait waits until ready returns true. It calls ready after every change.
 func (a *app) wait(ctx context.Context, ready func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -174,10 +174,10 @@ func (a *app) wait(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// open lets whoever waits at the gate go on, now or later.
+// open opens a gate for those that wait at it now or later.
 func (a *app) open(gate string) { a.change(func() { a.gates[gate] = true }) }
 
-// pass waits at a gate. False means that nobody opened it.
+// pass waits at a gate. It returns false if nothing opened it.
 func (a *app) pass(ctx context.Context, gate string) bool {
 	return a.wait(ctx, func() bool { return a.gates[gate] }) == nil
 }
@@ -289,7 +289,8 @@ func (a *app) upload(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		a.change(func() {
-			seen.Parts = append(seen.Parts, part{p.FormName(), p.FileName(), n, hex.EncodeToString(sum.Sum(nil)), text.String()})
+			seen.Parts = append(seen.Parts, part{p.FormName(), p.FileName(), n, hex.EncodeToString(sum.Sum(nil)),
+				text.String()})
 		})
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -321,7 +322,7 @@ func (a *app) drip(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page is a page that others wrote. ?always compresses it whatever the client takes, as careless apps do.
+// page serves a page with text of other people. ?always compresses it whatever the client accepts, as some apps do.
 func (a *app) page(w http.ResponseWriter, r *http.Request) {
 	text := fine
 	if r.PathValue("kind") == "vile" {
@@ -340,7 +341,7 @@ func (a *app) page(w http.ResponseWriter, r *http.Request) {
 	_ = z.Close()
 }
 
-// file is a file, of which clients ask ranges.
+// file serves a file of which clients request ranges.
 func (a *app) file(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	http.ServeContent(w, r, "", time.Unix(1_700_000_000, 0), strings.NewReader(strings.Repeat("0123456789", 1000)))

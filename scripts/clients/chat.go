@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// What the language model and the stories tell. The vile one goes on for long after the vile sentence, so that the end of
-// its telling is seen.
+// The texts of the stories and of the language model. The vile one continues for long after the vile sentence, so that
+// a check can see that the app stopped early.
 const (
 	fineStory = "The harbour lies in the morning sun. Two boats leave for the island. A gull waits on the pier for the fishermen. " +
 		"In the evening they come home with full nets. Everybody helps to carry the boxes."
 	vileStory = "The harbour lies in the morning sun. Two boats leave for the island. " + vile
 )
 
-// told returns the story in pieces as a language model makes them, a word and the space before it, and the index of the
-// piece before which the teller waits for a gate: in the middle of the second sentence.
-func told(kind string) (pieces []string, gate int) {
+// storyPieces returns a story in the pieces of a language model, each a word and the space before it, and the index of
+// the piece before which the app waits at a gate: in the middle of the second sentence.
+func storyPieces(kind string) (pieces []string, gate int) {
 	story := fineStory
 	if kind == "vile" {
 		story = vileStory + strings.Repeat(" In the evening they come home with full nets.", 100)
@@ -38,9 +38,9 @@ func told(kind string) (pieces []string, gate int) {
 	return pieces, gate
 }
 
-// tell calls write with each piece, slowly. With a name it waits at the gate of that name.
-func (a *app) tell(r *http.Request, kind, name string, write func(string) error) error {
-	pieces, gate := told(kind)
+// writeStory calls write with each piece, slowly. Unless the name is empty it waits at the gate of that name.
+func (a *app) writeStory(r *http.Request, kind, name string, write func(string) error) error {
+	pieces, gate := storyPieces(kind)
 	for i, piece := range pieces {
 		if i == gate && name != "" && !a.pass(r.Context(), name) {
 			return fmt.Errorf("nobody read the first sentence")
@@ -57,10 +57,10 @@ func (a *app) tell(r *http.Request, kind, name string, write func(string) error)
 	return nil
 }
 
-// story tells a story as chunked plain text. ?gate= names the gate at which it waits.
+// story serves a story as chunked plain text. ?gate= names the gate at which it waits.
 func (a *app) story(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_ = a.tell(r, r.PathValue("kind"), r.URL.Query().Get("gate"), func(piece string) error {
+	_ = a.writeStory(r, r.PathValue("kind"), r.URL.Query().Get("gate"), func(piece string) error {
 		fmt.Fprint(w, piece)
 		return http.NewResponseController(w).Flush()
 	})
@@ -87,8 +87,8 @@ type (
 	}
 )
 
-// chat answers as an OpenAI-compatible service does. The model "fine" tells the fine story, "vile" the vile one; a stream
-// waits at the gate that the header X-Gate names.
+// chat answers as an OpenAI-compatible service does. The model "fine" writes the fine story, "vile" the vile one. A
+// stream waits at the gate that the header X-Gate names.
 func (a *app) chat(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Model    string    `json:"model"`
@@ -102,8 +102,9 @@ func (a *app) chat(w http.ResponseWriter, r *http.Request) {
 	stop := "stop"
 	answer := completion{ID: "chatcmpl-1", Object: "chat.completion", Created: 1_700_000_000, Model: request.Model}
 	if !request.Stream {
-		pieces, _ := told(request.Model)
-		answer.Choices = []choice{{Message: &message{Role: "assistant", Content: strings.Join(pieces, "")}, FinishReason: &stop}}
+		pieces, _ := storyPieces(request.Model)
+		answer.Choices = []choice{{Message: &message{Role: "assistant", Content: strings.Join(pieces, "")},
+			FinishReason: &stop}}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer)
 		return
@@ -123,7 +124,7 @@ func (a *app) chat(w http.ResponseWriter, r *http.Request) {
 	if send(choice{Delta: &message{Role: "assistant"}}) != nil {
 		return
 	}
-	err := a.tell(r, request.Model, r.Header.Get("X-Gate"), func(piece string) error {
+	err := a.writeStory(r, request.Model, r.Header.Get("X-Gate"), func(piece string) error {
 		return send(choice{Delta: &message{Content: piece}})
 	})
 	if err != nil {

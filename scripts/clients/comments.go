@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// What two comment systems send. They are whole applications, so their requests are made by hand: the same bodies in the
-// same order, the same fields, the same patience.
+// The requests of two comment systems. They are whole applications, so their requests are reproduced: the same bodies
+// in the same order, with the same header fields and timeouts.
 
 // commentSystem calls the service as a comment system does.
 type commentSystem struct {
@@ -38,7 +38,8 @@ func (c *commentSystem) post(ctx context.Context, path, key string, body any) (a
 	if err != nil {
 		return a, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+path+"?key="+url.QueryEscape(key), bytes.NewReader(data))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+path+"?key="+url.QueryEscape(key),
+		bytes.NewReader(data))
 	if err != nil {
 		return a, err
 	}
@@ -135,14 +136,16 @@ type (
 	}
 )
 
-// coral calls the service as Coral (github.com/coralproject/talk) does whose "custom endpoint" is set to it. Coral gives a
-// score 800 ms; without one it lets the comment through.
+// coral calls the service as Coral (github.com/coralproject/talk) does with a "custom endpoint". Coral waits 800 ms
+// for a score and then lets the comment through without one.
 func coral(ctx context.Context, r *report, s *session) error {
 	const threshold = 0.8
-	c := newCommentSystem(s, 800*time.Millisecond, http.Header{"Accept": {"application/json, text/plain, */*"}, "User-Agent": {"Coral"}})
+	c := newCommentSystem(s, 800*time.Millisecond,
+		http.Header{"Accept": {"application/json, text/plain, */*"}, "User-Agent": {"Coral"}})
 	analyze := func(endpoint, key, model, text string) (answer, error) {
 		return c.post(ctx, endpoint+"/comments:analyze", key, coralAnalysis{
-			Comment: commentText{text}, DoNotStore: true, RequestedAttributes: map[string]noParameters{model: {}}, Languages: []string{"en"},
+			Comment: commentText{text}, DoNotStore: true,
+			RequestedAttributes: map[string]noParameters{model: {}}, Languages: []string{"en"},
 		})
 	}
 	for _, endpoint := range []string{"/v1alpha1", "/api/perspective/v1alpha1"} {
@@ -219,8 +222,8 @@ type (
 	}
 )
 
-// discourse calls the service as Discourse does with its plugin discourse-perspective-api, behind a host name that leads here.
-// Discourse waits for 3 s, and takes an answer that it cannot read for a score of 0.
+// discourse calls the service as Discourse does with its plugin discourse-perspective-api, behind a host name that
+// leads here. Discourse waits for 3 s, and takes an answer that it cannot read for a score of 0.
 func discourse(ctx context.Context, r *report, s *session) error {
 	const flag = 0.9
 	c := newCommentSystem(s, 3*time.Second, http.Header{"Accept": {"*/*"}, "User-Agent": {"Discourse/2026.1.0"}})

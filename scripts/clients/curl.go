@@ -41,7 +41,8 @@ func (c *curler) do(ctx context.Context, args ...string) (a answer, interim []in
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
 	// -q keeps the user's own settings out.
-	cmd := exec.CommandContext(ctx, c.program, append([]string{"-q", "-sS", "--noproxy", "*", "-D", head, "-o", body, "-w", "%{http_version}"}, args...)...)
+	cmd := exec.CommandContext(ctx, c.program,
+		append([]string{"-q", "-sS", "--noproxy", "*", "-D", head, "-o", body, "-w", "%{http_version}"}, args...)...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	version, runErr := cmd.Output()
@@ -140,7 +141,8 @@ func curl(ctx context.Context, r *report, s *site) error {
 }
 
 // both posts a fine JSON body, which the app must receive as it was sent, and a vile one, which it must not receive.
-func (c *curler) both(ctx context.Context, r *report, s *site, name, what string, to func(io.Writer) (io.WriteCloser, error), args ...string) {
+func (c *curler) both(ctx context.Context, r *report, s *site, name, what string,
+	to func(io.Writer) (io.WriteCloser, error), args ...string) {
 	post := func(text, path string) (answer, []int, []byte, error) {
 		body, err := encode(comment(text), to)
 		if err != nil {
@@ -154,7 +156,8 @@ func (c *curler) both(ctx context.Context, r *report, s *site, name, what string
 		if len(args) > 0 && args[0] == "-k" {
 			site = s.TLS
 		}
-		a, interim, err := c.do(ctx, append(args, "-H", "Content-Type: application/json", "--data-binary", "@"+file, site+path)...)
+		a, interim, err := c.do(ctx, append(args, "-H", "Content-Type: application/json", "--data-binary", "@"+file,
+			site+path)...)
 		return a, interim, body, err
 	}
 	r.check(what+" arrives as sent", func() error {
@@ -240,7 +243,8 @@ func (c *curler) uploads(ctx context.Context, r *report, s *site) {
 			for _, p := range seen.Parts {
 				if p.Filename == file {
 					if p.SHA256 != hashOf(data) {
-						return fmt.Errorf("the file arrived with %d bytes and SHA-256 %s; sent were %d bytes with %s", p.Length, p.SHA256, len(data), hashOf(data))
+						return fmt.Errorf("the file arrived with %d bytes and SHA-256 %s; sent were %d bytes with %s",
+							p.Length, p.SHA256, len(data), hashOf(data))
 					}
 					return nil
 				}
@@ -258,10 +262,14 @@ func (c *curler) uploads(ctx context.Context, r *report, s *site) {
 			return s.app.unseen(path)
 		})
 	}
-	arrives("a photo with a caption arrives byte for byte", "/upload/curl-photo", "photo.jpg", photo, "caption="+fine, "photo=@"+files["photo.jpg"]+";type=image/jpeg")
-	arrives("30 MB with the caption behind them arrive byte for byte", "/upload/curl-large", "large.bin", large, "photo=@"+files["large.bin"], "caption="+fine)
-	refused("a vile caption before a photo is refused", "/upload/curl-vile-before", "caption="+vile, "photo=@"+files["photo.jpg"])
-	refused("a vile caption behind 30 MB is refused", "/upload/curl-vile-behind", "photo=@"+files["large.bin"], "caption="+vile)
+	arrives("a photo with a caption arrives byte for byte", "/upload/curl-photo", "photo.jpg", photo, "caption="+fine,
+		"photo=@"+files["photo.jpg"]+";type=image/jpeg")
+	arrives("30 MB with the caption behind them arrive byte for byte", "/upload/curl-large", "large.bin", large,
+		"photo=@"+files["large.bin"], "caption="+fine)
+	refused("a vile caption before a photo is refused", "/upload/curl-vile-before", "caption="+vile,
+		"photo=@"+files["photo.jpg"])
+	refused("a vile caption behind 30 MB is refused", "/upload/curl-vile-behind", "photo=@"+files["large.bin"],
+		"caption="+vile)
 	before := []string{"caption=" + vile, "photo=@" + files["large.bin"]}
 	between := []string{"photo=@" + files["large.bin"], "caption=" + vile, "photo=@" + files["large.bin"]}
 	refused("a vile caption before 30 MB is refused", "/upload/curl-vile-before-large", before...)
@@ -272,15 +280,17 @@ func (c *curler) uploads(ctx context.Context, r *report, s *site) {
 		refused("a vile caption between twice 30 MB is refused over HTTP/2", "/upload/curl-h2-vile-between", between...)
 		args = nil
 	}
-	refused("a vile file name is refused", "/upload/curl-vile-name", "photo=@"+files["photo.jpg"]+`;filename="`+vile+`"`, "caption="+fine)
+	refused("a vile file name is refused", "/upload/curl-vile-name",
+		"photo=@"+files["photo.jpg"]+`;filename="`+vile+`"`, "caption="+fine)
 }
 
 // headers checks what the app is told and that a client cannot forge it.
 func (c *curler) headers(ctx context.Context, r *report, s *site) {
 	r.check("the app is told the verdict, and a forged one does not arrive", func() error {
 		const path = "/echo/curl-forged"
-		a, _, err := c.do(ctx, "-H", "Content-Type: application/json", "-H", "X-Moderation-Flagged: true", "-H", "X-Moderation-Id: forged",
-			"-H", "x_moderation_id: forged", "-H", "X-Moderation-Other: forged", "--data-binary", string(comment(fine)), s.URL+path)
+		a, _, err := c.do(ctx, "-H", "Content-Type: application/json", "-H", "X-Moderation-Flagged: true",
+			"-H", "X-Moderation-Id: forged", "-H", "x_moderation_id: forged", "-H", "X-Moderation-Other: forged",
+			"--data-binary", string(comment(fine)), s.URL+path)
 		if err := errors.Join(err, a.status(http.StatusOK)); err != nil {
 			return err
 		}
@@ -301,11 +311,13 @@ func (c *curler) headers(ctx context.Context, r *report, s *site) {
 		return nil
 	})
 	r.check("who prefers HTML is refused with a page", func() error {
-		a, _, err := c.do(ctx, "-H", "Accept: text/html,application/xhtml+xml,*/*;q=0.8", "-d", "comment="+vile, s.URL+"/comment")
+		a, _, err := c.do(ctx, "-H", "Accept: text/html,application/xhtml+xml,*/*;q=0.8", "-d", "comment="+vile,
+			s.URL+"/comment")
 		if err := errors.Join(err, a.status(http.StatusUnprocessableEntity)); err != nil {
 			return err
 		}
-		if kind := a.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/html") || bytes.Contains(a.Body, []byte("worthless")) {
+		if kind := a.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/html") ||
+			bytes.Contains(a.Body, []byte("worthless")) {
 			return fmt.Errorf("the refusal is of type %q: %.300s", kind, a.Body)
 		}
 		return nil
@@ -313,7 +325,7 @@ func (c *curler) headers(ctx context.Context, r *report, s *site) {
 	r.check("the refused form did not reach the app", func() error { return s.app.unseen("/comment") })
 }
 
-// answers checks what comes back through the judge of answers.
+// answers checks what comes back through moderate_response.
 func (c *curler) answers(ctx context.Context, r *report, s *site) {
 	get := func(path string, args ...string) (answer, error) {
 		a, _, err := c.do(ctx, append(args, s.URL+path)...)

@@ -17,8 +17,8 @@ import (
 // goldenFolder holds what each client of the service sends and is answered, from the root of the repository.
 const goldenFolder = "scripts/clients/testdata"
 
-// golden compares what went over the wire with a file, or writes the file. hide replaces the secrets and addresses of this
-// run.
+// golden compares what went over the wire with a file, or writes the file. hide replaces the secrets and addresses of
+// this run.
 func golden(name string, exchanges []exchange, hide *strings.Replacer, update bool) error {
 	file := filepath.Join(goldenFolder, name+".http")
 	got := transcript(exchanges, hide)
@@ -66,7 +66,8 @@ func transcript(exchanges []exchange, hide *strings.Replacer) string {
 			wired
 			masks []mask
 		}{{e.request, requestMasks}, {e.answer, answerMasks}} {
-			text := strings.ReplaceAll(half.head, "\r\n", "\n") + "\n\n" + strings.TrimRight(string(half.body), "\n") + "\n\n"
+			text := strings.ReplaceAll(half.head, "\r\n", "\n") + "\n\n" +
+				strings.TrimRight(string(half.body), "\n") + "\n\n"
 			text = hide.Replace(text)
 			for _, m := range half.masks {
 				text = m.pattern.ReplaceAllString(text, m.with)

@@ -91,15 +91,18 @@ func TestRelaysPassOnWhatComesAndKeepIt(t *testing.T) {
 	client := &http.Client{Transport: new(http.Transport), Timeout: patience}
 	defer client.CloseIdleConnections()
 	for _, body := range []string{"short", long} {
-		if response, err := client.Get(r.Control + "/-/check?what=" + body[:4]); err != nil || response.Body.Close() != nil {
-			t.Fatal(err)
-		}
-		// Without a length: the request is sent in chunks.
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+"/path?a=b", struct{ io.Reader }{strings.NewReader(body)})
+		response, err := client.Get(r.Control + "/-/check?what=" + body[:4])
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := client.Do(request)
+		response.Body.Close()
+		// Without a length: the request is sent in chunks.
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+"/path?a=b",
+			struct{ io.Reader }{strings.NewReader(body)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err = client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,13 +119,15 @@ func TestRelaysPassOnWhatComesAndKeepIt(t *testing.T) {
 	for i, body := range []string{"short", long} {
 		e := kept[i]
 		if e.check != body[:4] || string(e.request.body) != body || string(e.answer.body) != body {
-			t.Errorf("exchange %d: kept check %q and the bodies %.20q and %.20q", i, e.check, e.request.body, e.answer.body)
+			t.Errorf("exchange %d: kept check %q and the bodies %.20q and %.20q, want %q and %.20q twice",
+				i, e.check, e.request.body, e.answer.body, body[:4], body)
 		}
-		if !strings.HasPrefix(e.request.head, "POST /path?a=b HTTP/1.1\r\nHost: ") || !strings.Contains(e.request.head, "\r\nTransfer-Encoding: chunked") {
-			t.Errorf("exchange %d: kept the head %q", i, e.request.head)
+		if !strings.HasPrefix(e.request.head, "POST /path?a=b HTTP/1.1\r\nHost: ") ||
+			!strings.Contains(e.request.head, "\r\nTransfer-Encoding: chunked") {
+			t.Errorf("exchange %d: kept the head %q, want that of a chunked POST of /path?a=b", i, e.request.head)
 		}
 		if gzipped := strings.Contains(e.answer.head, "\r\nContent-Encoding: gzip"); gzipped != (i == 1) {
-			t.Errorf("exchange %d: kept the head %q", i, e.answer.head)
+			t.Errorf("exchange %d: kept the head %q, want gzip: %t", i, e.answer.head, i == 1)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// gone checks clients that go away in the middle, first one of each kind and then many of all kinds.
+// gone checks clients that disconnect in the middle of a request, first one of each kind and then many of all kinds.
 func gone(ctx context.Context, r *report, s *site, aborts int) error {
 	r.check("who goes away in the middle of a JSON body reaches nobody", func() error {
 		const path = "/echo/gone"
@@ -57,7 +57,8 @@ func gone(ctx context.Context, r *report, s *site, aborts int) error {
 			return err
 		})
 	}
-	r.check(fmt.Sprintf("%d requests given up leave nothing behind", aborts), func() error { return leaks(ctx, s, aborts) })
+	r.check(fmt.Sprintf("%d requests given up leave nothing behind", aborts),
+		func() error { return leaks(ctx, s, aborts) })
 	return nil
 }
 
@@ -131,8 +132,8 @@ func leaks(ctx context.Context, s *site, aborts int) error {
 	if err := <-failed; err != nil {
 		return err
 	}
-	// Connections to the app that are kept for reuse have two goroutines each; 32 a host is Caddy's default. Buffers are
-	// kept for reuse, too.
+	// Connections to the app that are kept for reuse have two goroutines each; 32 a host is Caddy's default. Buffers
+	// are kept for reuse, too.
 	const keptGoroutines, keptBytes = 2*32 + 20, 8 << 20
 	var after state
 	for deadline := time.Now().Add(2 * patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
@@ -143,5 +144,6 @@ func leaks(ctx context.Context, s *site, aborts int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%d goroutines and %d KiB before, %d and %d after", before.goroutines, before.heap>>10, after.goroutines, after.heap>>10)
+	return fmt.Errorf("%d goroutines and %d KiB before, %d and %d after", before.goroutines, before.heap>>10,
+		after.goroutines, after.heap>>10)
 }

@@ -1,22 +1,22 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command clients proves the guard and the service with real programs. It starts the built server in front of a small app of
-// its own, lets curl, Node, an OpenAI client, a browser, slow clients and clients that go away talk to the app through the
-// guard, and checks both ends: what the client read, and which bytes the app received. Clients of the Perspective API and of
-// OpenAI's moderation endpoint call the service itself, with nothing but the address changed; what goes over the wire is
-// compared with scripts/clients/testdata. It is run in the root of the repository:
+// Command clients checks the guard and the service with real programs. It starts the built server in front of a small
+// app of its own. Curl, Node, an OpenAI client, a browser, slow clients and clients that disconnect talk to the app
+// through the guard, and both ends are checked: what the client read, and which bytes the app received. Clients of
+// the Perspective API and of OpenAI's moderation endpoint call the service itself, with only the address changed.
+// What goes over the wire is compared with scripts/clients/testdata. Run it in the root of the repository:
 //
 //	go run ./scripts/clients                      all clients
 //	go run ./scripts/clients curl browser         these only
-//	go run ./scripts/clients -unguarded           the same checks against a plain reverse_proxy; those that want a refusal fail
+//	go run ./scripts/clients -unguarded           the same against a plain reverse_proxy; checks of refusals fail
 //	go run ./scripts/clients -update coral        write what goes over the wire to scripts/clients/testdata/coral.http
 //
-// It prints a line for each check and ends with status 1 when one failed. The server is built when ./caddy is missing.
-// Clients that the machine lacks are skipped with a line that says so. For Node's clients the packages of
-// scripts/clients/node/package-lock.json are downloaded from the npm registry (about 150 MB, most of it the browser and googleapis);
-// a Chromium that CHROME_PATH names is used in place of the downloaded one. The Go libraries are a module of their own,
-// scripts/clients/gocompat. Nothing listens outside 127.0.0.1.
+// It prints a line for each check and exits with status 1 if one failed. The server is built if ./caddy is missing.
+// Clients that the machine lacks are skipped with a line that says so. The packages of Node's clients
+// (scripts/clients/node/package-lock.json) are downloaded from the npm registry: about 150 MB, most of it the browser
+// and googleapis. A Chromium named by CHROME_PATH replaces the downloaded one. The Go libraries are in a module of
+// their own, scripts/clients/gocompat. Nothing listens outside 127.0.0.1.
 package main
 
 import (
@@ -32,11 +32,11 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
-// client is one program that talks to the app through the guard, or to the service. To add one, write its checks in a file of its own and
-// name it here.
+// client is one program that talks to the app through the guard, or to the service. To add one, write its checks in a
+// file of its own and add it to clients.
 type client struct {
 	name string
-	// run makes the checks. An error means that they could not be made.
+	// run makes the checks. It returns an error if they could not be made.
 	run func(context.Context, *report, *site) error
 }
 
@@ -74,9 +74,11 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.caddy, "caddy", "./caddy", "the server to check; ./caddy is built when it is missing")
-	flag.BoolVar(&o.unguarded, "unguarded", false, "leave the guard's directives out, to see what the clients do without it")
+	flag.BoolVar(&o.unguarded, "unguarded", false,
+		"leave the guard's directives out, to see what the clients do without it")
 	flag.BoolVar(&o.strict, "strict", false, "count a skipped client as a failed one")
-	flag.BoolVar(&o.update, "update", false, "write what goes over the wire between the service and its clients to "+goldenFolder)
+	flag.BoolVar(&o.update, "update", false,
+		"write what goes over the wire between the service and its clients to "+goldenFolder)
 	flag.IntVar(&o.aborts, "aborts", 400, "how many requests the client gone gives up")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -115,7 +117,8 @@ func check(ctx context.Context, o options, names []string) error {
 	r.client = "server"
 	r.check("the server wrote no panic and no race", s.sane)
 	r.check("the server stops well", s.process.Stop)
-	fmt.Printf("%d ok, %d failed, %d skipped in %d s\n", r.passed, r.failed, r.skipped, int(time.Since(begin).Seconds()))
+	fmt.Printf("%d ok, %d failed, %d skipped in %d s\n", r.passed, r.failed, r.skipped,
+		int(time.Since(begin).Seconds()))
 	if r.failed > 0 {
 		return fmt.Errorf("%d checks failed", r.failed)
 	}

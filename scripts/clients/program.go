@@ -103,12 +103,13 @@ func nodeProgram(script string, args ...string) func(context.Context, *session) 
 		if err != nil {
 			return nil, err
 		}
-		return &program{command: append([]string{binary, script}, args...), dir: nodeFolder, env: s.environment(), lacks: why}, nil
+		return &program{command: append([]string{binary, script}, args...), dir: nodeFolder, env: s.environment(),
+			lacks: why}, nil
 	}
 }
 
-// goFolder holds the Go programs that use the service, from the root of the repository. They are a module of their own, so
-// that the libraries they prove are none of this one's.
+// goFolder holds the Go programs that use the service, relative to the root of the repository. They are a module of
+// their own, so that their libraries are not dependencies of the plugin.
 const goFolder = "scripts/clients/gocompat"
 
 // goUnreachable is what the go command says when modules are missing and the machine has no way to get them.

@@ -41,7 +41,8 @@ func (c *raw) answer() (a answer, err error) {
 	return a, err
 }
 
-// request writes a request as it goes over the wire. Header lines end with CR and LF; Content-Length is added for a body.
+// request writes a request as it goes over the wire. Header lines end with CR and LF; Content-Length is added for a
+// body.
 func request(method, path, header, body string) string {
 	if body != "" {
 		header += fmt.Sprintf("Content-Length: %d\r\n", len(body))
@@ -90,7 +91,8 @@ func requestsByHand(ctx context.Context, r *report, s *site) error {
 	})
 	converse("trailers arrive, forged ones do not", func(c *raw) error {
 		body := comment(fine)
-		fmt.Fprint(c, request("POST", "/echo/raw-trailer", isJSON+"Transfer-Encoding: chunked\r\nTrailer: X-Moderation-Flagged, X-Sum\r\n", ""))
+		fmt.Fprint(c, request("POST", "/echo/raw-trailer",
+			isJSON+"Transfer-Encoding: chunked\r\nTrailer: X-Moderation-Flagged, X-Sum\r\n", ""))
 		fmt.Fprintf(c, "%x\r\n%s\r\n0\r\nX-Moderation-Flagged: forged\r\nX-Sum: 7\r\n\r\n", len(body), body)
 		a, err := c.answer()
 		if err := errors.Join(err, a.status(http.StatusOK), s.app.same("/echo/raw-trailer", body)); err != nil {
@@ -100,22 +102,25 @@ func requestsByHand(ctx context.Context, r *report, s *site) error {
 		if err != nil {
 			return err
 		}
-		if got := fmt.Sprint(seen.Header, seen.Trail); strings.Contains(got, "forged") || seen.Trail.Get("X-Sum") != "7" {
+		if got := fmt.Sprint(seen.Header, seen.Trail); strings.Contains(got, "forged") ||
+			seen.Trail.Get("X-Sum") != "7" {
 			return fmt.Errorf("the app received the trailers %v", seen.Trail)
 		}
 		return nil
 	})
 	converse("a body that comes with an Upgrade is judged", func(c *raw) error {
 		const path = "/echo/raw-upgrade"
-		fmt.Fprint(c, request("POST", path, isJSON+"Connection: Upgrade\r\nUpgrade: websocket\r\n", string(comment(vile))))
+		fmt.Fprint(c, request("POST", path, isJSON+"Connection: Upgrade\r\nUpgrade: websocket\r\n",
+			string(comment(vile))))
 		a, err := c.answer()
 		return errors.Join(err, a.refusal(), s.app.unseen(path))
 	})
 	converse("a client that asks before a large form learns the refusal without sending the file", func(c *raw) error {
 		head := "--x\r\nContent-Disposition: form-data; name=\"caption\"\r\n\r\n" + vile + "\r\n--x\r\n" +
 			"Content-Disposition: form-data; name=\"photo\"; filename=\"a.bin\"\r\n\r\n" + strings.Repeat("0123456789abcdef", 256<<10)
-		fmt.Fprint(c, request("POST", "/upload/raw-expect", "Content-Type: multipart/form-data; boundary=x\r\nExpect: 100-continue\r\n"+
-			fmt.Sprintf("Content-Length: %d\r\n", 100<<20), ""))
+		fmt.Fprint(c, request("POST", "/upload/raw-expect",
+			"Content-Type: multipart/form-data; boundary=x\r\nExpect: 100-continue\r\n"+
+				fmt.Sprintf("Content-Length: %d\r\n", 100<<20), ""))
 		if line, err := c.in.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
 			return fmt.Errorf("got %q (%v), want 100 Continue", line, err)
 		}

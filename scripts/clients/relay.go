@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// relay stands between a client and the service. It passes every byte on as it came and keeps what went over the wire, for
+// relay stands between a client and the service. It forwards every byte unchanged and records the exchanges, for
 // comparison with a golden file. It understands HTTP/1.1 without pipelining, which is what the clients speak.
 //
 // A client's program says at /-/check?what=..., at the control address, which check begins.
@@ -58,7 +58,9 @@ func startRelay(ctx context.Context, to string) (*relay, error) {
 	}
 	r.URL, r.Control = "http://"+r.listener.Addr().String(), "http://"+control.Addr().String()
 	pages := http.NewServeMux()
-	pages.HandleFunc("/-/check", func(_ http.ResponseWriter, request *http.Request) { r.begin(request.FormValue("what")) })
+	pages.HandleFunc("/-/check", func(_ http.ResponseWriter, request *http.Request) {
+		r.begin(request.FormValue("what"))
+	})
 	r.control = &http.Server{Handler: pages}
 	go func() { _ = r.control.Serve(control) }()
 	go func() {

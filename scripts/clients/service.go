@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// The clients of the service are programs that were written for the Perspective API or for OpenAI's moderation endpoint.
-// They get the service's address in place of the other one and are otherwise as people have them. Each of them has an account
-// with one request a minute of its own, and its exchanges are compared with a golden file.
+// The clients of the service are programs that were written for the Perspective API or for OpenAI's moderation
+// endpoint. They get the address of the service and are otherwise unchanged. Each has an account of its own with one
+// request a minute, and its exchanges are compared with a golden file.
 
 // serviceClients are the names of the clients of the service.
 var serviceClients = []string{
-	"googleapis", "perspective-api-client", "openai-npm", "commentanalyzer-go", "openai-go", "go-openai", "coral", "discourse",
-	"openai-npm-retry", "openai-go-retry",
+	"googleapis", "perspective-api-client", "openai-npm", "commentanalyzer-go", "openai-go", "go-openai",
+	"coral", "discourse", "openai-npm-retry", "openai-go-retry",
 }
 
 // Accounts that all of them share. One more, with one request a minute, is named as the client.
@@ -162,8 +162,8 @@ func untilMinute(now time.Time) time.Duration {
 	return now.Truncate(time.Minute).Add(time.Minute).Sub(now)
 }
 
-// retries lets the clients that repeat what was refused for the minute's limit do so, as they are told to: when the minute
-// is over. All of them wait at the same time.
+// retries checks that clients repeat a request that the minute's limit refused, and do so when the minute is over, as
+// the answer tells them. All of them wait at the same time.
 func retries(update bool) client {
 	return client{"retries", func(ctx context.Context, r *report, s *site) error {
 		programs := []struct {

@@ -30,13 +30,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
-// Texts about which there is no doubt.
+// Texts whose verdict is beyond doubt.
 const (
 	fine = "Thank you for the recipe, the cake was wonderful."
 	vile = "I will find you and kill you, you worthless piece of shit."
 )
 
-// site is an app and a server in front of it that judges what goes through.
+// site is an app and a guarded server in front of it.
 type site struct {
 	URL, TLS string // of the server, http://127.0.0.1:<port> and https://127.0.0.1:<port>
 	Service  string // host and port at which the same server offers the service itself
@@ -139,8 +139,8 @@ func (s *site) start(ctx context.Context, binary string, unguarded bool) (err er
 	}
 	var text bytes.Buffer
 	err = config.Execute(&text, map[string]any{
-		"HTTP": addresses[0], "HTTPS": addresses[1], "Admin": addresses[2], "Service": s.Service, "Accounts": s.accounts,
-		"App": strings.TrimPrefix(s.app.URL, "http://"), "Folder": s.folder, "Guarded": !unguarded,
+		"HTTP": addresses[0], "HTTPS": addresses[1], "Admin": addresses[2],
+		"Service": s.Service, "Accounts": s.accounts, "App": strings.TrimPrefix(s.app.URL, "http://"), "Folder": s.folder, "Guarded": !unguarded,
 	})
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *site) close() {
 	_ = os.RemoveAll(s.folder)
 }
 
-// sane looks for signs of a broken program in what the server wrote.
+// sane is an error when the output of the server has signs of a bug.
 func (s *site) sane() error {
 	out := s.process.Output()
 	for _, sign := range []string{"panic", "DATA RACE", "fatal error"} {
@@ -200,7 +200,7 @@ func (s *site) sane() error {
 	return nil
 }
 
-// state is what a leak would make grow.
+// state holds what a leak would make grow.
 type state struct {
 	goroutines int
 	heap       int64 // bytes that are in use after a collection of garbage
@@ -232,7 +232,8 @@ func (s *site) state() (now state, err error) {
 	return now, nil
 }
 
-// certificate writes cert.pem and key.pem for 127.0.0.1 and returns the hash by which a browser can be told to trust it.
+// certificate writes cert.pem and key.pem for 127.0.0.1 and returns the hash by which a browser can be told to trust
+// it.
 func certificate(folder string) (pin string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -260,7 +261,9 @@ func certificate(folder string) (pin string, err error) {
 	}
 	hash := sha256.Sum256(public)
 	return base64.StdEncoding.EncodeToString(hash[:]), errors.Join(
-		os.WriteFile(filepath.Join(folder, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
-		os.WriteFile(filepath.Join(folder, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
+		os.WriteFile(filepath.Join(folder, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			0o600),
+		os.WriteFile(filepath.Join(folder, "key.pem"),
+			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
 	)
 }

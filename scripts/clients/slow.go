@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// slow checks clients and an app that take their time.
+// slow checks slow clients and a slow app.
 func slow(ctx context.Context, r *report, s *site) error {
-	// A byte at a time, so that every state of every reader is met with nothing more to read.
+	// One byte at a time, so that every parser waits in every one of its states.
 	drip := func(path, text string) (a answer, body []byte, err error) {
 		c, err := dial(ctx, s)
 		if err != nil {
@@ -53,7 +53,8 @@ func slow(ctx context.Context, r *report, s *site) error {
 		defer c.Close()
 		body := "--x\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"a.bin\"\r\n\r\n\r\n--x-\r\n--\r\n" +
 			"--x\r\nContent-Disposition: form-data; name=\"caption\"\r\n\r\n" + fine + "\r\n--x--\r\n"
-		fmt.Fprint(c, request("POST", path, "Content-Type: multipart/form-data; boundary=x\r\nTransfer-Encoding: chunked\r\n", ""))
+		fmt.Fprint(c, request("POST", path,
+			"Content-Type: multipart/form-data; boundary=x\r\nTransfer-Encoding: chunked\r\n", ""))
 		for _, b := range []byte(body) {
 			if _, err := fmt.Fprintf(c, "1\r\n%c\r\n", b); err != nil {
 				return err
@@ -131,7 +132,7 @@ func get(ctx context.Context, url string) (*http.Response, error) {
 	return http.DefaultClient.Do(request)
 }
 
-// lines reads lines which the app writes only when the one before was read.
+// lines reads lines, each of which the app writes only after the one before was read.
 func lines(ctx context.Context, s *site, path string) error {
 	response, err := get(ctx, s.URL+path)
 	if err != nil {
@@ -148,7 +149,7 @@ func lines(ctx context.Context, s *site, path string) error {
 	return nil
 }
 
-// sentences reads a story whose second half the app tells only when the first sentence was read.
+// sentences reads a story whose second half the app writes only after the first sentence was read.
 func sentences(ctx context.Context, s *site) error {
 	response, err := get(ctx, s.URL+"/judged/story/fine?gate=sentences")
 	if err != nil {

@@ -29,8 +29,8 @@ func (a answer) status(want int) error {
 	return nil
 }
 
-// refusal is an error when the answer is not the default refusal to a program: a problem body that names the category and
-// not the text.
+// refusal is an error when the answer is not the default refusal to a program: a problem body that names the category
+// and not the text.
 func (a answer) refusal() error {
 	if err := a.status(http.StatusUnprocessableEntity); err != nil {
 		return err
@@ -47,8 +47,10 @@ func (a answer) refusal() error {
 	if err := json.Unmarshal(a.Body, &problem); err != nil {
 		return fmt.Errorf("the refusal is no JSON: %w: %.200s", err, a.Body)
 	}
-	if problem.Code != "content_rejected" || problem.Status != a.Status || !slices.Contains(problem.Categories, "harassment") {
-		return fmt.Errorf("the refusal lacks the code content_rejected, the status or the category harassment: %.400s", a.Body)
+	if problem.Code != "content_rejected" || problem.Status != a.Status ||
+		!slices.Contains(problem.Categories, "harassment") {
+		return fmt.Errorf("the refusal lacks the code content_rejected, the status or the category harassment: %.400s",
+			a.Body)
 	}
 	if strings.Contains(string(a.Body), "worthless") {
 		return fmt.Errorf("the refusal repeats the text: %.400s", a.Body)

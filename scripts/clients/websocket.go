@@ -4,187 +4,96 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha1"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
-	"time"
+
+	"github.com/coder/websocket"
 )
 
-// Kinds of WebSocket frames, RFC 6455 section 5.2.
-const (
-	opText   = 1
-	opBinary = 2
-	opClose  = 8
-	opPing   = 9
-	opPong   = 10
-)
+// maxMessage is the size in bytes of the largest message that both ends accept.
+const maxMessage = 1 << 24
 
-// acceptOf is the answer to the key of a handshake, RFC 6455 section 4.2.2.
-func acceptOf(key string) string {
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// readFrame reads a frame and takes its mask off. Nobody here sends messages in more than one frame.
-func readFrame(r *bufio.Reader) (op byte, data []byte, err error) {
-	var head [2]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return 0, nil, err
-	}
-	length := uint64(head[1] & 0x7f)
-	switch length {
-	case 126:
-		var n uint16
-		err = binary.Read(r, binary.BigEndian, &n)
-		length = uint64(n)
-	case 127:
-		err = binary.Read(r, binary.BigEndian, &length)
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	if length > 1<<24 {
-		return 0, nil, fmt.Errorf("a frame of %d bytes", length)
-	}
-	var mask [4]byte
-	if head[1]&0x80 != 0 {
-		if _, err := io.ReadFull(r, mask[:]); err != nil {
-			return 0, nil, err
-		}
-	}
-	data = make([]byte, length)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return 0, nil, err
-	}
-	for i := range data {
-		data[i] ^= mask[i%4]
-	}
-	return head[0] & 0x0f, data, nil
-}
-
-// frame makes a frame, masked as clients must.
-func frame(op byte, data []byte, masked bool) []byte {
-	b := []byte{0x80 | op}
-	var bit byte
-	if masked {
-		bit = 0x80
-	}
-	switch n := len(data); {
-	case n < 126:
-		b = append(b, bit|byte(n))
-	case n < 1<<16:
-		b = binary.BigEndian.AppendUint16(append(b, bit|126), uint16(n))
-	default:
-		b = binary.BigEndian.AppendUint64(append(b, bit|127), uint64(n))
-	}
-	if !masked {
-		return append(b, data...)
-	}
-	var mask [4]byte
-	_, _ = rand.Read(mask[:])
-	b = append(b, mask[:]...)
-	for i, c := range data {
-		b = append(b, c^mask[i%4])
-	}
-	return b
-}
-
-// webSocket echoes messages.
+// webSocket echoes messages until the client closes the connection.
 func (a *app) webSocket(w http.ResponseWriter, r *http.Request) {
-	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		http.Error(w, "this is a WebSocket", http.StatusUpgradeRequired)
-		return
-	}
-	conn, buffered, err := http.NewResponseController(w).Hijack()
+	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+		return // Accept has answered
 	}
-	defer conn.Close()
-	fmt.Fprintf(buffered, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
-		acceptOf(r.Header.Get("Sec-WebSocket-Key")))
-	if buffered.Flush() != nil {
-		return
-	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(maxMessage)
 	for {
-		op, data, err := readFrame(buffered.Reader)
+		kind, data, err := conn.Read(r.Context())
 		if err != nil {
 			return
 		}
-		if op == opPing {
-			op = opPong
-		}
-		if _, err := conn.Write(frame(op, data, false)); err != nil || op == opClose {
+		if err := conn.Write(r.Context(), kind, data); err != nil {
 			return
 		}
 	}
 }
 
-// webSocket is a client that makes the handshake and the frames by hand.
+// webSocket checks that a WebSocket works through the guard.
 func webSocket(ctx context.Context, r *report, s *site) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(s.URL, "http://"))
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var conn *websocket.Conn
+	handshake := func() (err error) {
+		conn, _, err = websocket.Dial(ctx, "ws://"+strings.TrimPrefix(s.URL, "http://")+"/websocket", nil)
 		return err
 	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
-	in := bufio.NewReader(conn)
-	r.check("the handshake goes through", func() error {
-		const key = "dGhlIHNhbXBsZSBub25jZQ=="
-		fmt.Fprintf(conn, "GET /websocket HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n\r\n",
-			strings.TrimPrefix(s.URL, "http://"), key)
-		response, err := http.ReadResponse(in, nil)
-		if err != nil {
-			return err
-		}
-		if response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Sec-WebSocket-Accept") != acceptOf(key) {
-			return fmt.Errorf("%s, headers %v", response.Status, response.Header)
-		}
-		return nil
-	})
+	r.check("the handshake goes through", handshake)
+	if conn == nil {
+		return errors.New("there is no connection")
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(maxMessage)
 	large := make([]byte, 200_000)
 	_, _ = rand.Read(large)
 	for _, m := range []struct {
 		what string
-		op   byte
+		kind websocket.MessageType
 		data []byte
-		want byte
 	}{
-		{"a text is echoed", opText, []byte(fine), opText},
-		{"a vile text is echoed, because messages are not judged", opText, []byte(vile), opText},
-		{"200,000 binary bytes are echoed", opBinary, large, opBinary},
-		{"a ping is answered", opPing, []byte("are you there"), opPong},
-		{"a close is answered", opClose, []byte{0x03, 0xe8}, opClose},
+		{"a text is echoed", websocket.MessageText, []byte(fine)},
+		{"a vile text is echoed, because messages are not judged", websocket.MessageText, []byte(vile)},
+		{"200,000 binary bytes are echoed", websocket.MessageBinary, large},
 	} {
-		r.check(m.what, func() error {
-			if _, err := conn.Write(frame(m.op, m.data, true)); err != nil {
-				return err
-			}
-			op, data, err := readFrame(in)
-			if err != nil {
-				return err
-			}
-			if op != m.want || !bytes.Equal(data, m.data) {
-				return fmt.Errorf("got a frame of kind %d with %d bytes, want kind %d with %d bytes", op, len(data), m.want, len(m.data))
-			}
-			return nil
-		})
+		r.check(m.what, func() error { return echoed(ctx, conn, m.kind, m.data) })
 	}
-	r.check("the connection ends", func() error {
-		if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
-			return fmt.Errorf("got %v, want the end of the connection", err)
-		}
-		return nil
+	r.check("a ping is answered", func() error {
+		// The answer is seen only while something reads. Reading ends with the message behind the ping.
+		next := make(chan error, 1)
+		go func() {
+			_, _, err := conn.Read(ctx)
+			next <- err
+		}()
+		err := conn.Ping(ctx)
+		return errors.Join(err, conn.Write(ctx, websocket.MessageText, []byte(fine)), <-next)
 	})
+	r.check("a close is answered", func() error { return conn.Close(websocket.StatusNormalClosure, "") })
+	r.check("the connection ends", func() error {
+		_, err := s.app.ended(ctx, "/websocket")
+		return err
+	})
+	return nil
+}
+
+// echoed is an error unless the app sends the message back as it is.
+func echoed(ctx context.Context, conn *websocket.Conn, want websocket.MessageType, data []byte) error {
+	if err := conn.Write(ctx, want, data); err != nil {
+		return err
+	}
+	kind, got, err := conn.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if kind != want || !bytes.Equal(got, data) {
+		return fmt.Errorf("got a %v with %d bytes, want a %v with %d bytes", kind, len(got), want, len(data))
+	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
 )
 
-// analyzeAim is the time within which 99 of 100 comments are to be scored. Comment systems wait 800 ms and then do without a score.
+// analyzeAim is the time within which 99 of 100 comments are to be scored. Comment systems wait 800 ms and then do
+// without a score.
 const analyzeAim = 5 * time.Millisecond
 
 func analyze(ctx context.Context, args []string) error {
@@ -28,10 +29,13 @@ func analyze(ctx context.Context, args []string) error {
 		f.IntVar(&rounds, "rounds", 5, "rounds of each load, 1 or more")
 		f.DurationVar(&length, "time", 2*time.Second, "length of a round")
 		f.IntVar(&clients, "clients", 50, "clients that send at the same time")
-		f.DurationVar(&pause, "pause", 10*time.Millisecond, "how long each client of the second load pauses between two requests")
+		f.DurationVar(&pause, "pause", 10*time.Millisecond,
+			"how long each client of the second load pauses between two requests")
 		f.IntVar(&characters, "characters", 500, "length of the comments")
-		f.IntVar(&processors, "processors", 2, "processors of the server (GOMAXPROCS); the client has one of the same machine")
-		f.StringVar(&pattern, "texts", corpus, "files of the texts; engine/train/corpus/everyday.jsonl is nearer to everyday traffic")
+		f.IntVar(&processors, "processors", 2,
+			"processors of the server (GOMAXPROCS); the client has one of the same machine")
+		f.StringVar(&pattern, "texts", corpus,
+			"files of the texts; engine/train/corpus/everyday.jsonl is nearer to everyday traffic")
 		f.StringVar(&profiles, "profile", "", "folder for a CPU profile of the server, taken after the rounds")
 	})
 	if err != nil {

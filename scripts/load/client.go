@@ -29,7 +29,7 @@ type job struct {
 	Pause       time.Duration // of each connection, between an answer and the next request
 }
 
-// tally is what a load came to.
+// tally holds the results of a load.
 type tally struct {
 	Sent     int64 // requests that were sent, or begun to be
 	Answered int64 // answers with status 200 that were read to the end
@@ -52,8 +52,8 @@ func (t tally) Percentile(p float64) time.Duration {
 	return t.Times[min(len(t.Times)-1, int(p/100*float64(len(t.Times))))]
 }
 
-// run puts the load on the server until the duration is over or ctx is done; each connection sends at least once. A connection that breaks ends its share of
-// the load without being an error: the server may have been killed.
+// run loads the server until the duration is over or ctx is done. Each connection sends at least once. A connection
+// that breaks ends its share without an error, because the server may have been killed.
 func (j job) run(ctx context.Context) (tally, error) {
 	conns := make([]net.Conn, j.Connections)
 	for i := range conns {
@@ -84,7 +84,7 @@ func (j job) run(ctx context.Context) (tally, error) {
 	return total, nil
 }
 
-// share is the load of one connection.
+// share runs the load of one connection.
 func (j job) share(ctx context.Context, conn net.Conn, offset int, deadline time.Time) tally {
 	var t tally
 	_ = conn.SetDeadline(deadline.Add(10 * time.Second))
@@ -185,7 +185,7 @@ func skipChunks(r *bufio.Reader) error {
 	}
 }
 
-// post is a complete request.
+// post returns a complete request.
 func post(host, path, key string, body []byte) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, host, key, len(body))

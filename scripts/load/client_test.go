@@ -19,7 +19,9 @@ func TestJobCountsWhatTheServerAnswered(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
 		"with a length": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "short") },
-		"chunked":       func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("long", 5_000)) },
+		"chunked": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.Repeat("long", 5_000))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,10 +50,13 @@ func TestJobCountsWhatTheServerAnswered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if total.Answered != served.Load() || total.Other != refused.Load() || total.Sent != total.Answered+total.Other {
-				t.Errorf("got %d answered, %d other, %d sent; the server saw %d and %d", total.Answered, total.Other, total.Sent, served.Load(), refused.Load())
+			if total.Answered != served.Load() || total.Other != refused.Load() ||
+				total.Sent != total.Answered+total.Other {
+				t.Errorf("got %d answered, %d other, %d sent; the server saw %d and %d", total.Answered, total.Other,
+					total.Sent, served.Load(), refused.Load())
 			}
-			if total.Answered == 0 || total.Other == 0 || total.Sample != http.StatusTooManyRequests || len(total.Times) != int(total.Answered) {
+			if total.Answered == 0 || total.Other == 0 || total.Sample != http.StatusTooManyRequests ||
+				len(total.Times) != int(total.Answered) {
 				t.Errorf("got %+v", total)
 			}
 		})

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// sizes are the lengths of the texts, with the least share of the baseline's rate that the service aims at; 0 is no aim.
+// sizes are the lengths of the texts, each with the share of the baseline's rate that the service must reach; 0 means
+// no aim.
 var sizes = []struct {
 	Characters int
 	Aim        float64
@@ -37,8 +38,10 @@ func compare(ctx context.Context, args []string) error {
 		f.IntVar(&rounds, "rounds", 5, "rounds of each handler and size")
 		f.DurationVar(&length, "time", 2*time.Second, "length of a round")
 		f.IntVar(&connections, "connections", 32, "connections that send at the same time")
-		f.StringVar(&pattern, "texts", corpus, "files of the texts; engine/train/corpus/everyday.jsonl is nearer to everyday traffic")
-		f.StringVar(&profiles, "profile", "", "folder for CPU profiles of the server, one for each size, taken after the rounds")
+		f.StringVar(&pattern, "texts", corpus,
+			"files of the texts; engine/train/corpus/everyday.jsonl is nearer to everyday traffic")
+		f.StringVar(&profiles, "profile", "",
+			"folder for CPU profiles of the server, one for each size, taken after the rounds")
 	})
 	if err != nil {
 		return err
@@ -85,8 +88,10 @@ func compare(ctx context.Context, args []string) error {
 			}
 		}
 		b, m := median(results["baseline"]), median(results["moderation"])
-		fmt.Printf("%10d   baseline   %10.0f   %10.1f   %8.2f   %8.2f\n", size.Characters, b.Rate, micros(b.CPU), millis(b.P50), millis(b.P99))
-		fmt.Printf("%10d   moderation %10.0f   %10.1f   %8.2f   %8.2f   %.2f", size.Characters, m.Rate, micros(m.CPU), millis(m.P50), millis(m.P99), m.Rate/b.Rate)
+		fmt.Printf("%10d   baseline   %10.0f   %10.1f   %8.2f   %8.2f\n", size.Characters, b.Rate, micros(b.CPU),
+			millis(b.P50), millis(b.P99))
+		fmt.Printf("%10d   moderation %10.0f   %10.1f   %8.2f   %8.2f   %.2f", size.Characters, m.Rate, micros(m.CPU),
+			millis(m.P50), millis(m.P99), m.Rate/b.Rate)
 		if m.CPU > 0 {
 			fmt.Printf(" (%.2f)", float64(b.CPU)/float64(m.CPU))
 		}
@@ -95,7 +100,8 @@ func compare(ctx context.Context, args []string) error {
 		}
 		fmt.Println()
 		if profiles != "" {
-			answered, err := s.profile(ctx, jobs["moderation"], filepath.Join(profiles, fmt.Sprintf("cpu-%d.pprof", size.Characters)))
+			answered, err := s.profile(ctx, jobs["moderation"],
+				filepath.Join(profiles, fmt.Sprintf("cpu-%d.pprof", size.Characters)))
 			if err != nil {
 				return err
 			}
@@ -126,7 +132,8 @@ func (s *subject) measure(ctx context.Context, j job) (measured, int64, error) {
 		return measured{}, 0, err
 	}
 	if t.Other > 0 || t.Answered == 0 || t.Sent != t.Answered {
-		return measured{}, 0, fmt.Errorf("%d of %d requests were answered with 200; another status: %d\n%s", t.Answered, t.Sent, t.Sample, s.process.Output())
+		return measured{}, 0, fmt.Errorf("%d of %d requests were answered with 200; another status: %d\n%s", t.Answered,
+			t.Sent, t.Sample, s.process.Output())
 	}
 	return measured{
 		Rate: t.Rate(),
@@ -187,7 +194,7 @@ func median(all []measured) measured {
 	}
 }
 
-// middle is the median of one figure; of an even number of them, the mean of the two in the middle.
+// middle is the median of one figure. Of an even number it is the mean of the two in the middle.
 func middle[E any, N float64 | time.Duration | int64](all []E, figure func(E) N) N {
 	if len(all) == 0 {
 		return 0

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// guarding is what the parts of the mode guard need.
-type guarding struct {
+// guardBench holds the options that the parts of the mode guard share.
+type guardBench struct {
 	rounds, connections     int
 	length                  time.Duration
 	pattern                 string
@@ -27,7 +27,7 @@ type guarding struct {
 	upstream                *upstream
 }
 
-// guardReport is what the mode guard measured; parts that did not run are missing.
+// guardReport holds the figures of the mode guard. Parts that did not run are nil.
 type guardReport struct {
 	Go     string        `json:"go"`
 	CPUs   int           `json:"cpus"`
@@ -43,20 +43,22 @@ type guardReport struct {
 var guardParts = []string{"proxy", "upload", "idle", "stream", "abort"}
 
 func guard(ctx context.Context, args []string) error {
-	var g guarding
+	var g guardBench
 	var only, output string
 	err := flags("guard", args, func(f *flag.FlagSet) {
 		f.StringVar(&only, "only", strings.Join(guardParts, ","), "parts to run")
 		f.IntVar(&g.rounds, "rounds", 9, "rounds with and without the guard")
 		f.DurationVar(&g.length, "time", time.Second, "length of a round of proxy")
 		f.IntVar(&g.connections, "connections", 32, "connections that send at the same time")
-		f.StringVar(&g.pattern, "texts", "engine/train/corpus/everyday.jsonl", "files of the texts; those that the guard rejects are left out")
+		f.StringVar(&g.pattern, "texts", "engine/train/corpus/everyday.jsonl",
+			"files of the texts; those that the guard rejects are left out")
 		f.StringVar(&g.request, "moderate", "moderate", "the directive in front of requests")
 		f.StringVar(&g.response, "moderate_response", "moderate_response", "the directive in front of answers")
 		f.IntVar(&g.idle, "idle", 2_000, "idle connections")
 		f.IntVar(&g.aborted, "aborted", 10_000, "aborted requests")
 		f.IntVar(&g.uploadMB, "upload", 100, "megabytes of the uploaded file")
-		f.StringVar(&g.profiles, "profile", "", "folder for CPU profiles of the server in front of posts, taken after the rounds")
+		f.StringVar(&g.profiles, "profile", "",
+			"folder for CPU profiles of the server in front of posts, taken after the rounds")
 		f.StringVar(&output, "json", "", "file for the figures in JSON, - for standard output")
 	})
 	if err != nil {
@@ -69,7 +71,8 @@ func guard(ctx context.Context, args []string) error {
 	defer g.upstream.Close()
 
 	report := guardReport{Go: runtime.Version(), CPUs: runtime.NumCPU(), Load: loadAverage(), Missed: []string{}}
-	fmt.Printf("%s, %d CPUs, load %s, server GOMAXPROCS=1; without and with the guard in alternating rounds\n", report.Go, report.CPUs, report.Load)
+	fmt.Printf("%s, %d CPUs, load %s, server GOMAXPROCS=1; without and with the guard in alternating rounds\n",
+		report.Go, report.CPUs, report.Load)
 	for part := range strings.SplitSeq(only, ",") {
 		switch part {
 		case "proxy":
@@ -118,7 +121,8 @@ func writeReport(name string, report guardReport) error {
 func (r guardReport) missed() (all []string) {
 	for _, p := range r.Proxy {
 		if p.Ratio < p.Aim {
-			all = append(all, fmt.Sprintf("requests/s with posts of %d bytes: ratio %.3f, aim %.2f", p.Bytes, p.Ratio, p.Aim))
+			all = append(all, fmt.Sprintf("requests/s with posts of %d bytes: ratio %.3f, aim %.2f", p.Bytes, p.Ratio,
+				p.Aim))
 		}
 	}
 	if u := r.Upload; u != nil && u.GrowthGuarded > u.GrowthPlain+uploadAim {
@@ -145,13 +149,14 @@ const (
 )
 
 // server starts a server with the directives under test.
-func (g *guarding) server(ctx context.Context) (*subject, error) {
+func (g *guardBench) server(ctx context.Context) (*subject, error) {
 	var site strings.Builder
 	for _, path := range []struct{ prefix, directives string }{
 		{plainPath, ""}, {guardedPath, g.request}, {answersPath, g.response}, {bothPath, g.request + "\n" + g.response},
 	} {
-		// Connections to the upstream that nobody uses go soon, so that they are not taken for leaks.
-		fmt.Fprintf(&site, "handle_path %s/* {\n%s\nreverse_proxy %s {\ntransport http {\nkeepalive 3s\n}\n}\n}\n", path.prefix, path.directives, g.upstream.Address)
+		// Unused connections to the upstream close soon, so that they do not look like leaks.
+		fmt.Fprintf(&site, "handle_path %s/* {\n%s\nreverse_proxy %s {\ntransport http {\nkeepalive 3s\n}\n}\n}\n",
+			path.prefix, path.directives, g.upstream.Address)
 	}
 	s, err := newSite("", "servers {\nprotocols h1 h2c\n}", site.String())
 	if err != nil {
@@ -164,8 +169,8 @@ func (g *guarding) server(ctx context.Context) (*subject, error) {
 	return s, nil
 }
 
-// alternate runs rounds of several kinds in turn; the first of each only warms up. The kinds change places each time, so
-// that none always comes after another.
+// alternate runs rounds of several kinds in turn. The first round of each only warms up. The order is reversed each
+// time, so that no kind always follows another.
 func alternate[M any](rounds int, kinds []string, one func(kind string) (M, error)) (map[string][]M, error) {
 	results := map[string][]M{}
 	order := slices.Clone(kinds)
@@ -184,8 +189,8 @@ func alternate[M any](rounds int, kinds []string, one func(kind string) (M, erro
 	return results, nil
 }
 
-// ratio is the median of the ratios of a figure in rounds that were run next to each other, so that other work on the
-// machine, which comes and goes, meets both. It is 0 where the figure cannot be read.
+// ratio is the median of the ratios of a figure in neighbouring rounds, so that other work on the machine affects both.
+// It is 0 where the figure is not available.
 func ratio[M any](above, below []M, figure func(M) float64) float64 {
 	ratios := make([]float64, len(above))
 	for i := range above {
@@ -197,7 +202,7 @@ func ratio[M any](above, below []M, figure func(M) float64) float64 {
 	return middle(ratios, func(r float64) float64 { return r })
 }
 
-// loadAverage is what the machine has been busy with lately, as uptime tells; empty on systems without /proc.
+// loadAverage returns the load averages of the machine, as uptime prints them. It is empty on systems without /proc.
 func loadAverage() string {
 	content, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

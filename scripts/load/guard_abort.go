@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// abortOutcome is what aborted requests leave behind.
+// abortOutcome compares the state of the server before and after aborted requests.
 type abortOutcome struct {
 	Requests int            `json:"requests"`
 	Ways     map[string]int `json:"ways"`
@@ -26,13 +26,13 @@ type abortOutcome struct {
 	After    state          `json:"after"`
 }
 
-// Growth that is no leak: pools and maps that were not yet as large as they get.
+// Growth that is not a leak: pools and maps that had not reached their size.
 const (
 	heapLeaked  = 8 << 20
 	filesLeaked = 5
 )
 
-// leaks lists what there is more of after the requests than before.
+// leaks lists what has grown beyond that.
 func (a abortOutcome) leaks() (all []string) {
 	if a.After.Goroutines > a.Before.Goroutines+leaked {
 		all = append(all, "goroutines leak")
@@ -46,14 +46,14 @@ func (a abortOutcome) leaks() (all []string) {
 	return all
 }
 
-// abortion is a way of aborting a request: what the client sends, and how many bytes of the answer it reads before it closes
-// the connection. It waits before it closes, so that the handlers are where they are to be interrupted.
-type abortion struct {
+// abortCase is a way to abort a request: what the client sends, and how many bytes of the answer it reads before it
+// closes the connection. It waits before it closes, so that the handlers have reached the place to be interrupted.
+type abortCase struct {
 	Name    string
 	Request []byte
 	Read    int
 	Wait    time.Duration
-	// HTTP2 is a request of HTTP/2 instead, whose stream is reset while others on the same connection go on.
+	// HTTP2 is a request of HTTP/2 instead. Its stream is reset while others on the same connection continue.
 	HTTP2 *stream
 }
 
@@ -63,8 +63,8 @@ type stream struct {
 	Missing    bool // the end of the body does not come
 }
 
-// abort interrupts requests in every way there is.
-func (g *guarding) abort(ctx context.Context) (*abortOutcome, error) {
+// abort aborts requests in all ways of abortCases.
+func (g *guardBench) abort(ctx context.Context) (*abortOutcome, error) {
 	s, err := g.server(ctx)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (g *guarding) abort(ctx context.Context) (*abortOutcome, error) {
 	if len(g.upstream.Text) == 0 {
 		g.upstream.Text = tokens(strings.Repeat("The train to the coast leaves at nine. ", 20))
 	}
-	ways, err := abortions(s.Address)
+	ways, err := abortCases(s.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +87,13 @@ func (g *guarding) abort(ctx context.Context) (*abortOutcome, error) {
 	if outcome.Ways, err = g.abortAll(ctx, s, ways, g.aborted); err != nil {
 		return nil, err
 	}
-	// What is left may wait for a timeout of half a minute.
+	// Goroutines that remain may wait for a timeout of half a minute.
 	for deadline := time.Now().Add(45 * time.Second); ; {
 		if outcome.After, err = s.settled(ctx); err != nil {
 			return nil, err
 		}
-		if len(outcome.leaks()) == 0 && outcome.After.Goroutines <= outcome.Before.Goroutines+2 || time.Now().After(deadline) {
+		if len(outcome.leaks()) == 0 && outcome.After.Goroutines <= outcome.Before.Goroutines+2 ||
+			time.Now().After(deadline) {
 			break
 		}
 	}
@@ -102,18 +103,20 @@ func (g *guarding) abort(ctx context.Context) (*abortOutcome, error) {
 		name string
 		state
 	}{{"before", outcome.Before}, {"after", outcome.After}} {
-		fmt.Printf("%-6s   %10d   %8.2f   %10.2f   %10d   %12.1f\n", row.name, row.Goroutines, mebi(row.Heap), mebi(row.Stack), row.Files, mebi(row.Resident))
+		fmt.Printf("%-6s   %10d   %8.2f   %10.2f   %10d   %12.1f\n", row.name, row.Goroutines, mebi(row.Heap),
+			mebi(row.Stack), row.Files, mebi(row.Resident))
 	}
-	// It still works.
-	one := job{Address: s.Address, Connections: 1, Duration: time.Nanosecond, Requests: [][]byte{post(s.Address, guardedPath+"/comments", s.Key, []byte(`{"comment":"A fine day."}`))}}
+	// The server still works.
+	one := job{Address: s.Address, Connections: 1, Duration: time.Nanosecond,
+		Requests: [][]byte{post(s.Address, guardedPath+"/comments", s.Key, []byte(`{"comment":"A fine day."}`))}}
 	if t, err := one.run(ctx); err != nil || t.Answered != 1 {
 		return nil, fmt.Errorf("a request afterwards was answered with %d\n%s", t.Sample, s.process.Output())
 	}
 	return outcome, s.process.Stop()
 }
 
-// abortions are the ways.
-func abortions(host string) ([]abortion, error) {
+// abortCases returns all ways to abort a request.
+func abortCases(host string) ([]abortCase, error) {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
 	_, _ = zip.Write([]byte(`{"comment":"` + strings.Repeat("The train to the coast leaves at nine. ", 500) + `"}`))
@@ -131,30 +134,38 @@ func abortions(host string) ([]abortion, error) {
 	half := body[:len(body)/2]
 	chunk := func(data string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(data), data) }
 	const soon, later = 2 * time.Millisecond, 30 * time.Millisecond
-	http1 := func(name string, request string, read int, wait time.Duration) abortion {
-		return abortion{Name: name, Request: []byte(request), Read: read, Wait: wait}
+	http1 := func(name string, request string, read int, wait time.Duration) abortCase {
+		return abortCase{Name: name, Request: []byte(request), Read: read, Wait: wait}
 	}
-	http2 := func(name, path, body string, missing bool, read int, wait time.Duration) abortion {
-		return abortion{Name: name, HTTP2: &stream{Path: path, Body: body, Missing: missing}, Read: read, Wait: wait}
+	http2 := func(name, path, body string, missing bool, read int, wait time.Duration) abortCase {
+		return abortCase{Name: name, HTTP2: &stream{Path: path, Body: body, Missing: missing}, Read: read, Wait: wait}
 	}
-	return []abortion{
+	return []abortCase{
 		http1("in the head", "POST "+guardedPath+"/ HTTP/1.1\r\nHost: ", 0, soon),
 		http1("before the body", head(guardedPath+"/", asJSON, length(len(body))), 0, soon),
 		http1("in the body", head(guardedPath+"/", asJSON, length(len(body)))+half, 0, soon),
 		http1("in the body, which is waited for", head(guardedPath+"/", asJSON, length(len(body)))+half, 0, later),
-		http1("in a chunk", head(guardedPath+"/", asJSON, "Transfer-Encoding: chunked")+chunk(half)+"fff\r\n"+half, 0, soon),
+		http1("in a chunk", head(guardedPath+"/", asJSON, "Transfer-Encoding: chunked")+chunk(half)+"fff\r\n"+half, 0,
+			soon),
 		http1("between chunks", head(guardedPath+"/", asJSON, "Transfer-Encoding: chunked")+chunk(half), 0, soon),
-		http1("in a compressed body", head(guardedPath+"/", asJSON, "Content-Encoding: gzip", length(packed.Len()))+packed.String()[:packed.Len()/2], 0, soon),
-		http1("in a file of a form", head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20))+form, 0, later),
-		http1("in the text behind a file of a form", head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20))+form+
-			"\r\n--b\r\nContent-Disposition: form-data; name=\"comment\"\r\n\r\nThe train", 0, later),
-		http1("while it waits for 100 Continue", head(guardedPath+"/", asJSON, "Expect: 100-continue", length(len(body))), 1, 0),
+		http1("in a compressed body",
+			head(guardedPath+"/", asJSON, "Content-Encoding: gzip", length(packed.Len()))+
+				packed.String()[:packed.Len()/2], 0, soon),
+		http1("in a file of a form",
+			head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20))+form, 0, later),
+		http1("in the text behind a file of a form",
+			head(guardedPath+"/", "Content-Type: multipart/form-data; boundary=b", length(1<<20))+form+
+				"\r\n--b\r\nContent-Disposition: form-data; name=\"comment\"\r\n\r\nThe train", 0, later),
+		http1("while it waits for 100 Continue",
+			head(guardedPath+"/", asJSON, "Expect: 100-continue", length(len(body))), 1, 0),
 		http1("before the answer", head(bothPath+"/slow", asJSON, length(len(body)))+body, 0, later),
 		http1("at the beginning of the answer", head(guardedPath+"/", asJSON, length(len(body)))+body, 1, 0),
 		http1("in a long answer", head(guardedPath+"/long", asJSON, length(len(body)))+body, 10_000, 0),
 		http1("in a long answer that is judged", head(answersPath+"/long", asJSON, length(len(body)))+body, 1, soon),
-		http1("before a streamed answer that is judged", head(answersPath+"/stream", asJSON, length(len(body)))+body, 0, later),
-		http1("in a streamed answer that is judged", head(bothPath+"/stream", asJSON, length(len(body)))+body, 300, later),
+		http1("before a streamed answer that is judged", head(answersPath+"/stream", asJSON, length(len(body)))+body, 0,
+			later),
+		http1("in a streamed answer that is judged", head(bothPath+"/stream", asJSON, length(len(body)))+body, 300,
+			later),
 		http1("by the upstream, in its answer", head(bothPath+"/broken", asJSON, length(len(body)))+body, 100, soon),
 		http2("in the body, HTTP/2", guardedPath+"/", half, true, 0, soon),
 		http2("in the body, which is waited for, HTTP/2", guardedPath+"/", half, true, 0, later),
@@ -166,7 +177,7 @@ func abortions(host string) ([]abortion, error) {
 }
 
 // abortAll sends n requests in all ways, as many of each, and returns how many of each were aborted.
-func (g *guarding) abortAll(ctx context.Context, s *subject, ways []abortion, n int) (map[string]int, error) {
+func (g *guardBench) abortAll(ctx context.Context, s *subject, ways []abortCase, n int) (map[string]int, error) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
@@ -205,8 +216,8 @@ func (g *guarding) abortAll(ctx context.Context, s *subject, ways []abortion, n 
 	return counts, failure
 }
 
-// do sends a request and breaks off, with a reset or an orderly end of the connection.
-func (a abortion) do(address string, reset bool) error {
+// do sends a request and aborts it, by a reset or an orderly end of the connection.
+func (a abortCase) do(address string, reset bool) error {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
 		return err
@@ -227,7 +238,7 @@ func (a abortion) do(address string, reset bool) error {
 }
 
 // reset sends a request of HTTP/2 and resets its stream.
-func (a abortion) reset(ctx context.Context, transport *http.Transport, address string) error {
+func (a abortCase) reset(ctx context.Context, transport *http.Transport, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var body io.Reader = strings.NewReader(a.HTTP2.Body)

@@ -28,10 +28,11 @@ type idleCost struct {
 // held is what a number of connections hold.
 type held struct{ Live, Resident int64 }
 
-// idleConnections measures connections that have posted 2,000 bytes each and then wait. Each round has a server of its own.
-func (g *guarding) idleConnections(ctx context.Context) (*idleCost, error) {
+// idleConnections measures connections that wait after a post of 2,000 bytes. Each round has a server of its own.
+func (g *guardBench) idleConnections(ctx context.Context) (*idleCost, error) {
 	rounds := (g.rounds + 2) / 3
-	results, err := alternate(rounds, []string{plainPath, guardedPath}, func(kind string) (held, error) { return g.idleRound(ctx, kind) })
+	results, err := alternate(rounds, []string{plainPath, guardedPath},
+		func(kind string) (held, error) { return g.idleRound(ctx, kind) })
 	if err != nil {
 		return nil, err
 	}
@@ -39,14 +40,18 @@ func (g *guarding) idleConnections(ctx context.Context) (*idleCost, error) {
 	resident := func(h held) int64 { return h.Resident }
 	plain, guarded := results[plainPath], results[guardedPath]
 	cost := &idleCost{
-		Connections: g.idle, Plain: middle(plain, live), Guarded: middle(guarded, live), PlainRSS: middle(plain, resident), GuardedRSS: middle(guarded, resident),
+		Connections: g.idle,
+		Plain:       middle(plain, live),
+		Guarded:     middle(guarded, live),
+		PlainRSS:    middle(plain, resident),
+		GuardedRSS:  middle(guarded, resident),
 	}
 	fmt.Printf("\n%d idle connections after a post of 2,000 bytes each, medians of %d servers: heap and stacks %d bytes each without, %d with; resident %d without, %d with\n",
 		g.idle, rounds, cost.Plain, cost.Guarded, cost.PlainRSS, cost.GuardedRSS)
 	return cost, nil
 }
 
-func (g *guarding) idleRound(ctx context.Context, path string) (held, error) {
+func (g *guardBench) idleRound(ctx context.Context, path string) (held, error) {
 	s, err := g.server(ctx)
 	if err != nil {
 		return held{}, err
@@ -101,7 +106,8 @@ func (g *guarding) idleRound(ctx context.Context, path string) (held, error) {
 		return held{}, err
 	}
 	n := int64(g.idle)
-	return held{Live: (after.Heap + after.Stack - before.Heap - before.Stack) / n, Resident: (after.Resident - before.Resident) / n}, s.process.Stop()
+	return held{Live: (after.Heap + after.Stack - before.Heap - before.Stack) / n,
+		Resident: (after.Resident - before.Resident) / n}, s.process.Stop()
 }
 
 // postOnce opens a connection, sends a request, reads the answer and leaves the connection open.
@@ -113,12 +119,12 @@ func postOnce(address string, request []byte) (net.Conn, error) {
 	if _, err := conn.Write(request); err != nil {
 		return conn, err
 	}
-	// Whatever the answer is: a refused post leaves an idle connection as well.
+	// The answer does not matter: a refused post also leaves an idle connection.
 	_, err = skipAnswer(bufio.NewReaderSize(conn, 4<<10))
 	return conn, err
 }
 
-// state is what a server holds.
+// state holds the resources that a server uses.
 type state struct {
 	Heap       int64 `json:"heap_bytes"` // in use, after a collection
 	Stack      int64 `json:"stack_bytes"`
@@ -127,7 +133,7 @@ type state struct {
 	Files      int   `json:"open_files"`
 }
 
-// settled is the state once connections to the upstream and what the collector frees late are gone.
+// settled returns the state after connections to the upstream have closed and the collector has run.
 func (s *subject) settled(ctx context.Context) (state, error) {
 	time.Sleep(4 * time.Second)
 	for range 3 { // stacks shrink by half in each collection, and pools need two
@@ -147,9 +153,10 @@ func (s *subject) settled(ctx context.Context) (state, error) {
 	return now, nil
 }
 
-// memory collects garbage and reads what is in use then.
+// memory runs the garbage collector and returns what is in use after it.
 func (s *subject) memory(ctx context.Context, into *state) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+"/debug/pprof/heap?gc=1&debug=1", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+"/debug/pprof/heap?gc=1&debug=1",
+		nil)
 	if err != nil {
 		return err
 	}

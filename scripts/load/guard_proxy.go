@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// proxyCost is what the guard costs requests of one size.
+// proxyCost holds the cost of the guard for requests of one size.
 type proxyCost struct {
 	Bytes          int     `json:"bytes"`
 	Seen           bool    `json:"seen"` // the same posts come again and again, so that the guard may remember them
@@ -44,7 +44,7 @@ var posts = []struct {
 }{{200, 0.9}, {2_000, 0.85}}
 
 // proxy measures requests per second.
-func (g *guarding) proxy(ctx context.Context) ([]proxyCost, error) {
+func (g *guardBench) proxy(ctx context.Context) ([]proxyCost, error) {
 	s, err := g.server(ctx)
 	if err != nil {
 		return nil, err
@@ -77,15 +77,15 @@ func (g *guarding) proxy(ctx context.Context) ([]proxyCost, error) {
 	return costs, s.process.Stop()
 }
 
-// The numbers of different posts that are sent in turn. The guard may remember the texts that it judged last: that must not
-// make new ones look cheaper than they are.
+// How many different posts are sent in turn. The guard caches the verdicts of recent texts, which must not make new
+// ones look cheaper than they are.
 const (
 	newPosts  = 16_000
 	seenPosts = 256
 )
 
 // proxyRounds measures one kind of posts without and with the guard.
-func (g *guarding) proxyRounds(ctx context.Context, s *subject, bodies [][]byte) (proxyCost, error) {
+func (g *guardBench) proxyRounds(ctx context.Context, s *subject, bodies [][]byte) (proxyCost, error) {
 	jobs := map[string]job{}
 	for _, path := range []string{plainPath, guardedPath} {
 		j := job{Address: s.Address, Connections: g.connections, Duration: g.length}
@@ -97,7 +97,7 @@ func (g *guarding) proxyRounds(ctx context.Context, s *subject, bodies [][]byte)
 	results, err := alternate(g.rounds, []string{plainPath, guardedPath}, func(kind string) (measured, error) {
 		j := jobs[kind]
 		m, answered, err := s.measure(ctx, j)
-		// In the next round each connection goes on where it ended.
+		// In the next round each connection continues where it stopped.
 		next := int(answered) / j.Connections % len(j.Requests)
 		j.Requests = slices.Concat(j.Requests[next:], j.Requests[:next])
 		jobs[kind] = j
@@ -128,16 +128,18 @@ func (c proxyCost) print() {
 	if c.Seen {
 		kind = "seen"
 	}
-	fmt.Printf("%5d %-5s   without %8.0f   %10.1f   %8.2f   %8.2f\n", c.Bytes, kind, c.PlainRate, c.PlainCPUMicros, c.PlainP50MS, c.PlainP99MS)
-	fmt.Printf("%5d %-5s   with    %8.0f   %10.1f   %8.2f   %8.2f   %.3f (%.3f)", c.Bytes, kind, c.GuardedRate, c.GuardedCPU, c.GuardedP50MS, c.GuardedP99MS, c.Ratio, c.RatioCPU)
+	fmt.Printf("%5d %-5s   without %8.0f   %10.1f   %8.2f   %8.2f\n", c.Bytes, kind, c.PlainRate, c.PlainCPUMicros,
+		c.PlainP50MS, c.PlainP99MS)
+	fmt.Printf("%5d %-5s   with    %8.0f   %10.1f   %8.2f   %8.2f   %.3f (%.3f)", c.Bytes, kind, c.GuardedRate,
+		c.GuardedCPU, c.GuardedP50MS, c.GuardedP99MS, c.Ratio, c.RatioCPU)
 	if c.Aim > 0 {
 		fmt.Printf(", aim %.2f", c.Aim)
 	}
 	fmt.Println()
 }
 
-// acceptedPosts returns n different bodies that the guard lets through: an answer of another kind would be no fair comparison.
-func (g *guarding) acceptedPosts(ctx context.Context, s *subject, size, n int) ([][]byte, error) {
+// acceptedPosts returns n different bodies that the guard accepts: refusals would not be comparable.
+func (g *guardBench) acceptedPosts(ctx context.Context, s *subject, size, n int) ([][]byte, error) {
 	const leading = 300 // characters of which some are left out, so that texts begin anywhere in what they are put together from
 	texts, err := contents(g.pattern, n+n/4, size+leading)
 	if err != nil {
@@ -181,7 +183,8 @@ func (g *guarding) acceptedPosts(ctx context.Context, s *subject, size, n int) (
 			return nil, ctx.Err()
 		}
 	}
-	return nil, fmt.Errorf("the guard lets %d of %d posts of everyday texts through, %d are needed\n%s", len(all), len(texts), n, s.process.Output())
+	return nil, fmt.Errorf("the guard lets %d of %d posts of everyday texts through, %d are needed\n%s", len(all),
+		len(texts), n, s.process.Output())
 }
 
 // comment is a JSON post of exactly size bytes, as a comment form sends it.
@@ -203,8 +206,9 @@ func comment(text string, n, size int) ([]byte, error) {
 	name := []string{"Mara K.", "J. Okafor", "lena", "Tom from the mill", "Ana Sousa", "pete1987", "Dr. Yilmaz"}[n%7]
 	b := body{Thread: fmt.Sprintf("t-%06d", n), Parent: n, Author: author{Name: name}, Notify: true}
 	if size >= 1_000 {
-		b.Title, b.Tags = text[:min(len(text), 40)], []string{"travel", "family", "spring"}
-		b.Author.Mail, b.Author.Site = fmt.Sprintf("reader%d@example.com", n), fmt.Sprintf("https://reader%d.example.com/about", n)
+		b.Title, b.Tags = text[:min(len(text), 40)], []string{"travel", "processTree", "spring"}
+		b.Author.Mail = fmt.Sprintf("reader%d@example.com", n)
+		b.Author.Site = fmt.Sprintf("https://reader%d.example.com/about", n)
 		for !utf8.ValidString(b.Title) {
 			b.Title = b.Title[:len(b.Title)-1]
 		}
@@ -242,7 +246,7 @@ type uploadCost struct {
 	PeakGuarded   int64   `json:"guarded_memory_peak_bytes"`
 }
 
-// uploadAim is how much more memory in bytes than the plain proxy an upload may take.
+// uploadAim is how many bytes of memory more than the plain proxy an upload may take.
 const uploadAim = 16 << 20
 
 // uploaded is one upload.
@@ -251,9 +255,9 @@ type uploaded struct {
 	CPU  time.Duration
 }
 
-// upload measures a form with a text field before a file and one behind it. Each kind has a server of its own, so that
+// upload measures a form with a text field before a file and one after it. Each kind has a server of its own, so that
 // the memory of one does not hide that of the other.
-func (g *guarding) upload(ctx context.Context) (*uploadCost, error) {
+func (g *guardBench) upload(ctx context.Context) (*uploadCost, error) {
 	servers, before := map[string]*subject{}, map[string]int64{}
 	kinds := []string{plainPath, guardedPath}
 	for _, kind := range kinds {
@@ -286,13 +290,15 @@ func (g *guarding) upload(ctx context.Context) (*uploadCost, error) {
 	peak := peakMemory(servers[guardedPath].process.PID())
 	cost := &uploadCost{
 		Megabytes: g.uploadMB, PlainMBPerS: middle(plain, rate), GuardedMBPerS: middle(guarded, rate),
-		Ratio: ratio(guarded, plain, rate), RatioCPU: ratio(plain, guarded, func(u uploaded) float64 { return float64(u.CPU) }),
+		Ratio: ratio(guarded, plain, rate), RatioCPU: ratio(plain, guarded,
+			func(u uploaded) float64 { return float64(u.CPU) }),
 		GrowthPlain:   max(0, peakMemory(servers[plainPath].process.PID())-before[plainPath]),
 		GrowthGuarded: max(0, peak-before[guardedPath]), PeakGuarded: peak,
 	}
 	fmt.Printf("\nupload of %d MB in a form with text fields before and behind it, medians of %d: %.0f MB/s without, %.0f with, ratio %.2f (of CPU %.2f)\n",
 		g.uploadMB, g.rounds, cost.PlainMBPerS, cost.GuardedMBPerS, cost.Ratio, cost.RatioCPU)
-	fmt.Printf("resident memory grows by at most %.1f MiB without, %.1f MiB with (peak %d MiB)\n", mebi(cost.GrowthPlain), mebi(cost.GrowthGuarded), cost.PeakGuarded>>20)
+	fmt.Printf("resident memory grows by at most %.1f MiB without, %.1f MiB with (peak %d MiB)\n",
+		mebi(cost.GrowthPlain), mebi(cost.GrowthGuarded), cost.PeakGuarded>>20)
 	for _, s := range servers {
 		if err := s.process.Stop(); err != nil {
 			return nil, err
@@ -302,7 +308,7 @@ func (g *guarding) upload(ctx context.Context) (*uploadCost, error) {
 }
 
 // uploadOnce uploads a file and waits for the answer.
-func (g *guarding) uploadOnce(s *subject, path string) (uploaded, error) {
+func (g *guardBench) uploadOnce(s *subject, path string) (uploaded, error) {
 	const boundary = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
 	head := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"title\"\r\n\r\nOur holiday on the coast\r\n--" + boundary +
 		"\r\nContent-Disposition: form-data; name=\"film\"; filename=\"coast.mp4\"\r\nContent-Type: video/mp4\r\n\r\n"
@@ -319,7 +325,8 @@ func (g *guarding) uploadOnce(s *subject, path string) (uploaded, error) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
-	_, err = fmt.Fprintf(conn, "POST %s/films HTTP/1.1\r\nHost: %s\r\nContent-Type: multipart/form-data; boundary=%s\r\nContent-Length: %d\r\n\r\n%s",
+	_, err = fmt.Fprintf(conn,
+		"POST %s/films HTTP/1.1\r\nHost: %s\r\nContent-Type: multipart/form-data; boundary=%s\r\nContent-Length: %d\r\n\r\n%s",
 		path, s.Address, boundary, length, head)
 	for range g.uploadMB {
 		if err == nil {

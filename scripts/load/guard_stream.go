@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// streamCost is how the guard delays streamed answers.
+// streamCost holds the delays of streamed answers.
 type streamCost struct {
 	Streams        int     `json:"streams"` // of each kind
 	TokenEveryMS   float64 `json:"token_every_ms"`
@@ -33,11 +33,11 @@ type streamCost struct {
 	EndMS          float64 `json:"guarded_end_later_ms"` // how much later than through the plain proxy the answer ends
 }
 
-// lagAim is how long in milliseconds text may take once a sentence is complete: the next token shows that it is, and two
-// more for a busy machine.
+// lagAim is how many milliseconds text may take once a sentence is complete: the time of the token that shows it, and
+// of two more for a busy machine.
 const lagAim = 60
 
-// released is text that came at once.
+// released is a run of text that arrived at once.
 type released struct {
 	At         time.Time
 	Characters int // of the answer so far
@@ -51,8 +51,8 @@ type streamed struct {
 	Sent       []time.Time // by token
 }
 
-// stream measures answers of a token each 20 ms.
-func (g *guarding) stream(ctx context.Context) (*streamCost, error) {
+// stream measures answers with a token every 20 ms.
+func (g *guardBench) stream(ctx context.Context) (*streamCost, error) {
 	s, err := g.server(ctx)
 	if err != nil {
 		return nil, err
@@ -106,21 +106,25 @@ func (g *guarding) stream(ctx context.Context) (*streamCost, error) {
 	first := func(one streamed) time.Duration { return one.Releases[0].At.Sub(one.Begin) }
 	whole := func(one streamed) time.Duration { return one.End.Sub(one.Begin) }
 	cost := &streamCost{
-		Streams: len(guarded), TokenEveryMS: millis(tokenEvery), PlainFirstMS: millis(middle(plain, first)), GuardedFirstMS: millis(middle(guarded, first)),
-		FirstHeld: middle(guarded, func(one streamed) int64 { return int64(one.Releases[0].Characters) }), MostHeld: most,
+		Streams: len(guarded), TokenEveryMS: millis(tokenEvery),
+		PlainFirstMS: millis(middle(plain, first)), GuardedFirstMS: millis(middle(guarded, first)),
+		FirstHeld:    middle(guarded, func(one streamed) int64 { return int64(one.Releases[0].Characters) }),
+		MostHeld:     most,
 		HoldMedianMS: millis(holds[len(holds)/2]), HoldMaxMS: millis(holds[len(holds)-1]),
 		LagMedianMS: millis(lags[len(lags)/2]), LagP99MS: millis(lags[len(lags)*99/100]), PlainLagMS: millis(plainLags[len(plainLags)/2]),
 		EndMS: millis(middle(guarded, whole) - middle(plain, whole)),
 	}
-	fmt.Printf("\nstreamed answers of %d tokens, one each %s, %d without and with moderate_response\n", len(g.upstream.Text), tokenEvery, cost.Streams)
-	fmt.Printf("first text after %.1f ms without, %.1f ms with, when %d characters come; at most %d come at once\n", cost.PlainFirstMS, cost.GuardedFirstMS, cost.FirstHeld, cost.MostHeld)
+	fmt.Printf("\nstreamed answers of %d tokens, one each %s, %d without and with moderate_response\n",
+		len(g.upstream.Text), tokenEvery, cost.Streams)
+	fmt.Printf("first text after %.1f ms without, %.1f ms with, when %d characters come; at most %d come at once\n",
+		cost.PlainFirstMS, cost.GuardedFirstMS, cost.FirstHeld, cost.MostHeld)
 	fmt.Printf("held back for %.1f ms (median), %.1f ms (most); from the last character of what comes at once to its way out %.1f ms (median), %.1f ms (p99), without %.1f ms; the end is %.1f ms later\n",
 		cost.HoldMedianMS, cost.HoldMaxMS, cost.LagMedianMS, cost.LagP99MS, cost.PlainLagMS, cost.EndMS)
 	return cost, s.process.Stop()
 }
 
-// acceptedAnswer finds a text that the guard lets through, has the upstream say it and returns it.
-func (g *guarding) acceptedAnswer(ctx context.Context, s *subject) (string, error) {
+// acceptedAnswer finds a text that the guard accepts, makes the upstream answer with it and returns it.
+func (g *guardBench) acceptedAnswer(ctx context.Context, s *subject) (string, error) {
 	texts, err := contents(g.pattern, 10, 500)
 	if err != nil {
 		return "", err
@@ -134,7 +138,7 @@ func (g *guarding) acceptedAnswer(ctx context.Context, s *subject) (string, erro
 	return "", fmt.Errorf("the guard lets none of %d answers through\n%s", len(texts), s.process.Output())
 }
 
-// tokens takes a text apart as language models do, more or less: words with the space before them.
+// tokens splits a text roughly as language models do: words with the space before them.
 func tokens(text string) (all []string) {
 	for word := range strings.SplitAfterSeq(text, " ") {
 		if word != "" {
@@ -145,11 +149,12 @@ func tokens(text string) (all []string) {
 }
 
 // streamOnce reads an answer.
-func (g *guarding) streamOnce(ctx context.Context, s *subject, path string) (streamed, error) {
+func (g *guardBench) streamOnce(ctx context.Context, s *subject, path string) (streamed, error) {
 	id := letters(16)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Address+path+"/stream", strings.NewReader(`{"stream":true}`))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Address+path+"/stream",
+		strings.NewReader(`{"stream":true}`))
 	if err != nil {
 		return streamed{}, err
 	}
@@ -171,7 +176,7 @@ func (g *guarding) streamOnce(ctx context.Context, s *subject, path string) (str
 	return one, nil
 }
 
-// read takes the text from the events of an answer. Text that comes in several events at the same moment comes at once.
+// read takes the text from the events of an answer. Events that arrive at the same moment are one release.
 func (one *streamed) read(lines *bufio.Scanner) error {
 	const moment = 2 * time.Millisecond
 	for lines.Scan() {

@@ -15,7 +15,10 @@ import (
 func TestCommentIsJSONOfTheSize(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"letters": strings.Repeat("a fine day ", 300), "escapes": strings.Repeat("\"<\n", 900), "wide": strings.Repeat("é我😀", 900), "short": "x",
+		"letters": strings.Repeat("a fine day ", 300),
+		"escapes": strings.Repeat("\"<\n", 900),
+		"wide":    strings.Repeat("é我😀", 900),
+		"short":   "x",
 	} {
 		for _, size := range posts {
 			body, err := comment(text, 7, size.Bytes)
@@ -51,8 +54,10 @@ func TestAlternateWarmsUpAndChangesPlaces(t *testing.T) {
 		order.WriteString(kind)
 		return order.Len(), nil
 	})
-	if err != nil || order.String() != "abbaabba" || !slices.Equal(results["a"], []int{4, 5, 8}) || !slices.Equal(results["b"], []int{3, 6, 7}) {
-		t.Errorf("%s: %v, %v", order.String(), results, err)
+	if err != nil || order.String() != "abbaabba" || !slices.Equal(results["a"], []int{4, 5, 8}) ||
+		!slices.Equal(results["b"], []int{3, 6, 7}) {
+		t.Errorf("ran in the order %s with the results %v (%v), want abbaabba with a 4, 5, 8 and b 3, 6, 7",
+			order.String(), results, err)
 	}
 }
 
@@ -92,7 +97,8 @@ func TestMissedNamesWhatFellShort(t *testing.T) {
 		Upload: &uploadCost{GrowthPlain: 4 << 20, GrowthGuarded: 6 << 20},
 		Idle:   &idleCost{Plain: 18_000, Guarded: 18_100},
 		Stream: &streamCost{LagP99MS: 25},
-		Abort:  &abortOutcome{Before: state{Heap: 30 << 20, Goroutines: 30, Files: 18}, After: state{Heap: 31 << 20, Goroutines: 32, Files: 18}},
+		Abort: &abortOutcome{Before: state{Heap: 30 << 20, Goroutines: 30, Files: 18},
+			After: state{Heap: 31 << 20, Goroutines: 32, Files: 18}},
 	}
 	if got := good.missed(); len(got) != 0 {
 		t.Errorf("missed %q", got)
@@ -102,7 +108,8 @@ func TestMissedNamesWhatFellShort(t *testing.T) {
 		Upload: &uploadCost{GrowthPlain: 4 << 20, GrowthGuarded: 104 << 20},
 		Idle:   &idleCost{Plain: 18_000, Guarded: 24_000},
 		Stream: &streamCost{LagP99MS: 200},
-		Abort:  &abortOutcome{Before: state{Heap: 30 << 20, Goroutines: 30, Files: 18}, After: state{Heap: 90 << 20, Goroutines: 400, Files: 90}},
+		Abort: &abortOutcome{Before: state{Heap: 30 << 20, Goroutines: 30, Files: 18},
+			After: state{Heap: 90 << 20, Goroutines: 400, Files: 90}},
 	}
 	if got := bad.missed(); len(got) != 7 {
 		t.Errorf("missed %q", got)

@@ -18,7 +18,7 @@ import (
 // tokenEvery is the time between two tokens of a streamed answer.
 const tokenEvery = 20 * time.Millisecond
 
-// upstream is the app behind the proxy. It does next to nothing, so that what is measured is the proxy.
+// upstream is the app behind the proxy. It does next to nothing, so that the proxy is what is measured.
 type upstream struct {
 	Address string
 	Text    []string // tokens of streamed answers
@@ -33,7 +33,7 @@ type sent struct {
 	times []time.Time
 }
 
-// newUpstream starts it.
+// newUpstream starts an upstream.
 func newUpstream() (*upstream, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,12 +51,12 @@ func newUpstream() (*upstream, error) {
 	return u, nil
 }
 
-// Close ends it.
+// Close stops it.
 func (u *upstream) Close() { _ = u.server.Close() }
 
 var accepted = []byte(`{"ok":true}`)
 
-// post reads the body and answers. The answer tells how long the body was.
+// post reads the body and answers with its length.
 func (u *upstream) post(w http.ResponseWriter, r *http.Request) {
 	n, err := io.Copy(io.Discard, r.Body)
 	if err != nil {
@@ -67,7 +67,7 @@ func (u *upstream) post(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(accepted)
 }
 
-// slow answers after a while, unless the client goes.
+// slow answers after a while, unless the client disconnects.
 func (u *upstream) slow(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	select {
@@ -77,7 +77,7 @@ func (u *upstream) slow(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(accepted)
 }
 
-// long answers with a megabyte of text, more than the buffers on the way hold.
+// long answers with a megabyte of text, more than the buffers on its way hold.
 func (u *upstream) long(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	line := []byte(strings.Repeat("The train to the coast leaves at nine. ", 26) + "\n")

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// ledger is what the client knows after all rounds: the truth about the server's count lies between the two numbers.
+// ledger holds what the client knows after all rounds. The server's count must lie between the two numbers.
 type ledger struct {
 	Acknowledged int64 // answers that were read
 	Sent         int64 // requests that may have been admitted
 }
 
-// holds reports whether a stored count is one that the ledger allows.
+// holds reports whether the ledger allows a stored count.
 func (l ledger) holds(stored int64) bool {
 	return l.Acknowledged <= stored && stored <= l.Sent
 }
@@ -28,7 +28,8 @@ func kill(ctx context.Context, args []string) error {
 	var caddy string
 	err := flags("kill", args, func(f *flag.FlagSet) {
 		f.IntVar(&rounds, "rounds", 10, "times the server is killed")
-		f.IntVar(&connections, "connections", 32, "connections that send at the same time; a quarter as many more send feedback")
+		f.IntVar(&connections, "connections", 32,
+			"connections that send at the same time; a quarter as many more send feedback")
 		f.StringVar(&caddy, "caddy", "./caddy", "the server to kill")
 	})
 	if err != nil {
@@ -55,8 +56,10 @@ func kill(ctx context.Context, args []string) error {
 	suggested := job{Address: s.Address, Connections: max(1, connections/4), Duration: time.Minute}
 	for _, text := range comments {
 		body, err := json.Marshal(map[string]any{
-			"comment":         map[string]string{"text": text},
-			"attributeScores": map[string]any{"TOXICITY": map[string]any{"summaryScore": map[string]any{"value": 0.1, "type": "PROBABILITY"}}},
+			"comment": map[string]string{"text": text},
+			"attributeScores": map[string]any{
+				"TOXICITY": map[string]any{"summaryScore": map[string]any{"value": 0.1, "type": "PROBABILITY"}},
+			},
 		})
 		if err != nil {
 			return err
@@ -96,7 +99,8 @@ func kill(ctx context.Context, args []string) error {
 		}
 		requests.add(c)
 		feedback.add(f)
-		fmt.Printf("round %2d: killed after %4d ms; acknowledged %6d requests, %5d feedback\n", round, moment.Milliseconds(), c.Answered, f.Answered)
+		fmt.Printf("round %2d: killed after %4d ms; acknowledged %6d requests, %5d feedback\n", round,
+			moment.Milliseconds(), c.Answered, f.Answered)
 	}
 	if err := s.start(ctx); err != nil {
 		return err

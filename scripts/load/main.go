@@ -1,39 +1,39 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command load measures the service and checks what it promises under load. All traffic stays on 127.0.0.1, and every
-// run ends by itself.
+// Command load measures the service and checks its promises under load. All traffic stays on 127.0.0.1, and every run
+// ends by itself.
 //
 //	go run ./scripts/load analyze [-rounds 5] [-time 2s] [-clients 50] [-characters 500] [-pause 10ms] [-profile DIR]
 //	go run ./scripts/load compare [-rounds 5] [-time 2s] [-connections 32] [-profile DIR]
-//	go run ./scripts/load guard   [-only proxy,upload,idle,stream,abort] [-rounds 9] [-time 1s] [-json FILE] [-profile DIR]
+//	go run ./scripts/load guard   [-only proxy,upload,...] [-rounds 9] [-time 1s] [-json FILE] [-profile DIR]
 //	go run ./scripts/load kill    [-rounds 10] [-connections 32] [-caddy ./caddy]
 //	go run ./scripts/load reload  [-rounds 20] [-connections 8] [-caddy ./caddy]
 //	go run ./scripts/load start   [-rounds 10] [-caddy ./caddy]
 //
-// analyze measures how long comments:analyze takes, with clients that send the next comment at once, as many as the server
-// takes, and with clients that pause. On a machine that does other things as well, the best round tells more than the median.
+// analyze measures the latency of comments:analyze, with clients that send without pauses and with clients that pause.
+// On a busy machine the best round says more than the median.
 //
 // compare runs one Caddy process that serves two handlers: moderation_text with everything on (key, limits, durable
-// counts, judging), and a baseline that only decodes and encodes the same JSON with encoding/json. Rounds alternate
+// counts, classifier), and a baseline that only decodes and encodes the same JSON with encoding/json. Rounds alternate
 // between the two, at 200, 2,000 and 10,000 characters of the texts in engine/train/corpus. The server has one core
 // (GOMAXPROCS=1), the client is another process with one more.
 //
-// guard puts moderate and moderate_response in front of reverse_proxy and measures what they cost: requests per second with
-// JSON posts of 200 and 2,000 bytes, a multipart upload of 100 MB, the memory of idle connections, the delay of streamed
-// answers, and whether anything stays behind after 10,000 aborted requests. Rounds with and without them alternate.
+// guard measures what moderate and moderate_response cost in front of reverse_proxy: requests per second with JSON
+// posts of 200 and 2,000 bytes, a multipart upload of 100 MB, the memory of idle connections, the delay of streamed
+// answers, and what 10,000 aborted requests leave behind. Rounds with and without the guard alternate.
 //
 // kill loads a server, kills it (SIGKILL) at a random moment, starts it again on the same data and compares what was
 // acknowledged with what is stored, for counted requests and for feedback.
 //
-// reload reloads the configuration of a loaded server again and again, and that of a plain Caddy, which serves nothing of the
-// service, in turns: every answer must be 200, exactly the answered requests must be counted, no significantly more requests may
-// break than with plain Caddy, and no goroutine may stay behind.
+// reload reloads the configuration of a loaded server again and again, and in turn that of a plain Caddy without the
+// service. Every answer must be 200, exactly the answered requests must be counted, not significantly more requests may
+// break than with plain Caddy, and no goroutine may leak.
 //
 // start measures the time from the start of the process to the first accepted connection, and the memory when idle.
 //
-// The server is this program itself, which has Caddy, the moderation modules and the baseline handler compiled in, or the
-// binary that -caddy names.
+// The server is the binary that -caddy names, or this program itself: Caddy, the moderation modules and the baseline
+// handler are compiled in.
 package main
 
 import (
@@ -52,7 +52,8 @@ import (
 )
 
 func main() {
-	modes := map[string]func(context.Context, []string) error{"analyze": analyze, "compare": compare, "guard": guard, "kill": kill, "reload": reload, "start": start}
+	modes := map[string]func(context.Context, []string) error{"analyze": analyze, "compare": compare, "guard": guard,
+		"kill": kill, "reload": reload, "start": start}
 	name := ""
 	if len(os.Args) > 1 {
 		name = os.Args[1]

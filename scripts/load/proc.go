@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// family is a server's process and those that it has started: the store has one of its own. It is the process alone on systems
-// without /proc.
-func family(pid int) []int {
+// processTree returns the server's process and its children, such as that of the store. On systems without /proc it is
+// the process alone.
+func processTree(pid int) []int {
 	all := []int{pid}
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // proc(5)
 	for _, list := range lists {
 		children, _ := os.ReadFile(list)
 		for child := range bytes.FieldsSeq(children) {
 			if id, err := strconv.Atoi(string(child)); err == nil {
-				all = append(all, family(id)...)
+				all = append(all, processTree(id)...)
 			}
 		}
 	}
 	return all
 }
 
-// sum adds up what the processes of a server have.
+// sum adds up a figure of the processes of a server.
 func sum[N ~int64](pid int, of func(pid int) N) (total N) {
-	for _, id := range family(pid) {
+	for _, id := range processTree(pid) {
 		total += of(id)
 	}
 	return total
@@ -59,8 +59,8 @@ func cpuTimeOf(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// residentMemory is the resident memory of a server's processes in bytes, from /proc; 0 on systems without it. Pages that they
-// share, as those of the program, count in each.
+// residentMemory is the resident memory of a server's processes in bytes, from /proc; 0 on systems without it. Pages
+// that they share, as those of the program, count in each.
 func residentMemory(pid int) int64 {
 	return sum(pid, func(pid int) int64 { return amount(pid, "status", "VmRSS:") })
 }
@@ -68,14 +68,14 @@ func residentMemory(pid int) int64 {
 // memoryShare is the memory of one process in bytes, with its share of pages that others use as well.
 func memoryShare(pid int) int64 { return amount(pid, "smaps_rollup", "Pss:") }
 
-// peakMemory is the most resident memory since forgetPeak.
+// peakMemory is the largest resident memory since forgetPeak.
 func peakMemory(pid int) int64 {
 	return sum(pid, func(pid int) int64 { return amount(pid, "status", "VmHWM:") })
 }
 
-// forgetPeak begins a new measurement of peakMemory.
+// forgetPeak resets peakMemory.
 func forgetPeak(pid int) (err error) {
-	for _, id := range family(pid) {
+	for _, id := range processTree(pid) {
 		err = errors.Join(err, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", id), []byte("5"), 0)) // proc(5)
 	}
 	return err

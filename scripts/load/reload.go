@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// leaked is how many goroutines more than after the first reloads are taken for a leak. Connections come and go.
+// leaked is how many more goroutines than after the first reloads count as a leak. Connections come and go.
 const leaked = 20
 
 // pause is what a client waits between an answer and the next request, so that both servers get about as many requests.
 const pause = 2 * time.Millisecond
 
-// reload reloads the service and a plain Caddy, in turns, while clients send, and compares what becomes of the requests.
+// reload reloads the service and a plain Caddy in turn while clients send, and compares how many requests break.
 func reload(ctx context.Context, args []string) error {
 	var rounds, connections int
 	var caddy string
@@ -93,25 +93,26 @@ func reload(ctx context.Context, args []string) error {
 	return errors.Join(service.process.Stop(), plain.process.Stop())
 }
 
-// breaks is what became of requests during reloads.
+// breaks counts the requests during reloads.
 type breaks struct {
 	reloads                int
 	sent, answered, broken int64
 }
 
-// String tells how many requests broke.
+// String says how many requests broke.
 func (b breaks) String() string {
-	return fmt.Sprintf("%d (%.2f %% of the requests, %.2f a reload)", b.broken, 100*float64(b.broken)/float64(max(b.sent, 1)), float64(b.broken)/float64(max(b.reloads, 1)))
+	return fmt.Sprintf("%d (%.2f %% of the requests, %.2f a reload)", b.broken,
+		100*float64(b.broken)/float64(max(b.sent, 1)), float64(b.broken)/float64(max(b.reloads, 1)))
 }
 
-// worse reports whether more requests broke than chance explains: by more than three standard deviations of the difference of
-// two counts that are as frequent. A reload breaks at most one request of each client, so that reloads are compared and not
-// requests.
+// worse reports whether more requests broke than chance explains: more than three standard deviations of the
+// difference of two equally frequent counts. A reload breaks at most one request of each client, so counts per reload
+// are compared, not per request.
 func (b breaks) worse(than breaks) bool {
 	return float64(b.broken-than.broken) > 3*math.Sqrt(float64(b.broken+than.broken)+1)
 }
 
-// reloaded reloads the server so often while clients send, and adds what became of their requests.
+// reloaded reloads the server the given number of times while clients send, and adds up their requests.
 func (s *subject) reloaded(ctx context.Context, reloads, connections int, texts [][]byte, to *breaks) error {
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -122,7 +123,8 @@ func (s *subject) reloaded(ctx context.Context, reloads, connections int, texts 
 		clients.Go(func() { shares[i], failures[i] = s.send(loading, texts) })
 	}
 	for range reloads {
-		command := append(s.caddy, "reload", "--force", "--config", filepath.Join(s.folder, "Caddyfile"), "--adapter", "caddyfile", "--address", s.Admin)
+		command := append(s.caddy, "reload", "--force", "--config", filepath.Join(s.folder, "Caddyfile"), "--adapter",
+			"caddyfile", "--address", s.Admin)
 		if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("reload: %w\n%s", err, out)
 		}
@@ -139,16 +141,17 @@ func (s *subject) reloaded(ctx context.Context, reloads, connections int, texts 
 }
 
 // send sends one request after the other until ctx is done. Caddy gives each configuration a listener of its own
-// (SO_REUSEPORT); what waits in the old one's queue when it closes is reset by the kernel before any handler sees it, and a
-// connection may be closed between two requests just as the next one is on its way. A client that may send a request twice does so
-// then; this one counts.
+// (SO_REUSEPORT); what waits in the old one's queue when it closes is reset by the kernel before any handler sees it,
+// and a connection may be closed between two requests just as the next one is on its way. A client that may send a
+// request twice does so then; this one counts.
 func (s *subject) send(ctx context.Context, texts [][]byte) (b breaks, err error) {
 	transport := &http.Transport{MaxIdleConns: 1}
 	defer transport.CloseIdleConnections()
 	client := http.Client{Transport: transport, Timeout: 20 * time.Second}
 	for i := 0; ctx.Err() == nil; i++ {
-		// The last request is answered, too: what it was charged is then known.
-		request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, "http://"+s.Address+"/v1/moderate/text", bytes.NewReader(texts[i%len(texts)]))
+		// The last request is completed as well, so that its charge is known.
+		request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost,
+			"http://"+s.Address+"/v1/moderate/text", bytes.NewReader(texts[i%len(texts)]))
 		if err != nil {
 			return b, err
 		}
@@ -176,7 +179,8 @@ func (s *subject) send(ctx context.Context, texts [][]byte) (b breaks, err error
 
 // goroutines is the number of goroutines of the server.
 func (s *subject) goroutines(ctx context.Context) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+"/debug/pprof/goroutine?debug=1", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+"/debug/pprof/goroutine?debug=1",
+		nil)
 	if err != nil {
 		return 0, err
 	}

@@ -30,7 +30,7 @@ type subject struct {
 	process *server.Process
 }
 
-// newSubject prepares a server of the service's endpoints. The program is caddy, or this program itself when caddy is empty.
+// newSubject prepares a server of the service's endpoints. It runs the binary caddy, or this program if caddy is empty.
 func newSubject(caddy string) (*subject, error) {
 	site := "moderation_api"
 	if caddy == "" {
@@ -39,7 +39,7 @@ func newSubject(caddy string) (*subject, error) {
 	return newSite(caddy, "", site)
 }
 
-// newSite prepares a server of one site, whose global options, beside those of the service, and directives are given.
+// newSite prepares a server of one site with the given directives and further global options.
 func newSite(caddy, options, site string) (*subject, error) {
 	s := &subject{Key: "mod_sk_" + letters(32)}
 	if caddy != "" {
@@ -95,7 +95,7 @@ http://%s {
 	return s, nil
 }
 
-// newPlain prepares a server that does what Caddy does without the service: it answers everything with 200.
+// newPlain prepares a Caddy without the service, which answers everything with 200.
 func newPlain(caddy string) (*subject, error) {
 	s, err := newSite(caddy, "", "respond 200")
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *subject) feedbackStored(ctx context.Context) (int64, error) {
 	return int64(strings.Count(string(out), "\n")), nil
 }
 
-// letters is a random text of n letters.
+// letters returns n random letters.
 func letters(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails

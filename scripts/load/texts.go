@@ -14,12 +14,12 @@ import (
 	"unicode/utf8"
 )
 
-// corpus is where the texts are, seen from the root of the repository. Half of them are harmful and many others look like
-// harm, so they cost the classifier more than everyday traffic does.
+// corpus is where the texts are, seen from the root of the repository. Half of them are harmful and many others look
+// like harm, so they cost the classifier more than everyday traffic does.
 const corpus = "engine/train/corpus/*.jsonl"
 
-// contents returns n texts of exactly the given number of characters, put together from the files that match a pattern in an
-// order that is the same each time. They differ, so that no cache makes the second one cheaper.
+// contents returns n texts of exactly the given number of characters, put together from the files that match a
+// pattern in an order that is the same each time. They differ, so that no cache makes the second one cheaper.
 func contents(pattern string, n, characters int) ([]string, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {

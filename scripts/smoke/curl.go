@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// curl does what the README's commands ask of the program of that name, on machines that do not have it: it knows the
-// flags -s -S -i -D -o -X -H and -d, and no others.
+// curl stands in for the program of that name on machines without it. It knows the flags of the README's commands: -s
+// -S -i -D -o -X -H and -d.
 func curl(args []string, stdout io.Writer) error {
 	call := struct {
 		method, url, body, head, out string
@@ -82,7 +82,7 @@ func curl(args []string, stdout io.Writer) error {
 	}
 	var head bytes.Buffer
 	fmt.Fprintf(&head, "%s %s\r\n", response.Proto, response.Status)
-	// Caddy writes the fields in the order of their names, and the date behind them.
+	// Caddy writes the fields sorted by name, and the date after them.
 	for _, name := range slices.SortedFunc(maps.Keys(response.Header), dateLast) {
 		for _, value := range response.Header[name] {
 			fmt.Fprintf(&head, "%s: %s\r\n", name, value)
@@ -95,7 +95,7 @@ func curl(args []string, stdout io.Writer) error {
 	return errors.Join(put(call.head, head.Bytes(), stdout), put(orStdout(call.out), body, stdout))
 }
 
-// dateLast orders names of fields by the alphabet, but for Date.
+// dateLast sorts names of header fields, with Date at the end.
 func dateLast(a, b string) int {
 	switch {
 	case a == b:
@@ -108,7 +108,7 @@ func dateLast(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// put writes to a file; "-" is stdout and no name is nothing.
+// put writes to a file. "-" means stdout, and an empty name discards the data.
 func put(name string, data []byte, stdout io.Writer) error {
 	switch name {
 	case "", os.DevNull:

@@ -29,7 +29,7 @@ const (
 
 var keyPattern = regexp.MustCompile(`mod_sk_[0-9A-Za-z]{32}`)
 
-// place is a folder like a fresh checkout after the build: the binary and Caddyfile.example, no data.
+// place is a folder like a fresh checkout after the build: it has the binary and Caddyfile.example, and no data.
 type place struct {
 	folder      string
 	site, admin string // localhost:<port>
@@ -66,7 +66,7 @@ func newPlace(caddy string) (*place, error) {
 	return p, err
 }
 
-// ownCurl makes "curl" in the shells of this place this program, which then does what [curl] does.
+// ownCurl lets the shells of this place run this program as "curl", see [curl].
 func (p *place) ownCurl() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *place) close() {
 	_ = os.RemoveAll(p.folder)
 }
 
-// here puts this place's addresses where the README's stand; there puts them back.
+// here replaces the README's addresses by those of this place; there reverses it.
 func (p *place) here(text string) string {
 	return strings.NewReplacer(siteAddress, p.site, adminAddress, p.admin).Replace(text)
 }
@@ -98,7 +98,7 @@ func (p *place) there(text string) string {
 	return strings.NewReplacer(p.site, siteAddress, p.admin, adminAddress).Replace(text)
 }
 
-// realDeployment switches on the lines of the example that are switched off, and leaves out those that are on.
+// realDeployment uncomments the lines of the example that are commented out, and leaves out the others.
 func realDeployment(example string) string {
 	_, rest, _ := strings.Cut(example, "\n# A real deployment\n")
 	var b strings.Builder
@@ -110,7 +110,7 @@ func realDeployment(example string) string {
 	return b.String()
 }
 
-// environ is what the server and the commands have in their environment beside what smoke has.
+// environ is added to the environment of the server and of the commands.
 func (p *place) environ() []string {
 	return []string{
 		"CADDY_ADMIN=" + p.admin, "PATH=" + p.path,
@@ -139,7 +139,8 @@ func (p *place) validate(ctx context.Context) error {
 	if _, err := p.command(ctx, nil, "fmt", "--diff", "Caddyfile.example"); err != nil {
 		return err
 	}
-	if _, err := p.command(ctx, nil, "validate", "--config", "Caddyfile.example", "--adapter", "caddyfile"); err != nil {
+	if _, err := p.command(ctx, nil, "validate", "--config", "Caddyfile.example", "--adapter",
+		"caddyfile"); err != nil {
 		return err
 	}
 	// Validation opens the access logs; they go into this folder.
@@ -197,8 +198,8 @@ func (p *place) firstStart(ctx context.Context, update bool) error {
 	return nil
 }
 
-// notice is the part of the first start's output that is no log: from the line that says what was made to the end of
-// the command.
+// notice returns the part of the first start's output that is not a log: from the line that says what was made to the
+// end of the command.
 func notice(out string) string {
 	var kept []string
 	for line := range strings.Lines(out) {
@@ -247,7 +248,8 @@ func (p *place) restart(ctx context.Context) error {
 	if err := p.process.Stop(); err != nil {
 		return err
 	}
-	if out := p.process.Output(); strings.Count(out, p.key) != strings.Count(strings.SplitN(out, "wonderful", 2)[0], p.key) {
+	if out := p.process.Output(); strings.Count(out, p.key) != strings.Count(strings.SplitN(out, "wonderful", 2)[0],
+		p.key) {
 		return errors.New("the key is in the output beside the notice of the first start")
 	}
 	if err := p.start(ctx); err != nil {
@@ -266,7 +268,7 @@ func (p *place) restart(ctx context.Context) error {
 	return nil
 }
 
-// kill counts requests, kills the server right after the last answer and looks what it remembers.
+// kill counts requests, kills the server right after the last answer and checks the stored count.
 func (p *place) kill(ctx context.Context) error {
 	if _, err := p.command(ctx, nil, "moderation", "account", "create", "smoke", "--tier", "business"); err != nil {
 		return err
@@ -299,12 +301,13 @@ func (p *place) kill(ctx context.Context) error {
 	return p.process.Stop()
 }
 
-// ready waits until the server says that it is: a site may answer before the configuration has started whole.
+// ready waits until the server says that it is ready: a site may answer before the whole configuration has started.
 func (p *place) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/moderation/health/ready", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/moderation/health/ready",
+			nil)
 		if err != nil {
 			return err
 		}
@@ -323,7 +326,7 @@ func (p *place) ready(ctx context.Context) error {
 	}
 }
 
-// moderate sends one text and wants the answer 200.
+// moderate sends one text and returns an error unless the status is 200.
 func (p *place) moderate(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// readmeFile is the document whose blocks marked "console" are run: lines that begin with "$ " are commands, a command
-// that ends with a backslash goes on in the next line, and what follows is what the command prints. A line "..." stands
-// for any number of lines.
+// readmeFile is the document whose blocks marked "console" are run. Lines that begin with "$ " are commands; a command
+// that ends with a backslash continues in the next line. The lines after it are its output, in which "..." stands for
+// any number of lines.
 const readmeFile = "README.md"
 
 // readme is the document in lines.
@@ -35,7 +35,7 @@ func (r readme) write() error {
 
 var linkPattern = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
 
-// checkLinks checks that what the README links to in this repository is there.
+// checkLinks checks that the README's links into this repository lead somewhere.
 func checkLinks() error {
 	document, err := readReadme()
 	if err != nil {
@@ -55,10 +55,10 @@ func checkLinks() error {
 	return errors.Join(dead...)
 }
 
-// noticeMark stands before the block that shows what the first start prints.
+// noticeMark is the line before the block with the output of the first start.
 const noticeMark = "<!-- smoke: first start -->"
 
-// compareNotice compares what the first start printed with what the README shows, or stores it there.
+// compareNotice compares the output of the first start with what the README shows, or writes it there.
 func compareNotice(printed string, update bool) error {
 	document, err := readReadme()
 	if err != nil {
@@ -83,7 +83,7 @@ func compareNotice(printed string, update bool) error {
 	return fmt.Errorf("the README shows:\n%s\nthe server printed:\n%s", strings.Join(shown, "\n"), printed)
 }
 
-// example is a command of the document with what it shows as its output.
+// example is a command of the document with its output.
 type example struct {
 	Line    int // of the command, from 1
 	Command string
@@ -152,7 +152,8 @@ func (p *place) runReadme(ctx context.Context, update bool) error {
 		}
 		printed[i] = p.there(out)
 		if !matches(e.Output, printed[i]) {
-			wrong = append(wrong, fmt.Errorf("%s:%d: %s\n-- shown:\n%s\n-- printed:\n%s", readmeFile, e.Line, e.Command, strings.Join(e.Output, "\n"), pretty(printed[i])))
+			wrong = append(wrong, fmt.Errorf("%s:%d: %s\n-- shown:\n%s\n-- printed:\n%s", readmeFile, e.Line, e.Command,
+				strings.Join(e.Output, "\n"), pretty(printed[i])))
 		}
 	}
 	if !update {
@@ -175,7 +176,7 @@ func matches(shown []string, printed string) bool {
 	return current(shown, printed, slices.Concat(random, drifting))
 }
 
-// current does so where only the given differences are allowed.
+// current is like matches, with only the given differences allowed.
 func current(shown []string, printed string, allowed []difference) bool {
 	return match(lines(strings.Join(shown, "\n"), allowed), lines(printed, allowed))
 }
@@ -198,7 +199,7 @@ func match(want, have []string) bool {
 	return len(want) == len(have)
 }
 
-// lines are the lines of a text without what may differ.
+// lines returns the lines of a text, with placeholders for what may differ.
 func lines(text string, allowed []difference) []string {
 	return strings.Split(canonical(pretty(text), allowed), "\n")
 }
@@ -219,7 +220,7 @@ func pretty(text string) string {
 	return text
 }
 
-// fold puts objects and lists that fit into one line, for people to read. The text is as pretty prints it.
+// fold joins objects and lists that fit into one line, for readability. The text is as pretty returns it.
 func fold(text string) []string {
 	const widest = 110
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
@@ -233,7 +234,8 @@ func fold(text string) []string {
 			continue
 		}
 		end := i + 1 // the line that closes what this one opens has its indentation
-		for end < len(lines) && !strings.HasPrefix(lines[end], indent+"}") && !strings.HasPrefix(lines[end], indent+"]") {
+		for end < len(lines) && !strings.HasPrefix(lines[end], indent+"}") &&
+			!strings.HasPrefix(lines[end], indent+"]") {
 			end++
 		}
 		if end == len(lines) { // no JSON
@@ -258,14 +260,14 @@ func fold(text string) []string {
 	return folded
 }
 
-// difference is a part of an output that may differ, and what is put in its place.
+// difference is a part of an output that may differ, and its placeholder.
 type difference struct {
 	pattern *regexp.Regexp
 	put     string
 }
 
-// random is what differs between two runs of the same server: ids, keys, instants, days, sizes, and what depends on how
-// much of the minute is left.
+// random is what differs between two runs of the same server: ids, keys, instants, days, sizes, and everything that
+// depends on how much of the minute is left.
 var random = []difference{
 	{keyPattern, "KEY"},
 	{regexp.MustCompile(`mod_sk_\.\.\.`), "KEY"},
@@ -275,7 +277,7 @@ var random = []difference{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?( ?(Z|UTC))?`), "INSTANT"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "DAY"},
 	{regexp.MustCompile(`(?m)^Date: .*$`), "Date: INSTANT"},
-	// What is left of a minute depends on whether one ended between two commands, and so does what was used of it.
+	// The rest of a minute depends on whether one ended between two commands.
 	{regexp.MustCompile(`\bt=\d+`), "t=N"},
 	{regexp.MustCompile(`"minute";r=\d+`), `"minute";r=N`},
 	{regexp.MustCompile(`w=\d+`), "w=N"},
@@ -285,7 +287,7 @@ var random = []difference{
 	{regexp.MustCompile(`Wrote \d+ bytes`), "Wrote N bytes"},
 }
 
-// drifting is what a newly trained model changes without being wrong: its version and the decimals of probabilities.
+// drifting is what a newly trained model legitimately changes: its version and the decimals of probabilities.
 var drifting = []difference{
 	{regexp.MustCompile(`\blinear-\d+-[0-9a-f]{8}`), "MODEL"},
 	{regexp.MustCompile(`"(probability|confidence)": [\d.e-]+`), `"$1": N`},
@@ -293,7 +295,7 @@ var drifting = []difference{
 	{regexp.MustCompile(`\b0\.\d+`), "0.N"},
 }
 
-// canonical replaces what may differ and the space around lines.
+// canonical replaces what may differ by placeholders and normalizes white space.
 func canonical(text string, allowed []difference) string {
 	for _, d := range allowed {
 		text = d.pattern.ReplaceAllString(text, d.put)

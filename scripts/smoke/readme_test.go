@@ -22,7 +22,9 @@ func TestMatchesSeesOnlyWhatMayDiffer(t *testing.T) {
 		{"a line missing", "a\nb", "a", false},
 		{"a line more", "a", "a\nb", false},
 		{"nothing where something is shown", "a", "", false},
-		{"ids, keys, instants and decimals", `{"id": "mod_AAAAAAAAAAAAAAAAAAAAAAAA", "at": "2026-01-02T03:04:05.678Z", "p": 0.123}`, `{"id":"mod_bbbbbbbbbbbbbbbbbbbbbbbb","at":"2027-11-12T13:14:15.999Z","p":0.9}`, true},
+		{"ids, keys, instants and decimals",
+			`{"id": "mod_AAAAAAAAAAAAAAAAAAAAAAAA", "at": "2026-01-02T03:04:05.678Z", "p": 0.123}`,
+			`{"id":"mod_bbbbbbbbbbbbbbbbbbbbbbbb","at":"2027-11-12T13:14:15.999Z","p":0.9}`, true},
 		{"another order of members", `{"a": 1, "b": 2}`, `{"b": 2, "a": 1}`, false},
 		{"another truth", `{"flagged": true}`, `{"flagged": false}`, false},
 		{"another count", `{"requests_made": 3}`, `{"requests_made": 4}`, false},
@@ -31,7 +33,8 @@ func TestMatchesSeesOnlyWhatMayDiffer(t *testing.T) {
 		{"lines left out between", "a\n...\nd", "a\nb\nc\nd", true},
 		{"no line left out", "a\n...\nb", "a\nb", true},
 		{"the end missing after left-out lines", "a\n...\nd", "a\nb\nc", false},
-		{"a head before JSON", "HTTP/1.1 200 OK\nDate: Mon, 01 Jan 2026 00:00:00 GMT\n\n{\"a\": 1}", "HTTP/1.1 200 OK\r\nDate: Tue, 02 Jan 2026 00:00:00 GMT\r\n\r\n{\"a\":1}", true},
+		{"a head before JSON", "HTTP/1.1 200 OK\nDate: Mon, 01 Jan 2026 00:00:00 GMT\n\n{\"a\": 1}",
+			"HTTP/1.1 200 OK\r\nDate: Tue, 02 Jan 2026 00:00:00 GMT\r\n\r\n{\"a\":1}", true},
 		{"another status", "HTTP/1.1 200 OK\n\n{}", "HTTP/1.1 201 Created\r\n\r\n{}", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -53,7 +56,8 @@ func TestExamplesAreTheConsoleBlocksAlone(t *testing.T) {
 	if len(found) != 2 {
 		t.Fatalf("got %d commands, want 2: %+v", len(found), found)
 	}
-	if found[0].Command != "one \\\n  two" || strings.Join(found[0].Output, ",") != "out 1,out 2" || found[0].Line != 6 {
+	if found[0].Command != "one \\\n  two" || strings.Join(found[0].Output, ",") != "out 1,out 2" ||
+		found[0].Line != 6 {
 		t.Errorf("first: %+v", found[0])
 	}
 	if found[1].Command != "three" || len(found[1].Output) != 0 {
@@ -95,8 +99,10 @@ func TestOwnCurlSendsWhatItIsAsked(t *testing.T) {
 	}{
 		{[]string{"-s", "URL/a?b=c"}, nil},
 		{[]string{"-sS", "URL/", "-d", "text"}, []string{"text"}},
-		{[]string{"-si", "URL/p", "-H", "X-Name: v"}, []string{"HTTP/1.1 418 I'm a teapot\r\n", "X-Seen: GET /p v\r\n"}},
-		{[]string{"-s", "-D", "-", "-o", "/dev/null", "URL/", "-X", "PUT", "-d", "gone"}, []string{"X-Seen: PUT /\r\n"}},
+		{[]string{"-si", "URL/p", "-H", "X-Name: v"},
+			[]string{"HTTP/1.1 418 I'm a teapot\r\n", "X-Seen: GET /p v\r\n"}},
+		{[]string{"-s", "-D", "-", "-o", "/dev/null", "URL/", "-X", "PUT", "-d", "gone"},
+			[]string{"X-Seen: PUT /\r\n"}},
 	} {
 		for i := range test.args {
 			test.args[i] = strings.Replace(test.args[i], "URL", server.URL, 1)
@@ -144,7 +150,8 @@ func TestFoldChangesNoJSON(t *testing.T) {
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
-	if got := fold("HTTP/1.1 200 OK\n  A: b {\n\nwords"); strings.Join(got, "\n") != "HTTP/1.1 200 OK\n  A: b {\n\nwords" {
+	if got := fold("HTTP/1.1 200 OK\n  A: b {\n\nwords"); strings.Join(got,
+		"\n") != "HTTP/1.1 200 OK\n  A: b {\n\nwords" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -59,7 +59,8 @@ func (s *shell) run(command string) (string, error) {
 	for {
 		line, err := s.out.ReadString('\n')
 		if err != nil {
-			return b.String(), errors.New("the shell ended, or the command took longer than 30 s; output: " + b.String())
+			return b.String(), errors.New("the shell ended, or the command took longer than 30 s; output: " +
+				b.String())
 		}
 		if status, ok := strings.CutPrefix(line, endMark); ok {
 			out := strings.TrimSuffix(b.String(), "\n")

@@ -20,16 +20,17 @@ import (
 // unfinished is a file that stands in a directory while a backup is restored into it.
 const unfinished = "RESTORE-UNFINISHED"
 
-// ErrBackup says that what was to be restored is not a whole backup.
+// ErrBackup says that [Restore] was not given a whole backup.
 var ErrBackup = backup.ErrNotWhole
 
-// Backup implements [storage.Store]. The store does not wait for w: closing it ends a backup that is under way with an error.
+// Backup implements [storage.Store]. The store does not wait for w: closing the store ends a backup that is under way with an
+// error.
 func (s *Store) Backup(ctx context.Context, w io.Writer) error {
-	// What was acknowledged is committed already. This adds what was charged and is not settled yet.
+	// Everything acknowledged is committed already. This adds what was charged and is not settled yet.
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	snapshot, err := s.keeper.snapshot()
+	snapshot, err := s.supervisor.snapshot()
 	if err != nil {
 		return err
 	}
@@ -46,14 +47,13 @@ func (s *Store) flush(ctx context.Context) error {
 		return errClosed
 	}
 	b := c.open
-	c.poke()
+	c.wakeWriter()
 	c.mu.Unlock()
 	return b.wait(ctx)
 }
 
-// writeBackup writes all records. They are those of the layout, so that a backup can be restored by every version that reads
-// the schema.
-func writeBackup(ctx context.Context, from snapshot, to io.Writer, closing <-chan struct{}) error {
+// writeBackup writes all records in the layout of layout.go, so that every version that reads the schema can restore them.
+func writeBackup(ctx context.Context, from disk.Snapshot, to io.Writer, closing <-chan struct{}) error {
 	w := backup.NewWriter(to)
 	if err := w.Record(schemaKey, encodeSchema(schema), 0); err != nil {
 		return err
@@ -88,9 +88,9 @@ func writeBackup(ctx context.Context, from snapshot, to io.Writer, closing <-cha
 	}
 }
 
-// Restore makes a database in dir from a backup. The directory must be missing or empty. Until the whole backup has been
-// read, checked and synced, the directory cannot be opened; after an error it is as empty as before. Errors wrap [ErrBackup]
-// when the backup is not one, or not a whole one.
+// Restore makes a database in dir from a backup. The directory must be missing or empty. Until the whole backup has been read,
+// checked and synced, the directory cannot be opened. After an error it is as empty as before. An error wraps [ErrBackup] if r
+// does not hold a whole backup.
 func Restore(ctx context.Context, dir string, r io.Reader) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -104,7 +104,7 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 		return fmt.Errorf("restore: %w", err)
 	}
 	for _, f := range found {
-		// A new file system of its own is not quite empty.
+		// A new file system has this directory.
 		if f.Name() != "lost+found" {
 			return fmt.Errorf("restore: the directory %s is not empty", dir)
 		}
@@ -119,7 +119,7 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 	return errors.Join(os.Remove(mark), disk.SyncFile(dir))
 }
 
-// empty removes what a restore has made; the mark last.
+// empty removes the files that a restore has made, its mark last.
 func empty(dir string) error {
 	found, err := os.ReadDir(dir)
 	if err != nil {
@@ -148,10 +148,10 @@ func load(ctx context.Context, dir string, r io.Reader) error {
 	return errors.Join(s.syncer.join().wait(), s.Close())
 }
 
-// loadRecords writes what a backup holds. What it wrote before an error stays.
+// loadRecords writes the records of a backup. After an error those that were written stay.
 //
-// The time at which a record expires, which earlier versions wrote, is read over: clocks may be wrong, and what has expired is
-// deleted when its account is used.
+// Earlier versions wrote the time at which a record expires. It is ignored, because clocks may be wrong: windows that are not
+// kept any more are deleted when their account is used.
 func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
 	var entries []disk.Entry
 	size := 0
@@ -168,13 +168,13 @@ func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
 		}
 		full := entries
 		entries, size = nil, 0
-		_, _, err := s.keeper.write(full)
+		_, _, err := s.supervisor.write(full)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	_, _, err = s.keeper.write(entries)
+	_, _, err = s.supervisor.write(entries)
 	return err
 }
 

@@ -22,18 +22,19 @@ import (
 // CheckReport is what [Check] found in a directory.
 type CheckReport struct {
 	*disk.Report
-	// Records are how many records of each kind can be read.
+	// Records is the number of records of each kind that can be read.
 	Records map[string]int `json:"records"`
-	// LeftOut are records that cannot be read, by kind and account.
+	// LeftOut is the number of records that cannot be read, by kind and account.
 	LeftOut map[string]int `json:"left_out,omitempty"`
-	// Missing says which parts of files cannot be read, between which records. What was in them is missing, or is there as it
-	// was before.
+	// Missing names the parts of files that cannot be read, by the records around them. A record in such a part is missing, or is
+	// found in an older version.
 	Missing []string `json:"missing,omitempty"`
-	// Unlisted are tables that are read although it is not known whether they count: records in them may have been deleted.
+	// Unlisted are tables that are read although it is not known whether they belong to the database: records in them may have
+	// been deleted.
 	Unlisted []string `json:"unlisted,omitempty"`
 }
 
-// Err returns nil when everything that was acknowledged is there and whole.
+// Err returns nil if everything that was acknowledged is there and whole. Otherwise the error names what is not.
 func (c *CheckReport) Err() error {
 	if err := c.Report.Err(); err != nil {
 		return err
@@ -45,19 +46,19 @@ func (c *CheckReport) Err() error {
 	return fmt.Errorf("%w: %s cannot be read", ErrDamaged, strings.Join(what, ", "))
 }
 
-// Check reads everything in a directory that no server has open, and changes nothing. When save is not nil, what can be read is
-// written to it as a backup. The report says what is damaged; the error is that of a directory that cannot be checked, and
-// wraps [ErrLocked] when a server has it open.
+// Check reads everything in a directory that no server has open, and changes nothing in it. If save is not nil, Check writes
+// what can be read to it, as a backup. The report says what is damaged. An error says that the directory cannot be checked; it
+// wraps [ErrLocked] if a server has the directory open.
 func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	release, err := disk.Hold(dir)
+	lock, err := disk.Lock(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer release.Close()
+	defer lock.Close()
 	report, err := disk.Inspect(dir)
 	if err != nil {
 		return nil, err
@@ -73,24 +74,33 @@ func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error
 			return nil, err
 		}
 	}
-	losses, err := report.Salvage(func(f disk.Found) error {
+	lost, err := report.Salvage(func(r disk.SalvagedRecord) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if f.Damaged {
-			c.LeftOut[describe(f.Key)]++
+		if r.Damaged {
+			c.LeftOut[describe(r.Key)]++
 			return nil
 		}
-		c.Records[kind(f.Key)]++
+		c.Records[kind(r.Key)]++
 		if to == nil {
 			return nil
 		}
-		return c.save(to, f)
+		return c.save(to, r)
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range losses {
+	c.noteLost(lost)
+	if to == nil {
+		return c, nil
+	}
+	return c, to.Close()
+}
+
+// noteLost fills in Missing and Unlisted.
+func (c *CheckReport) noteLost(ranges []disk.LostRange) {
+	for _, l := range ranges {
 		switch {
 		case l.Unlisted:
 			c.Unlisted = append(c.Unlisted, l.File)
@@ -104,21 +114,16 @@ func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error
 			c.Missing = append(c.Missing, fmt.Sprintf("%s: records from %s to %s", l.File, describe(l.From), describe(l.To)))
 		}
 	}
-	if to == nil {
-		return c, nil
-	}
-	return c, to.Close()
 }
 
-// save writes a record. What leads to a key is made anew from the key, so that one of them cannot be there without the
-// others.
-func (c *CheckReport) save(to *backup.Writer, f disk.Found) error {
-	key, value := f.Key, f.Value
+// save writes a record to a backup. The indexes of keys are rebuilt from the keys, so that neither is there without the other.
+func (c *CheckReport) save(to *backup.Writer, r disk.SalvagedRecord) error {
+	key, value := r.Key, r.Value
 	switch {
 	case bytes.HasPrefix(key, []byte("i/")), bytes.HasPrefix(key, []byte("u/")):
 		return nil
 	case !bytes.HasPrefix(key, []byte("k/")):
-		return to.Record(key, value, f.Expires)
+		return to.Record(key, value, r.Expires)
 	}
 	var k quota.Key
 	if err := errors.Join(decodeHash(key[2:], &k.Hash), decodeJSON(value, &k)); err != nil {
@@ -126,10 +131,14 @@ func (c *CheckReport) save(to *backup.Writer, f disk.Found) error {
 		c.Records[kind(key)]--
 		return nil
 	}
-	return errors.Join(to.Record(key, value, 0), to.Record(keyIDKey(k.ID), k.Hash[:], 0), to.Record(keyOfAccount(k), k.Hash[:], 0))
+	return errors.Join(
+		to.Record(key, value, 0),
+		to.Record(keyIDKey(k.ID), k.Hash[:], 0),
+		to.Record(keyOfAccount(k), k.Hash[:], 0),
+	)
 }
 
-// kind names what a record is, for counting.
+// kind names the kind of a record, for counting.
 func kind(key []byte) string {
 	if len(key) < 2 || key[1] != '/' {
 		return "other"

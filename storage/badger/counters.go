@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// shards is how many locks the table of tallies has.
+	// shards is the number of locks of the table of tallies.
 	shards = 32
-	// sweepInterval is how often old windows and idle tallies are dropped from memory.
+	// sweepInterval is the interval at which unused windows and idle tallies are dropped from memory.
 	sweepInterval = 10 * time.Second
-	// idleSweeps is how many sweeps a tally outlives that nobody asks for.
+	// idleSweeps is how many sweeps an unused tally survives.
 	idleSweeps = 12
-	// maxDays is how much of the daily history can be asked for.
+	// maxDays is the length of the daily history that can be asked for.
 	maxDays = 40
 )
 
@@ -38,10 +38,10 @@ type counters struct {
 	seed   maphash.Seed
 	shards [shards]shard
 	sweeps atomic.Int64
-	// epoch is how often the database has come back after a failure.
-	epoch atomic.Int64
+	// generation counts the generations of the database.
+	generation atomic.Int64
 
-	// committing is held while a batch is on its way to the database.
+	// committing is held while a batch is under way to the database.
 	committing sync.Mutex
 	wake       chan struct{}
 	ended      chan error
@@ -56,7 +56,7 @@ type shard struct {
 	tallies map[string]*tally
 }
 
-// batch is what one commit writes. Everybody who changes a tally while the batch is open waits for the same channel.
+// batch is what one commit writes. Everybody who waits for a change that was made while the batch was open waits for done.
 type batch struct {
 	tallies []*tally
 	done    chan struct{}
@@ -106,7 +106,7 @@ func (c *counters) shard(account string) *shard {
 	return &c.shards[maphash.String(c.seed, account)%shards]
 }
 
-// find returns the tally of an account if there is one. It may be gone by the time that it is locked.
+// find returns the tally of an account if there is one. It may have been removed by the time that it is locked.
 func (c *counters) find(account string) (*tally, bool) {
 	sh := c.shard(account)
 	sh.mu.RLock()
@@ -115,7 +115,7 @@ func (c *counters) find(account string) (*tally, bool) {
 	return t, ok
 }
 
-// lock returns the tally of an account, locked.
+// lock returns the tally of an account, locked. The caller unlocks it.
 func (c *counters) lock(account string) *tally {
 	for {
 		t, ok := c.find(account)
@@ -129,11 +129,11 @@ func (c *counters) lock(account string) *tally {
 			sh.mu.Unlock()
 		}
 		t.mu.Lock()
-		if !t.gone {
-			t.used = c.sweeps.Load()
-			if epoch := c.epoch.Load(); t.epoch != epoch {
-				t.epoch = epoch
-				t.reread()
+		if !t.removed {
+			t.lastUsed = c.sweeps.Load()
+			if generation := c.generation.Load(); t.generation != generation {
+				t.generation = generation
+				t.reset()
 			}
 			return t
 		}
@@ -141,17 +141,17 @@ func (c *counters) lock(account string) *tally {
 	}
 }
 
-// remove takes a locked tally out of the table. Those who wait for its lock will look again.
+// remove takes a locked tally out of the table. Callers that wait for its lock look for another one.
 func (c *counters) remove(t *tally) {
-	t.gone = true
+	t.removed = true
 	sh := c.shard(t.account)
 	sh.mu.Lock()
 	delete(sh.tallies, t.account)
 	sh.mu.Unlock()
 }
 
-// changed puts a locked tally on the writer's list.
-func (c *counters) changed(t *tally) error {
+// enqueue puts a locked tally on the open batch.
+func (c *counters) enqueue(t *tally) error {
 	if t.dirty {
 		return nil
 	}
@@ -165,10 +165,10 @@ func (c *counters) changed(t *tally) error {
 	return nil
 }
 
-// pending returns the batch after which what is in a locked tally now is committed; nil when it is.
+// pending returns the batch with which the present counts of a locked tally are committed, nil if they are committed already.
 //
-// The open batch will do for a dirty tally even if the writer is about to take the tally over for the batch before: if
-// that one fails, the tally joins the open batch before it is committed.
+// For a dirty tally that is the open batch, even if the writer is about to take the tally over for the batch before: if that one
+// fails, the tally joins the open batch before this is committed.
 func (c *counters) pending(t *tally) (*batch, error) {
 	if !t.dirty {
 		return t.batch, nil
@@ -178,11 +178,11 @@ func (c *counters) pending(t *tally) (*batch, error) {
 	if c.stopped {
 		return nil, errClosed
 	}
-	c.poke()
+	c.wakeWriter()
 	return c.open, nil
 }
 
-func (c *counters) poke() {
+func (c *counters) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -196,8 +196,8 @@ func (s *Store) Take(ctx context.Context, charge quota.Charge) (quota.Counts, qu
 	}
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()
-	lives, err := s.lives(t, charge)
-	if err == nil && !lives {
+	isCurrent, err := s.isCurrent(t, charge)
+	if err == nil && !isCurrent {
 		err = fmt.Errorf("account %s: %w", charge.Account, quota.ErrNotFound)
 	}
 	if err != nil {
@@ -215,19 +215,19 @@ func (s *Store) Take(ctx context.Context, charge quota.Charge) (quota.Counts, qu
 	if limits.RequestsPerMinute > 0 && n > limits.RequestsPerMinute-minute.count {
 		return counts, quota.MinuteWindow, nil
 	}
-	if err := s.counters.changed(t); err != nil {
+	if err := s.counters.enqueue(t); err != nil {
 		return quota.Counts{}, quota.NoWindow, err
 	}
 	t.minutes.count(minute, n)
 	t.days.count(day, n)
 	t.periods.count(period, n)
 	if charge.Key != "" {
-		t.use(charge.Key, day.at)
+		t.use(charge.Key, day.start)
 	}
 	return quota.Counts{Minute: minute.count, Day: day.count, Period: period.count}, quota.NoWindow, nil
 }
 
-// windows returns the windows that hold at an instant. The pointers hold until the tally is unlocked.
+// windows returns the windows that hold at an instant. The pointers are valid until the tally is unlocked.
 func (s *Store) windows(t *tally, now time.Time, p quota.Period) (minute, day, period *window, err error) {
 	if minute, err = s.window(t.account, &t.minutes, minuteOf(now)); err != nil {
 		return nil, nil, nil, err
@@ -257,7 +257,7 @@ func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.O
 	return settling.Wait(ctx)
 }
 
-// settlement is an outcome that goes to the database with a batch; with none, it is there or there is an error.
+// settlement is an outcome that reaches the database with a batch. Without a batch it is committed already, or err says why not.
 type settlement struct {
 	store   *Store
 	charge  quota.Charge
@@ -266,7 +266,7 @@ type settlement struct {
 	err     error
 }
 
-// record changes the tally. The writer has been told when it returns.
+// record changes the tally and wakes the writer.
 func (s *Store) record(charge quota.Charge, outcome quota.Outcome) settlement {
 	if s.closed.Load() {
 		return settlement{err: errClosed}
@@ -282,21 +282,21 @@ func (s *settlement) Wait(ctx context.Context) error {
 	}
 	err := s.batch.wait(ctx)
 	if errors.Is(err, storage.ErrUnavailable) {
-		s.store.giveBack(s.charge, s.outcome)
+		s.store.rollBack(s.charge, s.outcome)
 	}
 	return err
 }
 
-// giveBack takes a charge and its outcome back in memory, because the caller will be told that the call failed. It reaches
-// the database with a later batch.
-func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) {
+// rollBack takes a charge and its outcome back in memory, because the caller will be told that the call failed. That reaches the
+// database with a later batch. The minute keeps its count, as with a refund.
+func (s *Store) rollBack(charge quota.Charge, outcome quota.Outcome) {
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()
-	if lives, err := s.lives(t, charge); err != nil || !lives {
-		return // deleted or closed meanwhile
+	if isCurrent, err := s.isCurrent(t, charge); err != nil || !isCurrent {
+		return // the account was deleted, or the store closed, meanwhile
 	}
 	day, period, err := s.longWindows(t, charge.Now, charge.Period)
-	if err != nil || s.counters.changed(t) != nil {
+	if err != nil || s.counters.enqueue(t) != nil {
 		return // closed meanwhile
 	}
 	if !outcome.Refund {
@@ -305,19 +305,19 @@ func (s *Store) giveBack(charge quota.Charge, outcome quota.Outcome) {
 	period.flag(outcome.Flagged, -1)
 }
 
-// refund gives requests back to windows that are not forgotten.
+// refund gives requests back to windows that exist.
 func refund(charge quota.Charge, from ...*window) {
 	for _, w := range from {
-		if w.there {
+		if w.exists {
 			w.count = max(w.count-charge.Requests, 0)
 			w.dirty = true
 		}
 	}
 }
 
-// flag adds to the counts of categories in a window that is not forgotten.
+// flag adds n to the counts of categories in a window that exists.
 func (w *window) flag(categories []string, n int64) {
-	if !w.there || len(categories) == 0 {
+	if !w.exists || len(categories) == 0 {
 		return
 	}
 	if w.flagged == nil {
@@ -333,7 +333,7 @@ func (w *window) flag(categories []string, n int64) {
 func (s *Store) settle(charge quota.Charge, outcome quota.Outcome) (*batch, error) {
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()
-	if lives, err := s.lives(t, charge); err != nil || !lives {
+	if isCurrent, err := s.isCurrent(t, charge); err != nil || !isCurrent {
 		return nil, err
 	}
 	if outcome.Refund || len(outcome.Flagged) > 0 {
@@ -341,7 +341,7 @@ func (s *Store) settle(charge quota.Charge, outcome quota.Outcome) (*batch, erro
 		if err != nil {
 			return nil, err
 		}
-		if err := s.counters.changed(t); err != nil {
+		if err := s.counters.enqueue(t); err != nil {
 			return nil, err
 		}
 		if outcome.Refund {
@@ -374,7 +374,7 @@ func (s *Store) Days(ctx context.Context, account string, now time.Time, n int) 
 	n = min(max(n, 0), maxDays)
 	counts := make([]int64, n)
 	today := dayOf(now)
-	// The tally is locked meanwhile, so that no day is committed and dropped from memory between the two looks.
+	// The tally is locked, so that no day is committed and dropped from memory between the scan and the loop after it.
 	t := s.counters.lock(account)
 	defer t.mu.Unlock()
 	if !t.days.listed {
@@ -387,20 +387,24 @@ func (s *Store) Days(ctx context.Context, account string, now time.Time, n int) 
 		if err != nil {
 			return nil, err
 		}
-		at := sortable(r.Key[len(prefix):])
-		ago := today - at
+		start := sortable(r.Key[len(prefix):])
+		ago := today - start
 		if ago < 0 || ago >= int64(n) {
 			continue
 		}
-		if _, there := slices.BinarySearch(t.days.all, at); !there {
-			continue // forgotten, and not removed yet
+		if _, exists := slices.BinarySearch(t.days.starts, start); !exists {
+			continue // evicted, and not deleted yet
 		}
-		if err := r.decode(func(v []byte) error { _, err := decodeCounts(v, &counts[ago]); return err }); err != nil {
+		err := r.decode(func(v []byte) error {
+			_, err := decodeCounts(v, &counts[ago])
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
-	for _, w := range t.days.hand {
-		if ago := today - w.at; w.there && ago >= 0 && ago < int64(n) {
+	for _, w := range t.days.cached {
+		if ago := today - w.start; w.exists && ago >= 0 && ago < int64(n) {
 			counts[ago] = w.count
 		}
 	}
@@ -427,7 +431,7 @@ func (s *Store) Flagged(ctx context.Context, account string, p quota.Period) (ma
 	return flagged, nil
 }
 
-// write is the writer: it commits when somebody waits, and every second what nobody waits for.
+// write is the writer: it commits when somebody waits, and every syncInterval what nobody waits for.
 func (c *counters) write() {
 	flush, sweep := time.NewTicker(syncInterval), time.NewTicker(sweepInterval)
 	defer flush.Stop()
@@ -436,7 +440,7 @@ func (c *counters) write() {
 	for {
 		select {
 		case _, open := <-c.wake:
-			// Whoever can run now joins the batch: the commit costs the same for one caller and for many.
+			// Let other callers join the batch: a commit costs the same for one and for many.
 			runtime.Gosched()
 			err := c.commit(&scratch)
 			if !open {
@@ -444,7 +448,7 @@ func (c *counters) write() {
 				return
 			}
 		case <-flush.C:
-			// Who waits for nothing needs no answer; the next batch tries again.
+			// Nobody waits for this commit. The next batch tries again.
 			_ = c.commit(&scratch)
 		case <-sweep.C:
 			c.sweep()
@@ -457,12 +461,12 @@ func (c *counters) stop() error {
 	c.mu.Lock()
 	c.stopped = true
 	c.mu.Unlock()
-	// Nobody pokes any more: that is done with mu held.
+	// Nobody sends on wake any more: wakeWriter is called with mu held and not after stopped is set.
 	close(c.wake)
 	return <-c.ended
 }
 
-// scratch is memory that is used again by the next commit.
+// scratch is memory that the next commit uses again.
 type scratch struct {
 	entries []disk.Entry
 	buf     []byte
@@ -477,29 +481,29 @@ func (c *counters) commit(scratch *scratch) error {
 	c.open = newBatch()
 	c.mu.Unlock()
 	if len(b.tallies) == 0 {
-		// What its waiters wait for went with the batch before.
+		// What its waiters wait for was committed with the batch before.
 		close(b.done)
 		return nil
 	}
 	entries, buf := scratch.entries[:0], scratch.buf[:0]
 	for _, t := range b.tallies {
 		t.mu.Lock()
-		if !t.gone {
+		if !t.removed {
 			entries, buf = t.entries(entries, buf)
 			t.batch = b
 		}
 		t.mu.Unlock()
 	}
-	if b.err = c.store.keep(entries); b.err != nil {
+	if b.err = c.store.writeCounts(entries); b.err != nil {
 		c.failed(b)
 	}
-	scratch.keep(entries, buf)
+	scratch.recycle(entries, buf)
 	close(b.done)
 	return b.err
 }
 
-// keep takes memory back, unless a burst made it large.
-func (s *scratch) keep(entries []disk.Entry, buf []byte) {
+// recycle takes memory back, unless a burst has made it large.
+func (s *scratch) recycle(entries []disk.Entry, buf []byte) {
 	clear(entries)
 	if cap(buf) > 1<<20 {
 		entries, buf = nil, nil
@@ -507,12 +511,12 @@ func (s *scratch) keep(entries []disk.Entry, buf []byte) {
 	s.entries, s.buf = entries, buf
 }
 
-// failed puts the tallies of a batch back on the list.
+// failed puts the tallies of a batch on the open one.
 func (c *counters) failed(b *batch) {
 	for _, t := range b.tallies {
 		t.mu.Lock()
-		if !t.gone {
-			t.redirty()
+		if !t.removed {
+			t.markAllDirty()
 			c.mu.Lock()
 			if !t.dirty {
 				t.dirty = true
@@ -524,9 +528,9 @@ func (c *counters) failed(b *batch) {
 	}
 }
 
-// keep writes records. When the last sync is too long ago it waits for the next one.
-func (s *Store) keep(entries []disk.Entry) error {
-	e, overdue, err := s.keeper.write(entries)
+// writeCounts writes counts. If the last sync is too long ago, it waits for the next one.
+func (s *Store) writeCounts(entries []disk.Entry) error {
+	g, overdue, err := s.supervisor.write(entries)
 	if err != nil {
 		return err
 	}
@@ -537,10 +541,10 @@ func (s *Store) keep(entries []disk.Entry) error {
 	if err = s.syncer.join().wait(); err == nil {
 		return nil
 	}
-	return s.keeper.settled(e, err)
+	return s.supervisor.survived(g, err)
 }
 
-// sweep drops from memory what is committed and no longer needed.
+// sweep drops from memory what is committed and was not used for a while.
 func (c *counters) sweep() {
 	c.committing.Lock()
 	defer c.committing.Unlock()
@@ -555,9 +559,9 @@ func (c *counters) sweep() {
 		sh.mu.RUnlock()
 		for _, t := range tallies {
 			t.mu.Lock()
-			if !t.dirty && !t.gone {
+			if !t.dirty && !t.removed {
 				t.trim()
-				if now-t.used > idleSweeps {
+				if now-t.lastUsed > idleSweeps {
 					c.remove(t)
 				}
 			}

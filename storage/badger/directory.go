@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// get decodes the record of a key. An error wraps quota.ErrNotFound when there is none; what names it then.
+// get decodes the record with a key. If there is none, the error names what is missing and wraps [quota.ErrNotFound].
 func (s *Store) get(key []byte, what, id string, decode func([]byte) error) error {
-	records, err := s.keeper.get(key)
+	records, err := s.supervisor.get(key)
 	if err != nil {
 		return err
 	}
@@ -25,9 +25,9 @@ func (s *Store) get(key []byte, what, id string, decode func([]byte) error) erro
 	return record(records[0]).decode(decode)
 }
 
-// free returns an error that wraps quota.ErrExists when there is a record under one of the keys.
+// free returns nil if there is no record with any of the keys. Otherwise the error wraps [quota.ErrExists].
 func (s *Store) free(what, id string, keys ...[]byte) error {
-	records, err := s.keeper.get(keys...)
+	records, err := s.supervisor.get(keys...)
 	if err != nil {
 		return err
 	}
@@ -39,31 +39,32 @@ func (s *Store) free(what, id string, keys ...[]byte) error {
 	return nil
 }
 
-// set encodes a record.
+// set returns the entry that stores v as JSON.
 func set(key []byte, v any) (disk.Entry, error) {
 	b, err := encodeJSON(v)
 	return disk.Entry{Key: key, Value: b}, err
 }
 
-// changeDirectory changes accounts and keys: prepare says how while nobody else changes any, and forget empties the caches while nobody
-// fills them. It returns when the change survives power loss.
-func (s *Store) changeDirectory(ctx context.Context, prepare func() ([]disk.Entry, error), forget func()) error {
+// changeDirectory changes accounts and keys, and returns when the change survives power loss. It calls prepare, which returns
+// the entries to write, while nobody else changes accounts or keys, and invalidate, which may be nil, while nobody fills the
+// caches.
+func (s *Store) changeDirectory(ctx context.Context, prepare func() ([]disk.Entry, error), invalidate func()) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	c, err := s.changeLocked(prepare, forget)
+	c, err := s.changeLocked(prepare, invalidate)
 	if err != nil {
 		return err
 	}
 	return c.wait()
 }
 
-func (s *Store) changeLocked(prepare func() ([]disk.Entry, error), forget func()) (*change, error) {
+func (s *Store) changeLocked(prepare func() ([]disk.Entry, error), invalidate func()) (*change, error) {
 	s.directory.Lock()
 	defer s.directory.Unlock()
-	c, err := s.changed(prepare)
-	if err == nil && forget != nil {
-		forget()
+	c, err := s.apply(prepare)
+	if err == nil && invalidate != nil {
+		invalidate()
 	}
 	return c, err
 }
@@ -97,7 +98,7 @@ func (s *Store) readAccount(id string, into *quota.Account) error {
 	return s.get(accountKey(id), "account", id, func(v []byte) error { return decodeAccount(v, into) })
 }
 
-// setAccount encodes an account.
+// setAccount returns the entry that stores an account.
 func setAccount(a quota.Account) (disk.Entry, error) {
 	return set(accountKey(a.ID), storedAccount{a, a.Incarnation})
 }
@@ -106,7 +107,7 @@ func setAccount(a quota.Account) (disk.Entry, error) {
 func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota.Account) error) (quota.Account, error) {
 	var a quota.Account
 	err := s.changeDirectory(ctx, func() ([]disk.Entry, error) {
-		a = quota.Account{} // this may be the second time
+		a = quota.Account{} // prepare may be called twice
 		if err := s.readAccount(id, &a); err != nil {
 			return nil, err
 		}
@@ -124,8 +125,8 @@ func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota
 	return a, nil
 }
 
-// DeleteAccount implements [quota.Directory]. Keys and counts go first and the account last, so that a deletion that was
-// interrupted can be done again.
+// DeleteAccount implements [quota.Directory]. It deletes keys and counts first and the account last, so that an interrupted
+// deletion can be repeated.
 func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -140,29 +141,29 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 func (s *Store) deleteAccount(id string) (*change, error) {
 	s.directory.Lock()
 	defer s.directory.Unlock()
-	// No batch is on its way that could bring the counts back, and none takes them over.
+	// No batch is under way that could write the counts again, and none takes them over.
 	s.counters.committing.Lock()
 	defer s.counters.committing.Unlock()
 	if err := s.readAccount(id, new(quota.Account)); err != nil {
 		return nil, err
 	}
-	// No feedback is counted for it meanwhile.
+	// No feedback is counted for the account meanwhile.
 	s.appending.Lock()
 	defer s.appending.Unlock()
-	// The tally stays locked until the database is clear: who asks for it meanwhile must not read old counts.
+	// The tally stays locked until the records are deleted: otherwise a caller could read the old counts into a new one.
 	t := s.counters.lock(id)
 	defer t.mu.Unlock()
-	// What was counted and is not committed yet goes first: a deletion that is refused brings back what the database had.
+	// Counts that are not committed yet are written first: undoing the deletion restores what the database held.
 	var c *change
 	pending, _ := t.entries(nil, nil)
-	err := s.keep(pending)
+	err := s.writeCounts(pending)
 	if err == nil {
-		c, err = s.changed(func() ([]disk.Entry, error) { return s.deletions(id) })
+		c, err = s.apply(func() ([]disk.Entry, error) { return s.deletions(id) })
 	}
 	if err != nil {
-		// The account is still there, and so are its counts in memory: they go back to where they were.
-		t.redirty()
-		_ = s.counters.changed(t) // fails only when the store is closed
+		// The account and its counts in memory stay. The counts must be written once more.
+		t.markAllDirty()
+		_ = s.counters.enqueue(t) // fails only when the store is closed
 		return nil, err
 	}
 	s.counters.remove(t)
@@ -170,7 +171,7 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	return c, nil
 }
 
-// deletions remove everything of an account but its feedback, the account last.
+// deletions returns the entries that delete everything of an account but its feedback, the account last.
 func (s *Store) deletions(id string) (entries []disk.Entry, err error) {
 	for k, err := range s.storedKeys(id) {
 		if err != nil {
@@ -179,7 +180,7 @@ func (s *Store) deletions(id string) (entries []disk.Entry, err error) {
 		for _, key := range [][]byte{hashKey(k.Hash), keyIDKey(k.ID), lastUsedKey(k.ID), keyOfAccount(k)} {
 			entries = append(entries, disk.Entry{Key: key, Delete: true})
 		}
-		// It is not read again before it is gone: who fills the cache waits for this.
+		// It is not cached again before it is deleted: filling the cache takes the lock that the caller holds.
 		s.keys.Invalidate(k.Hash)
 	}
 	for _, table := range []byte("mdpb") {
@@ -193,7 +194,7 @@ func (s *Store) deletions(id string) (entries []disk.Entry, err error) {
 	return append(entries, disk.Entry{Key: accountKey(id), Delete: true}), nil
 }
 
-// Accounts implements [quota.Directory]. Accounts that are made or removed meanwhile may or may not be among them.
+// Accounts implements [quota.Directory].
 func (s *Store) Accounts(ctx context.Context) iter.Seq2[quota.Account, error] {
 	return func(yield func(quota.Account, error) bool) {
 		for r, err := range s.scan([]byte("a/"), nil) {
@@ -219,7 +220,9 @@ func (s *Store) CreateKey(ctx context.Context, key quota.Key) error {
 			return nil, err
 		}
 		e, err := set(hashKey(key.Hash), key)
-		return []disk.Entry{e, {Key: keyIDKey(key.ID), Value: key.Hash[:]}, {Key: keyOfAccount(key), Value: key.Hash[:]}}, err
+		byID := disk.Entry{Key: keyIDKey(key.ID), Value: key.Hash[:]}
+		byAccount := disk.Entry{Key: keyOfAccount(key), Value: key.Hash[:]}
+		return []disk.Entry{e, byID, byAccount}, err
 	}, nil)
 }
 
@@ -236,7 +239,7 @@ func (s *Store) KeyByHash(ctx context.Context, hash quota.Hash) (quota.Key, erro
 	return fill(s, s.keys, hash, s.readKey)
 }
 
-// readKey reads a key record. Its error does not tell the hash.
+// readKey reads a key. Its error does not tell the hash.
 func (s *Store) readKey(hash quota.Hash, into *quota.Key) error {
 	err := s.get(hashKey(hash), "key", "with this hash", func(v []byte) error { return decodeJSON(v, into) })
 	into.Hash = hash
@@ -274,7 +277,7 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*quota.Key
 		if err != nil {
 			return nil, err
 		}
-		k = quota.Key{} // this may be the second time
+		k = quota.Key{} // prepare may be called twice
 		if err := s.readKey(hash, &k); err != nil {
 			return nil, err
 		}
@@ -289,12 +292,12 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*quota.Key
 	if err != nil {
 		return quota.Key{}, err
 	}
-	// The key is changed: an error now would say that it is not.
+	// The key is changed. Returning an error now would say that it is not.
 	k.LastUsed, _ = s.lastUsed(k)
 	return k, nil
 }
 
-// Keys implements [quota.Directory]. Keys that are made or removed meanwhile may or may not be among them.
+// Keys implements [quota.Directory].
 func (s *Store) Keys(ctx context.Context, account string) iter.Seq2[quota.Key, error] {
 	return func(yield func(quota.Key, error) bool) {
 		for k, err := range s.storedKeys(account) {
@@ -328,7 +331,7 @@ func (s *Store) storedKeys(account string) iter.Seq2[quota.Key, error] {
 				err = s.readKey(hash, &k)
 			}
 			if errors.Is(err, quota.ErrNotFound) {
-				continue // removed meanwhile
+				continue // deleted meanwhile
 			}
 			if !yield(k, err) || err != nil && !errors.Is(err, errDamaged) {
 				return
@@ -342,7 +345,7 @@ func (s *Store) Seeded(ctx context.Context) (bool, error) {
 	if err := s.ready(ctx); err != nil {
 		return false, err
 	}
-	records, err := s.keeper.get(seededKey)
+	records, err := s.supervisor.get(seededKey)
 	if err != nil {
 		return false, err
 	}
@@ -351,5 +354,7 @@ func (s *Store) Seeded(ctx context.Context) (bool, error) {
 
 // MarkSeeded implements [storage.Store].
 func (s *Store) MarkSeeded(ctx context.Context) error {
-	return s.changeDirectory(ctx, func() ([]disk.Entry, error) { return []disk.Entry{{Key: seededKey, Value: []byte{}}}, nil }, nil)
+	return s.changeDirectory(ctx, func() ([]disk.Entry, error) {
+		return []disk.Entry{{Key: seededKey, Value: []byte{}}}, nil
+	}, nil)
 }

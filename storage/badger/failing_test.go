@@ -42,7 +42,7 @@ func (b brokenDisk) Abandon() bool {
 	return true
 }
 
-func (b brokenDisk) Gone() <-chan struct{} {
+func (b brokenDisk) Released() <-chan struct{} {
 	gone := make(chan struct{})
 	close(gone)
 	return gone

@@ -259,11 +259,11 @@ func (f *faulty) Done() <-chan struct{} { return f.abandoned }
 
 func (f *faulty) Err() error { return errFault }
 
-func (f *faulty) Gone() <-chan struct{} { return f.abandoned }
+func (f *faulty) Released() <-chan struct{} { return f.abandoned }
 
 func (f *faulty) Identity() disk.Identity { return disk.Identity{1} }
 
-func (f *faulty) Snapshot() (s snapshot, err error) {
+func (f *faulty) Snapshot() (s disk.Snapshot, err error) {
 	_, err = f.call("snapshot", func(bool) {
 		copied := &faultySnapshot{db: f}
 		for _, key := range slices.Sorted(maps.Keys(f.p.kernel)) {
@@ -363,7 +363,7 @@ func steps() (all []step) {
 				for range idleSweeps + 1 {
 					s.counters.sweep()
 				}
-				s.forget()
+				s.dropCaches()
 			}
 			return nil
 		})
@@ -512,20 +512,20 @@ func withoutMinutes(v any) any {
 	return c
 }
 
-// faultPace is short, so that the tests are. Who is impatient is refused at once, who is patient waits for the database.
+// faultTiming is short, so that the tests are. Who is impatient is refused at once, who is patient waits for the database.
 // Only what hangs is waited for as long as a call may take.
-func faultPace(how string, patience time.Duration) pace {
+func faultTiming(how string, recoveryWait time.Duration) timing {
 	limit := time.Minute
 	if strings.HasPrefix(how, "hang") {
 		limit = 30 * time.Millisecond
 	}
-	return pace{call: limit, sync: limit, patience: patience, firstPause: time.Microsecond, longestPause: time.Millisecond, check: time.Millisecond}
+	return timing{call: limit, sync: limit, recoveryWait: recoveryWait, firstBackoff: time.Microsecond, maxBackoff: time.Millisecond, check: time.Millisecond}
 }
 
 // trial plays the script on a store whose database fails as planned, beside a reference that is told what was acknowledged.
-func trial(p plan, patience time.Duration, seed uint64) (fired bool, err error) {
+func trial(p plan, recoveryWait time.Duration, seed uint64) (fired bool, err error) {
 	pl := newPlatter(p, seed)
-	o := Options{Dir: "/nowhere", open: pl.opener, pace: faultPace(p.how, patience)}
+	o := Options{Dir: "/nowhere", open: pl.opener, timing: faultTiming(p.how, recoveryWait)}
 	s, err := Open(o)
 	if err != nil {
 		if p.kind == "open" && errors.Is(err, errFault) {
@@ -595,7 +595,7 @@ func (p *platter) copy(records map[string]string) *platter {
 
 // reopened compares what a platter holds with the reference: all of it, or all but the counts.
 func reopened(when string, p *platter, want storage.Store, counts bool) error {
-	s, err := Open(Options{Dir: "/nowhere", open: p.opener, pace: faultPace("", 0)})
+	s, err := Open(Options{Dir: "/nowhere", open: p.opener, timing: faultTiming("", 0)})
 	if err != nil {
 		return fmt.Errorf("%s: %w", when, err)
 	}
@@ -705,7 +705,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	var trials, failures atomic.Int64
 	slots := make(chan struct{}, 8)
 	offset := 0
-	play := func(p plan, patience time.Duration) {
+	play := func(p plan, recoveryWait time.Duration) {
 		offset++
 		at := 1 + offset%stride
 		wg.Go(func() {
@@ -714,8 +714,8 @@ func TestFaultAtEveryCall(t *testing.T) {
 			for fired := true; fired && failures.Load() < 5; at += stride {
 				p.at = at
 				var err error
-				if fired, err = trial(p, patience, seed); err != nil {
-					t.Errorf("%v, patience %v: %v", p, patience, err)
+				if fired, err = trial(p, recoveryWait, seed); err != nil {
+					t.Errorf("%v, patience %v: %v", p, recoveryWait, err)
 					failures.Add(1)
 				}
 				trials.Add(1)
@@ -730,8 +730,8 @@ func TestFaultAtEveryCall(t *testing.T) {
 		for _, how := range hows[kind] {
 			for _, lose := range losses {
 				for _, times := range []int{1, 3} {
-					for _, patience := range []time.Duration{0, time.Minute} {
-						play(plan{kind: kind, how: how, times: times, lose: lose}, patience)
+					for _, recoveryWait := range []time.Duration{0, time.Minute} {
+						play(plan{kind: kind, how: how, times: times, lose: lose}, recoveryWait)
 					}
 				}
 			}
@@ -771,19 +771,19 @@ func TestStormOfFaults(t *testing.T) {
 		seed, rounds = n, 300
 	}
 	for round := range rounds {
-		for _, patience := range []time.Duration{0, time.Millisecond, time.Minute} {
-			if err := weather(seed+uint64(round), patience); err != nil {
-				t.Fatalf("seed %d, patience %v: %v", seed+uint64(round), patience, err)
+		for _, recoveryWait := range []time.Duration{0, time.Millisecond, time.Minute} {
+			if err := weather(seed+uint64(round), recoveryWait); err != nil {
+				t.Fatalf("seed %d, patience %v: %v", seed+uint64(round), recoveryWait, err)
 			}
 		}
 	}
 }
 
 // weather plays one storm.
-func weather(seed uint64, patience time.Duration) error {
+func weather(seed uint64, recoveryWait time.Duration) error {
 	ctx := context.Background()
 	pl := newPlatter(plan{lose: []string{"nothing", "all", "the end", "some"}[seed%4]}, seed)
-	s, err := Open(Options{Dir: "/nowhere", open: pl.opener, pace: faultPace("", patience)})
+	s, err := Open(Options{Dir: "/nowhere", open: pl.opener, timing: faultTiming("", recoveryWait)})
 	if err != nil {
 		return err
 	}
@@ -935,7 +935,7 @@ func weather(seed uint64, patience time.Duration) error {
 		p       *platter
 		durable bool
 	}{{"after the death of the process", died, false}, {"after power loss", dark, true}} {
-		s, err := Open(Options{Dir: "/nowhere", open: left.p.opener, pace: faultPace("", 0)})
+		s, err := Open(Options{Dir: "/nowhere", open: left.p.opener, timing: faultTiming("", 0)})
 		if err != nil {
 			return err
 		}

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// AppendFeedback implements [feedback.Store]. What counts against the bound in bytes is the record as it is encoded. An
-// error wraps [quota.ErrExists] when a record of the same time has the id, and [quota.ErrInvalid] when there is no id.
+// AppendFeedback implements [feedback.Store].
 func (s *Store) AppendFeedback(ctx context.Context, r feedback.Record, bound feedback.Bound) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -41,14 +40,14 @@ func (s *Store) AppendFeedback(ctx context.Context, r feedback.Record, bound fee
 func (s *Store) appendFeedback(r feedback.Record, value []byte, bound feedback.Bound) (*change, error) {
 	s.appending.Lock()
 	defer s.appending.Unlock()
-	return s.changed(func() ([]disk.Entry, error) { return s.feedbackEntries(r, value, bound) })
+	return s.apply(func() ([]disk.Entry, error) { return s.feedbackEntries(r, value, bound) })
 }
 
-// feedbackEntries are a record and its count, if the bound leaves room for it.
+// feedbackEntries returns the entries that store a record and its count, if the bound leaves room for it.
 func (s *Store) feedbackEntries(r feedback.Record, value []byte, bound feedback.Bound) ([]disk.Entry, error) {
 	key := feedbackKey(r)
 	used := appendWindow(nil, 'b', r.Account, dayOf(r.Time))
-	found, err := s.keeper.get(key, used)
+	found, err := s.supervisor.get(key, used)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +56,10 @@ func (s *Store) feedbackEntries(r feedback.Record, value []byte, bound feedback.
 	}
 	var records, bytes int64
 	if !absent(found[1]) {
-		err := record(found[1]).decode(func(v []byte) error { _, err := decodeCounts(v, &records, &bytes); return err })
+		err := record(found[1]).decode(func(v []byte) error {
+			_, err := decodeCounts(v, &records, &bytes)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +70,7 @@ func (s *Store) feedbackEntries(r feedback.Record, value []byte, bound feedback.
 	}
 	entries := []disk.Entry{{Key: key, Value: value}, {Key: used, Value: appendCounts(nil, records, bytes)}}
 	if absent(found[1]) {
-		old, err := s.crowdedOutBounds(r.Account, used)
+		old, err := s.evictedBounds(r.Account, used)
 		if err != nil {
 			return nil, err
 		}
@@ -77,8 +79,8 @@ func (s *Store) feedbackEntries(r feedback.Record, value []byte, bound feedback.
 	return entries, nil
 }
 
-// crowdedOutBounds removes what is not kept beside a new day's use of the bounds.
-func (s *Store) crowdedOutBounds(account string, used []byte) (entries []disk.Entry, err error) {
+// evictedBounds returns the entries that delete the days which are not kept beside a new day; see [feedback.KeptDays].
+func (s *Store) evictedBounds(account string, used []byte) (entries []disk.Entry, err error) {
 	days := [][]byte{used}
 	for r, err := range s.scan(ownedPrefix('b', account), nil) {
 		if err != nil {
@@ -88,14 +90,14 @@ func (s *Store) crowdedOutBounds(account string, used []byte) (entries []disk.En
 	}
 	slices.SortFunc(days, slices.Compare)
 	i := slices.IndexFunc(days, func(day []byte) bool { return slices.Equal(day, used) })
-	older, newer := crowdedOut(len(days), i, feedback.KeptDays)
+	older, newer := evictions(len(days), i, feedback.KeptDays)
 	for _, day := range slices.Concat(days[:older], days[i+1:i+1+newer]) {
 		entries = append(entries, disk.Entry{Key: day, Delete: true})
 	}
 	return entries, nil
 }
 
-// Feedback implements [feedback.Store]. Records that are added meanwhile may or may not be among them.
+// Feedback implements [feedback.Store].
 func (s *Store) Feedback(ctx context.Context, account string) iter.Seq2[feedback.Record, error] {
 	return func(yield func(feedback.Record, error) bool) {
 		for stored, err := range s.scan([]byte("f/"), nil) {

@@ -55,8 +55,8 @@ func TestStormOfKills(t *testing.T) {
 		kills = n
 	}
 	goroutines, files := runtime.NumGoroutine(), openFiles()
-	for _, patience := range []time.Duration{0, 5 * time.Second} {
-		stormOfKills(t, kills, patience)
+	for _, recoveryWait := range []time.Duration{0, 5 * time.Second} {
+		stormOfKills(t, kills, recoveryWait)
 	}
 	for i := 0; runtime.NumGoroutine() > goroutines || openFiles() > files; i++ {
 		if i == 10_000 {
@@ -92,12 +92,12 @@ func (l *ledger) note(t *testing.T, name string, there bool, err error) {
 	}
 }
 
-func stormOfKills(t *testing.T, kills int, patience time.Duration) {
+func stormOfKills(t *testing.T, kills int, recoveryWait time.Duration) {
 	ctx := context.Background()
 	dir := t.TempDir()
-	p := usualPace()
-	p.patience, p.longestPause = patience, 20*time.Millisecond
-	o := Options{Dir: dir, pace: p}
+	p := defaultTiming()
+	p.recoveryWait, p.maxBackoff = recoveryWait, 20*time.Millisecond
+	o := Options{Dir: dir, timing: p}
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func stormOfKills(t *testing.T, kills int, patience time.Duration) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("patience %v: %v calls acknowledged, %v refused; %d updates; %d other changes", patience, l.counts, l.refused, l.updates, len(l.there))
+	t.Logf("patience %v: %v calls acknowledged, %v refused; %d updates; %d other changes", recoveryWait, l.counts, l.refused, l.updates, len(l.there))
 }
 
 // compare looks for everything that callers were told of.

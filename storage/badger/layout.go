@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// schema is the version of the layout below, which stands in backups. Package disk has one of its own.
+// schema is the version of the layout below. Backups hold it. The format of the database is versioned by package disk.
 //
 //	meta/seeded                         nothing
 //	a/ account                          account, JSON
@@ -32,8 +32,8 @@ import (
 //	b/ account 0 day                    feedback records and their bytes; see feedback.KeptDays
 //	f/ time id                          feedback record, JSON
 //
-// Numbers in keys are big-endian, so that keys sort like what they name. Ids contain no zero byte. A value that is not
-// fixed for ever begins with a byte that says how the rest is encoded.
+// Numbers in keys are big-endian, so that keys sort like what they name. Ids contain no zero byte. A value whose format may
+// change begins with a byte that says how the rest is encoded.
 const schema = 1
 
 // encoding is the first byte of values.
@@ -46,7 +46,7 @@ var (
 
 var errDamaged = storage.ErrDamaged
 
-// describe names what a record is about, without what people wrote.
+// describe says what a record is about, without text that people wrote.
 func describe(key []byte) string {
 	table, rest, ok := bytes.Cut(key, []byte("/"))
 	if !ok || len(table) != 1 {
@@ -118,7 +118,7 @@ func feedbackKey(r feedback.Record) []byte {
 	return append(appendTime([]byte("f/"), r.Time), r.ID...)
 }
 
-// appendSortable appends a number so that negative ones sort before positive ones.
+// appendSortable appends a number in such a way that negative numbers sort before positive ones.
 func appendSortable(b []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(n)^1<<63)
 }
@@ -129,8 +129,8 @@ func appendTime(b []byte, t time.Time) []byte {
 	return binary.BigEndian.AppendUint32(appendSortable(b, t.Unix()), uint32(t.Nanosecond()))
 }
 
-// encodeJSON returns v as JSON behind the encoding byte. Characters are written as they are: JSON that came from a caller
-// must come back unchanged.
+// encodeJSON returns v as JSON behind the encoding byte. Characters are not escaped: JSON that came from a caller must come back
+// unchanged.
 func encodeJSON(v any) ([]byte, error) {
 	b := bytes.NewBuffer([]byte{encoding})
 	e := json.NewEncoder(b)
@@ -151,14 +151,14 @@ func decodeJSON(b []byte, v any) error {
 	return nil
 }
 
-// storedAccount is an account as it is stored, with what its JSON leaves out elsewhere.
+// storedAccount is an account as it is stored, with the incarnation, which its JSON leaves out elsewhere.
 type storedAccount struct {
 	quota.Account
 	Incarnation string `json:"incarnation,omitempty"`
 }
 
-// decodeAccount decodes an account. Those that were stored before there were incarnations have the time of their creation for
-// one, which no account has that is made today.
+// decodeAccount decodes an account. For an account that was stored before there were incarnations, the time of its creation
+// stands in; the incarnations of later accounts never look like one.
 func decodeAccount(b []byte, into *quota.Account) error {
 	var stored storedAccount
 	if err := decodeJSON(b, &stored); err != nil {
@@ -178,7 +178,7 @@ func appendCounts(b []byte, counts ...int64) []byte {
 	return b
 }
 
-// decodeCounts reads as many numbers as into has room for and returns what follows them.
+// decodeCounts decodes len(into) numbers and returns what follows them.
 func decodeCounts(b []byte, into ...*int64) (rest []byte, err error) {
 	if len(b) == 0 || b[0] != encoding {
 		return nil, errDamaged

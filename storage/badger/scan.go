@@ -10,13 +10,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// record is a record as it was found.
+// record is a [disk.Record] with a method to decode it.
 type record disk.Record
 
 // absent reports whether there is no such record.
 func absent(r disk.Record) bool { return r.Value == nil && !r.Damaged }
 
-// decode decodes the value. Its error names what is damaged.
+// decode decodes the value. An error wraps [storage.ErrDamaged] and names the record.
 func (r record) decode(decode func(value []byte) error) error {
 	if !r.Damaged {
 		err := decode(r.Value)
@@ -27,12 +27,12 @@ func (r record) decode(decode func(value []byte) error) error {
 	return unavailable(fmt.Errorf("%w: %s", errDamaged, describe(r.Key)))
 }
 
-// scan yields the records whose keys begin with prefix, from a key on, in the order of their keys. It reads them in parts and uses the
-// database only while it reads: a consumer may take its time, and may change what it is given.
+// scan yields the records whose keys begin with prefix, from a key on, in the order of their keys. It reads them in parts and
+// uses the database only while it reads: a consumer may take its time, and may change the records that it is given.
 func (s *Store) scan(prefix, from []byte) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		for {
-			records, next, err := s.keeper.scan(disk.Range{Prefix: prefix, From: from})
+			records, next, err := s.supervisor.scan(disk.Range{Prefix: prefix, From: from})
 			if err != nil {
 				yield(record{}, err)
 				return

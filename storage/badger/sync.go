@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// syncInterval is how often commits that nobody waits for are synced. With the time that a sync takes it stays below
-// mostUnsynced on a disk that is not overloaded.
-const syncInterval = mostUnsynced / 2
+// syncInterval is the interval at which commits are synced that nobody waits for. Together with the duration of a sync it stays
+// below maxUnsynced on a disk that is not overloaded.
+const syncInterval = maxUnsynced / 2
 
-// syncer tells the kernel to write to the disk, once for everybody who waits.
+// syncer syncs the database, once for everybody who waits: group commit.
 type syncer struct {
 	run   func() error
 	wake  chan struct{}
@@ -32,7 +32,7 @@ type round struct {
 	err  error
 }
 
-// wait returns when the round is over. It does not give up: a sync cannot be called off, and what was changed is changed.
+// wait returns when the round is over. It has no context: a sync cannot be called off, and what was written is written.
 func (r *round) wait() error {
 	<-r.done
 	return r.err
@@ -46,8 +46,8 @@ func (s *syncer) start(run func() error) {
 	go s.loop()
 }
 
-// join returns the next round and makes it begin. After the last round it returns one that has failed: a change that was on its way
-// when the store was closed is not acknowledged.
+// join returns the next round and makes it begin. After the last round it returns one that has failed: a change that was under
+// way when the store was closed is not acknowledged.
 func (s *syncer) join() *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *syncer) stop() error {
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()
-	// Nobody wakes it any more: that is done with mu held.
+	// Nobody sends on wake any more: join does so with mu held, and stopped is set.
 	close(s.wake)
 	return <-s.ended
 }
@@ -86,13 +86,14 @@ func (s *syncer) loop() {
 			}
 		case <-ticker.C:
 			if s.dirty.Load() {
-				// Nobody waits for an answer, and the keeper has said what is wrong.
+				// Nobody waits for it, and the supervisor has logged what is wrong.
 				_ = s.round()
 			}
 		}
 	}
 }
 
+// round runs one sync for everybody who has joined.
 func (s *syncer) round() error {
 	s.mu.Lock()
 	r := s.next

@@ -14,70 +14,72 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// tally is what is known in memory of one account's counts. While it is in the table of tallies it is the authority: the
-// database holds what it held when it was last committed. Windows are read from the database when they are first asked
-// for and dropped when they are committed and nobody asks for them.
+// tally holds the counts of one account in memory. While it is in the table of tallies it is authoritative: the database holds
+// the counts as of the last commit. Windows are read from the database when they are first used, and dropped from memory when
+// they are committed and no longer used.
 type tally struct {
 	account string
 
 	mu sync.Mutex
-	// gone says that the tally is no longer in the table: who finds it looks again.
-	gone bool
-	// dirty says that something changed since the writer last took the tally over; the tally is then on the writer's list.
+	// removed says that the tally is no longer in the table: a caller that has found it looks again.
+	removed bool
+	// dirty says that something changed since the last batch took the tally over. The tally is on the open batch then.
 	dirty bool
-	// batch is the one that took the tally over last, nil when the tally is as it was read.
+	// batch is the batch that took the tally over last, nil if none did.
 	batch *batch
-	// used is when the tally was last asked for, in sweeps.
-	used int64
-	// epoch is how often the database had come back when the tally was last asked for.
-	epoch int64
+	// lastUsed is the number of sweeps before the tally was last used.
+	lastUsed int64
+	// generation is the generation of the database in which the tally was last used.
+	generation int64
 
-	// incarnation is that of the stored account; empty when it is not known.
+	// incarnation is that of the stored account, empty if it is not known.
 	incarnation            string
-	minutes, days, periods windows
+	minutes, days, periods windowSet
 	keys                   map[string]keyUse
 }
 
 func newTally(account string) *tally {
 	return &tally{
 		account: account,
-		minutes: windows{table: 'm', keep: quota.KeptMinutes},
-		days:    windows{table: 'd', keep: quota.KeptDays},
-		periods: windows{table: 'p', keep: quota.KeptPeriods},
+		minutes: windowSet{table: 'm', keep: quota.KeptMinutes},
+		days:    windowSet{table: 'd', keep: quota.KeptDays},
+		periods: windowSet{table: 'p', keep: quota.KeptPeriods},
 	}
 }
 
-// kinds are all windows of the tally.
-func (t *tally) kinds() [3]*windows { return [3]*windows{&t.minutes, &t.days, &t.periods} }
+// windowSets returns all windows of the tally.
+func (t *tally) windowSets() [3]*windowSet { return [3]*windowSet{&t.minutes, &t.days, &t.periods} }
 
-// windows are those of one kind.
-type windows struct {
+// windowSet holds the windows of one length.
+type windowSet struct {
 	table byte
 	keep  int // see [quota.KeptDays]
-	// listed says that all has been read: the windows that there are, the oldest first, in the database or only in memory.
+	// listed says that starts is filled in.
 	listed bool
-	all    []int64
-	// hand are the windows in memory.
-	hand []window
-	// forgotten are windows that the database may still hold.
-	forgotten []forgotten
+	// starts are the windows that exist, in the database or only in memory, the oldest first.
+	starts []int64
+	// cached are the windows in memory, existing or not.
+	cached []window
+	// evicted are windows that the database may still hold.
+	evicted []evictedWindow
 }
 
-// window counts the requests of a minute, a day or a billing period. It is at a number of minutes or days since 1970, or at the
-// Unix time at which the period begins.
+// window counts the requests of a minute, a day or a billing period.
 type window struct {
-	at, count int64
-	flagged   map[string]int64 // only of a period
-	// there says that the window is in the list: something was counted in it.
-	there bool
-	// asked says that somebody asked for the window since the last sweep.
-	asked bool
-	dirty bool
+	// start is a number of minutes or days since 1970, or the Unix time at which a period begins.
+	start   int64
+	count   int64
+	flagged map[string]int64 // only of a period
+	// exists says that something was counted in the window: it is among the starts.
+	exists bool
+	// recent says that the window was used since the last sweep.
+	recent bool
+	dirty  bool
 }
 
-// forgotten is a window that is to be removed with the next commit, if it is dirty, or was with one before.
-type forgotten struct {
-	at    int64
+// evictedWindow is a window that the next commit deletes, if it is dirty, or that an earlier one has deleted.
+type evictedWindow struct {
+	start int64
 	dirty bool
 }
 
@@ -103,27 +105,27 @@ func floorDiv(n, by int64) int64 {
 	return q
 }
 
-// window returns a window of a kind, read from the database when it is not in memory. The pointer holds until the next window of
-// this kind is asked for.
-func (s *Store) window(account string, of *windows, at int64) (*window, error) {
-	for i := range of.hand {
-		if w := &of.hand[i]; w.at == at {
-			w.asked = true
+// window returns a window, and reads it from the database if it is not in memory. The pointer is valid until the next window of
+// the set is asked for.
+func (s *Store) window(account string, set *windowSet, start int64) (*window, error) {
+	for i := range set.cached {
+		if w := &set.cached[i]; w.start == start {
+			w.recent = true
 			return w, nil
 		}
 	}
-	w := window{at: at, asked: true}
-	if !of.listed {
-		if err := s.list(account, of, &w); err != nil {
+	w := window{start: start, recent: true}
+	if !set.listed {
+		if err := s.list(account, set, &w); err != nil {
 			return nil, err
 		}
-	} else if _, w.there = slices.BinarySearch(of.all, at); w.there {
-		if err := s.readCounter(appendWindow(nil, of.table, account, at), w.decode); err != nil {
+	} else if _, w.exists = slices.BinarySearch(set.starts, start); w.exists {
+		if err := s.readCounter(appendWindow(nil, set.table, account, start), w.decode); err != nil {
 			return nil, err
 		}
 	}
-	of.hand = append(of.hand, w)
-	return &of.hand[len(of.hand)-1], nil
+	set.cached = append(set.cached, w)
+	return &set.cached[len(set.cached)-1], nil
 }
 
 func (w *window) decode(v []byte) (err error) {
@@ -131,65 +133,66 @@ func (w *window) decode(v []byte) (err error) {
 	return err
 }
 
-// list reads which windows there are, and one of them if it is among them. That is done once in the life of a tally.
-func (s *Store) list(account string, of *windows, wanted *window) error {
-	prefix := ownedPrefix(of.table, account)
-	var all []int64
+// list reads which windows exist, and decodes the wanted one if it is among them. It is called once in the life of a tally and
+// generation of the database.
+func (s *Store) list(account string, set *windowSet, wanted *window) error {
+	prefix := ownedPrefix(set.table, account)
+	var starts []int64
 	for r, err := range s.scan(prefix, nil) {
 		if err != nil {
 			return err
 		}
-		at := sortable(r.Key[len(prefix):])
-		all = append(all, at)
-		if wanted == nil || at != wanted.at {
+		start := sortable(r.Key[len(prefix):])
+		starts = append(starts, start)
+		if wanted == nil || start != wanted.start {
 			continue
 		}
-		wanted.there = true
+		wanted.exists = true
 		if err := r.decode(wanted.decode); err != nil {
 			return err
 		}
 	}
-	of.all, of.listed = all, true
+	set.starts, set.listed = starts, true
 	return nil
 }
 
-// count counts in a window. When it is the first time, windows that are not kept beside this one are forgotten.
-func (of *windows) count(w *window, n int64) {
-	if !w.there {
-		w.there = true
-		of.forgotten = slices.DeleteFunc(of.forgotten, func(f forgotten) bool { return f.at == w.at })
-		i, _ := slices.BinarySearch(of.all, w.at)
-		of.all = slices.Insert(of.all, i, w.at)
-		older, newer := crowdedOut(len(of.all), i, of.keep)
-		of.forget(i+1, newer)
-		of.forget(0, older)
+// count counts n requests in a window. The first count in a window evicts those that are not kept beside it.
+func (set *windowSet) count(w *window, n int64) {
+	if !w.exists {
+		w.exists = true
+		set.evicted = slices.DeleteFunc(set.evicted, func(e evictedWindow) bool { return e.start == w.start })
+		i, _ := slices.BinarySearch(set.starts, w.start)
+		set.starts = slices.Insert(set.starts, i, w.start)
+		older, newer := evictions(len(set.starts), i, set.keep)
+		set.evict(i+1, newer)
+		set.evict(0, older)
 	}
 	w.count += n
 	w.dirty = true
 }
 
-// crowdedOut returns for how many of the oldest windows before one at an index, and of the oldest after it, there is no room
-// beside it.
-func crowdedOut(windows, i, keep int) (older, newer int) {
+// evictions returns how many windows are not kept beside the one at index i: how many of the oldest before it, and how many of the
+// oldest after it.
+func evictions(windows, i, keep int) (older, newer int) {
 	return max(i-keep, 0), max(windows-i-1-keep, 0)
 }
 
-// forget forgets some windows. They stay in their places in memory: others are pointed to.
-func (of *windows) forget(from, n int) {
-	for _, at := range of.all[from : from+n] {
-		of.forgotten = append(of.forgotten, forgotten{at, true})
-		for i := range of.hand {
-			if w := &of.hand[i]; w.at == at {
-				*w = window{at: at}
+// evict evicts n windows from an index on. They keep their places in memory, because pointers to others are in use.
+func (set *windowSet) evict(from, n int) {
+	for _, start := range set.starts[from : from+n] {
+		set.evicted = append(set.evicted, evictedWindow{start, true})
+		for i := range set.cached {
+			if w := &set.cached[i]; w.start == start {
+				*w = window{start: start}
 			}
 		}
 	}
-	of.all = slices.Delete(of.all, from, from+n)
+	set.starts = slices.Delete(set.starts, from, from+n)
 }
 
 // readCounter decodes a record if there is one.
 func (s *Store) readCounter(key []byte, decode func([]byte) error) error {
-	records, err := s.keeper.get(key)
+	records, err := s.supervisor.get(key)
 	if err != nil || absent(records[0]) {
 		return err
 	}
@@ -207,14 +210,14 @@ func (t *tally) use(key string, day int64) {
 	t.keys[key] = keyUse{day: day, dirty: true}
 }
 
-// redirty marks everything as changed, after a commit failed. Values are absolute: writing one again does no harm.
-func (t *tally) redirty() {
-	for _, of := range t.kinds() {
-		for i := range of.hand {
-			of.hand[i].dirty = of.hand[i].there
+// markAllDirty marks everything as changed, after a commit failed. Values are absolute: writing one again does no harm.
+func (t *tally) markAllDirty() {
+	for _, set := range t.windowSets() {
+		for i := range set.cached {
+			set.cached[i].dirty = set.cached[i].exists
 		}
-		for i := range of.forgotten {
-			of.forgotten[i].dirty = true
+		for i := range set.evicted {
+			set.evicted[i].dirty = true
 		}
 	}
 	for id, u := range t.keys {
@@ -222,21 +225,20 @@ func (t *tally) redirty() {
 	}
 }
 
-// entries are the records that changed, and the tally is clean again. buf is appended to and returned: keys and values stand
-// in it.
+// entries appends the changed records to to, and marks the tally as clean. Their keys and values are appended to buf.
 func (t *tally) entries(to []disk.Entry, buf []byte) ([]disk.Entry, []byte) {
-	for _, of := range t.kinds() {
-		for i := range of.forgotten {
-			if f := &of.forgotten[i]; f.dirty {
-				f.dirty = false
-				to = append(to, disk.Entry{Key: appendWindow(nil, of.table, t.account, f.at), Delete: true})
+	for _, set := range t.windowSets() {
+		for i := range set.evicted {
+			if e := &set.evicted[i]; e.dirty {
+				e.dirty = false
+				to = append(to, disk.Entry{Key: appendWindow(nil, set.table, t.account, e.start), Delete: true})
 			}
 		}
-		for i := range of.hand {
-			if w := &of.hand[i]; w.dirty {
+		for i := range set.cached {
+			if w := &set.cached[i]; w.dirty {
 				w.dirty = false
 				from := len(buf)
-				buf = appendWindow(buf, of.table, t.account, w.at)
+				buf = appendWindow(buf, set.table, t.account, w.start)
 				value := len(buf)
 				buf = appendPeriod(buf, w.count, w.flagged)
 				to = append(to, disk.Entry{Key: buf[from:value:value], Value: buf[value:len(buf):len(buf)]})
@@ -253,32 +255,33 @@ func (t *tally) entries(to []disk.Entry, buf []byte) ([]disk.Entry, []byte) {
 	return to, buf
 }
 
-// trim drops the windows that nobody asked for since the last time. It is called when nothing is dirty or on its way to the disk.
+// trim drops the windows from memory that were not used since the last sweep. It is called when the tally is clean and no batch
+// with it is under way.
 func (t *tally) trim() {
-	for _, of := range t.kinds() {
-		of.hand = slices.DeleteFunc(of.hand, func(w window) bool { return !w.asked })
-		for i := range of.hand {
-			of.hand[i].asked = false
+	for _, set := range t.windowSets() {
+		set.cached = slices.DeleteFunc(set.cached, func(w window) bool { return !w.recent })
+		for i := range set.cached {
+			set.cached[i].recent = false
 		}
-		of.forgotten = nil
+		set.evicted = nil
 	}
 }
 
-// reread makes the tally read again what it has read, if it holds nothing that the database does not: the database has come back,
-// and changes of the directory may have been taken back.
-func (t *tally) reread() {
+// reset makes the tally read everything again, unless it holds counts that the database does not. The database was reopened, and
+// changes of the directory may have been undone.
+func (t *tally) reset() {
 	t.incarnation = ""
 	if t.dirty || t.batch != nil && !t.batch.committed() {
 		return
 	}
-	for _, of := range t.kinds() {
-		of.listed, of.all, of.hand, of.forgotten = false, nil, nil, nil
+	for _, set := range t.windowSets() {
+		set.listed, set.starts, set.cached, set.evicted = false, nil, nil, nil
 	}
 	t.keys = nil
 }
 
-// lives reports whether the account of a charge is still the stored one.
-func (s *Store) lives(t *tally, charge quota.Charge) (bool, error) {
+// isCurrent reports whether the account of a charge is still the stored one.
+func (s *Store) isCurrent(t *tally, charge quota.Charge) (bool, error) {
 	if charge.Incarnation == "" || charge.Incarnation == t.incarnation {
 		return true, nil
 	}
@@ -294,12 +297,12 @@ func (s *Store) lives(t *tally, charge quota.Charge) (bool, error) {
 	return err == nil && charge.Incarnation == a.Incarnation, err
 }
 
-// lastUsed returns the day on which a key was last used, as it is shown, or nothing.
+// lastUsed returns the day on which a key was last used, such as "2026-01-02", or nothing.
 func (s *Store) lastUsed(k quota.Key) (string, error) {
 	day := int64(-1)
 	if t, ok := s.counters.find(k.Account); ok {
 		t.mu.Lock()
-		if u, ok := t.keys[k.ID]; ok && !t.gone {
+		if u, ok := t.keys[k.ID]; ok && !t.removed {
 			day = u.day
 		}
 		t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bare returns what is left of a text when all is taken away that an app may not show, or that a person reads over, and false
+// Deobfuscate returns what is left of a text when all is taken away that an app may not show, or that a person reads over, and false
 // when that is the text itself or what [Visible] returned for it, which must be given. It is a view that only says more:
 //
 //   - what a browser hides (comments, `hidden`, display:none) is not in it, and what it turns round (<bdo>) is;
@@ -18,7 +18,7 @@ import (
 //   - letters that are upside down, mirrored, in Braille or in invisible characters are read.
 //
 // A text without any of this costs no allocation.
-func Bare(text, visible string) (string, bool) {
+func Deobfuscate(text, visible string) (string, bool) {
 	found := findDress(text)
 	bare := text
 	if visible != text {
@@ -43,10 +43,10 @@ func Bare(text, visible string) (string, bool) {
 	if found.turned {
 		bare = upright(bare)
 	}
-	return bare, bare != text && bare != visible && Letters(bare)
+	return bare, bare != text && bare != visible && HasLetters(bare)
 }
 
-// dress says what a text may have that [Bare] takes away.
+// dress says what a text may have that [Deobfuscate] takes away.
 type dress struct {
 	marks  bool // in words, or of links
 	odd    bool // characters that [legible] reads
@@ -236,7 +236,7 @@ func legible(s string) string {
 	}
 	for run := range strings.SplitSeq(string(unseen), "\x00") {
 		// A single one is what emoji have, or noise.
-		if len(run) > 2 && utf8.ValidString(run) && Letters(run) {
+		if len(run) > 2 && utf8.ValidString(run) && HasLetters(run) {
 			out = append(append(out, '\n'), run...)
 		}
 	}

@@ -57,7 +57,7 @@ func TestBare(t *testing.T) {
 		t.Run(hazard, func(t *testing.T) {
 			t.Parallel()
 			visible, _ := content.Visible(c.text)
-			got, dressed := content.Bare(c.text, visible)
+			got, dressed := content.Deobfuscate(c.text, visible)
 			if c.want == "\x00" { // any text will do
 				return
 			}
@@ -79,7 +79,7 @@ func tags(text string) string {
 
 func TestBareDoesNotAllocate(t *testing.T) {
 	text := strings.Repeat("An ordinary text (so it is), with 5 < 6 and x=1, e.g. “this” – and Поезд, Züge, co-ops 😀. ", 50)
-	if n := testing.AllocsPerRun(100, func() { _, _ = content.Bare(text, text) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _, _ = content.Deobfuscate(text, text) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -91,7 +91,7 @@ func FuzzBare(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		text = strings.ToValidUTF8(text, "\ufffd")
 		visible, _ := content.Visible(text)
-		bare, dressed := content.Bare(text, visible)
+		bare, dressed := content.Deobfuscate(text, visible)
 		if !utf8.ValidString(bare) || dressed && (bare == text || bare == visible) || len(bare) > 4*len(text)+8 {
 			t.Errorf("%q became %q, %v", text, bare, dressed)
 		}

@@ -45,7 +45,7 @@ func BenchmarkRead(b *testing.B) {
 			b.ReportAllocs()
 			var pieces []content.Piece
 			for b.Loop() {
-				pieces = c.s.Read(pieces[:0], content.Type{Kind: c.kind, Charset: c.charset}, c.body)
+				pieces = c.s.Extract(pieces[:0], content.Type{Kind: c.kind, Charset: c.charset}, c.body)
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func BenchmarkBare(b *testing.B) {
 			b.ReportAllocs()
 			visible, _ := content.Visible(c.text)
 			for b.Loop() {
-				_, _ = content.Bare(c.text, visible)
+				_, _ = content.Deobfuscate(c.text, visible)
 			}
 		})
 	}
@@ -135,9 +135,9 @@ func BenchmarkHostile(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, s := range []content.Selection{{}, {JSON: must("/a"), Form: []string{"comment", "text", "a_"}}} {
-					for _, p := range s.Read(nil, content.Type{Kind: c.kind}, c.body) {
+					for _, p := range s.Extract(nil, content.Type{Kind: c.kind}, c.body) {
 						visible, _ := content.Visible(p.Text)
-						_, _ = content.Bare(p.Text, visible)
+						_, _ = content.Deobfuscate(p.Text, visible)
 					}
 				}
 			}

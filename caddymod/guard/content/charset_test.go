@@ -45,11 +45,11 @@ func TestCharsets(t *testing.T) {
 		"a \"\r\n\x00 ~~": "kill \xfc",
 	} {
 		typ := content.TypeOf([]string{"text/plain; charset=" + charset})
-		if !strings.ContainsAny(charset, "\" ") && typ.Unknown != slices.Contains([]string{"nothing-such", "cp500", "IBM-273"}, charset) {
-			t.Errorf("%s: unknown is %v", charset, typ.Unknown)
+		if !strings.ContainsAny(charset, "\" ") && typ.UnknownCharset != slices.Contains([]string{"nothing-such", "cp500", "IBM-273"}, charset) {
+			t.Errorf("%s: unknown is %v", charset, typ.UnknownCharset)
 		}
 		var s content.Selection
-		pieces := s.Read(nil, typ, []byte(body))
+		pieces := s.Extract(nil, typ, []byte(body))
 		if len(pieces) == 0 || pieces[0].Text != "kill ü" {
 			t.Errorf("%s: %q", charset, show(pieces))
 		}

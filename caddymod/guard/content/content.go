@@ -33,31 +33,38 @@ type Piece struct {
 	// Text is what is there, decoded. It may share memory with the body that it was read from. Of a body with thousands of
 	// tiny texts it may be several of them.
 	Text string
-	// View says that this is another view of texts that are pieces by themselves: the strings of rich text, read as one.
-	View bool
-	// Reading is 0 for what bytes say in the likeliest way to read them. Others are further readings of bytes that are read
-	// already: in another charset, by another parser, or as language among noise. They are there so that nothing is hidden
-	// from a program that reads differently, and say nothing good: they count only where they are to be rejected. Pieces
-	// with the same number belong together.
+	// RichText says that the text joins the strings of a block of rich text, each of which is a piece of its own, too.
+	RichText bool
+	// Reading is 0 for the likeliest reading of the bytes. Other numbers are further readings of bytes that have been read
+	// already: in another charset, by another parser, or as language among noise. They exist so that nothing is hidden
+	// from a program that reads differently. Pieces with the same number belong together.
+	//
+	// RichText is a field of its own and not one more number, because it is independent of the reading: each reading of a
+	// body may have rich text, its joined texts belong to that reading, and they count towards the length of a text of the
+	// likeliest one. Where the difference does not matter, ask [Piece.Further].
 	Reading uint8
-	// Unknown says that the text is in a charset that is not known, and may be another than this.
-	Unknown bool
+	// UnknownCharset says that the text is in a charset that is not known, and may be another than this.
+	UnknownCharset bool
 	// Excess says that the body says more than is read of it, see [Further].
 	Excess bool
 }
 
+// Further reports whether the piece says once more, read differently, what other pieces say. What only such a piece says
+// counts only where it is to be rejected.
+func (p *Piece) Further() bool { return p.RichText || p.Reading > 0 }
+
 // alike reports whether two texts may be taken together.
 func (p *Piece) alike(other *Piece) bool {
-	return p.View == other.View && p.Reading == other.Reading && p.Unknown == other.Unknown && p.Excess == other.Excess
+	return p.RichText == other.RichText && p.Reading == other.Reading && p.UnknownCharset == other.UnknownCharset && p.Excess == other.Excess
 }
 
 // group is a number that alike pieces have in common.
 func (p *Piece) group() int {
 	group := int(p.Reading) << 2
-	if p.View {
+	if p.RichText {
 		group |= 1
 	}
-	if p.Unknown {
+	if p.UnknownCharset {
 		group |= 2
 	}
 	return group
@@ -91,14 +98,14 @@ const (
 	moreFurther = 64 << 10
 )
 
-// Further adds up how much a body says in further readings. The zero value has none.
-type Further struct {
+// Ambiguity adds up how much a body says in further readings. The zero value has none.
+type Ambiguity struct {
 	size   int
 	excess bool
 }
 
 // Add takes the texts that follow in the body.
-func (f *Further) Add(pieces []Piece) {
+func (f *Ambiguity) Add(pieces []Piece) {
 	for i := range pieces {
 		if pieces[i].Reading > 0 {
 			f.size += len(pieces[i].Text)
@@ -109,7 +116,7 @@ func (f *Further) Add(pieces []Piece) {
 
 // Excessive reports whether a body of so many bytes can be read in so many ways, or to such lengths, that nobody honest has
 // written it so: whoever judged them all would be kept busy, and whoever left some out could be deceived.
-func (f *Further) Excessive(bytes int) bool {
+func (f *Ambiguity) Excessive(bytes int) bool {
 	return f.excess || f.size > maxFurther*bytes+moreFurther
 }
 
@@ -121,7 +128,7 @@ func ByReading(pieces []Piece) [][]Piece {
 	several := false
 	for i := range pieces {
 		seen[pieces[i].Reading] = true
-		several = several || pieces[i].Reading > 0 && !pieces[i].View
+		several = several || pieces[i].Reading > 0 && !pieces[i].RichText
 	}
 	if !several {
 		return [][]Piece{pieces}
@@ -134,7 +141,7 @@ func ByReading(pieces []Piece) [][]Piece {
 		var list []Piece
 		for i := range pieces {
 			switch number := int(pieces[i].Reading); {
-			case pieces[i].View: // its texts are there one by one
+			case pieces[i].RichText: // its texts are there one by one
 			case number == reading:
 				if reading > 0 && len(list) > 0 && list[len(list)-1].Reading == 0 && list[len(list)-1].Name == pieces[i].Name {
 					list = list[:len(list)-1] // this is what it says instead
@@ -194,8 +201,8 @@ func join(pieces []Piece) []Piece {
 	return pieces[:kept]
 }
 
-// Letters reports whether a text has at least one letter. Texts without are not judged.
-func Letters(s string) bool {
+// HasLetters reports whether a text has at least one letter. Texts without are not judged.
+func HasLetters(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c|0x20 >= 'a' && c|0x20 <= 'z' {
@@ -208,7 +215,7 @@ func Letters(s string) bool {
 	return false
 }
 
-// lettersBeyondASCII is the slow path of [Letters]. Emoji and other symbols speak, too, and count, and so do characters that are
+// lettersBeyondASCII is the slow path of [HasLetters]. Emoji and other symbols speak, too, and count, and so do characters that are
 // not seen and may stand for letters (tags, variation selectors).
 func lettersBeyondASCII(s string) bool {
 	for _, r := range s {
@@ -221,7 +228,7 @@ func lettersBeyondASCII(s string) bool {
 
 // mayRead reports whether a text is worth to be read: it has letters, or escapes that may be some.
 func mayRead(s string) bool {
-	return Letters(s) || strings.Contains(s, "&#") || strings.Count(s, "%") > 1
+	return HasLetters(s) || strings.Contains(s, "&#") || strings.Count(s, "%") > 1
 }
 
 // view returns the bytes as a string that shares their memory.

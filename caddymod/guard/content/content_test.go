@@ -28,7 +28,7 @@ func showAll(pieces []content.Piece) string {
 	texts := make([]string, 0, len(pieces))
 	for _, p := range pieces {
 		switch {
-		case p.View:
+		case p.RichText:
 		case p.Reading > 0:
 			texts = append(texts, "~"+p.Name+"="+p.Text)
 		default:
@@ -124,7 +124,7 @@ func TestReadJSON(t *testing.T) {
 		t.Run(hazard, func(t *testing.T) {
 			t.Parallel()
 			var s content.Selection
-			if got := show(s.Read(nil, content.TypeOf([]string{"application/json"}), []byte(c.body))); got != c.want {
+			if got := show(s.Extract(nil, content.TypeOf([]string{"application/json"}), []byte(c.body))); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
@@ -158,7 +158,7 @@ func TestJSONNarrowed(t *testing.T) {
 		t.Run(hazard, func(t *testing.T) {
 			t.Parallel()
 			s := content.Selection{JSON: pointers(t, c.pointers...)}
-			if got := show(s.Read(nil, content.TypeOf([]string{"application/json"}), []byte(c.body))); got != c.want {
+			if got := show(s.Extract(nil, content.TypeOf([]string{"application/json"}), []byte(c.body))); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
@@ -176,7 +176,7 @@ func TestJSONDeep(t *testing.T) {
 		"read as a text":  {Text: true},
 		"by any elements": {JSON: pointers(t, "/*/*/*/*")},
 	} {
-		pieces := s.Read(nil, content.Type{Kind: content.JSON}, []byte(body))
+		pieces := s.Extract(nil, content.Type{Kind: content.JSON}, []byte(body))
 		if hazard == "something else" {
 			if len(pieces) != 0 {
 				t.Errorf("%s: %d pieces", hazard, len(pieces))
@@ -195,7 +195,7 @@ func TestNamesAreBounded(t *testing.T) {
 	body := `{"` + strings.Repeat("k", 250) + `":[` + strings.Repeat(`"a",`, 100_000) + `"a"]}`
 	var s content.Selection
 	total := 0
-	for _, p := range s.Read(nil, content.Type{Kind: content.JSON}, []byte(body)) {
+	for _, p := range s.Extract(nil, content.Type{Kind: content.JSON}, []byte(body)) {
 		total += len(p.Name)
 	}
 	if total > 4*len(body) {
@@ -213,7 +213,7 @@ func TestPiecesAreBounded(t *testing.T) {
 		content.Form:   strings.Repeat("a=kill&", many) + "b=" + strings.Repeat("you+", 500),
 		content.Markup: strings.Repeat("<p>kill", many) + "<p>" + strings.Repeat("you ", 500),
 	} {
-		pieces := s.Read(nil, content.Type{Kind: kind}, []byte(body))
+		pieces := s.Extract(nil, content.Type{Kind: kind}, []byte(body))
 		found := 0
 		for _, p := range pieces {
 			found += strings.Count(p.Text, "kill")
@@ -278,7 +278,7 @@ func TestReadForm(t *testing.T) {
 		t.Run(hazard, func(t *testing.T) {
 			t.Parallel()
 			s := content.Selection{Form: c.fields}
-			got := show(s.Read(nil, content.TypeOf([]string{"application/x-www-form-urlencoded"}), []byte(c.body)))
+			got := show(s.Extract(nil, content.TypeOf([]string{"application/x-www-form-urlencoded"}), []byte(c.body)))
 			if got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
@@ -342,7 +342,7 @@ func TestReadText(t *testing.T) {
 			if c.types != "" {
 				types = strings.Split(c.types, "|")
 			}
-			if got := show(s.Read(nil, content.TypeOf(types), []byte(c.body))); got != c.want {
+			if got := show(s.Extract(nil, content.TypeOf(types), []byte(c.body))); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
@@ -370,7 +370,7 @@ func TestTypeOf(t *testing.T) {
 		if got.Ambiguous {
 			flags[0] = "ambiguous"
 		}
-		if got.Unknown {
+		if got.UnknownCharset {
 			flags[1] = "unknown"
 		}
 		if text := fmt.Sprintf("%d %s %s %s %s", got.Kind, got.Charset, got.Boundary, flags[0], flags[1]); text != want {
@@ -411,7 +411,7 @@ func TestPart(t *testing.T) {
 			if name, value, ok := strings.Cut(c.header, ":"); ok {
 				header.Set(name, value)
 			}
-			if got := show(s.Part(nil, c.name, c.filename, header, []byte(c.body))); got != c.want {
+			if got := show(s.ExtractPart(nil, c.name, c.filename, header, []byte(c.body))); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
@@ -420,14 +420,14 @@ func TestPart(t *testing.T) {
 
 func TestQueryAndHeader(t *testing.T) {
 	t.Parallel()
-	pieces := content.Query(nil, "q=k%69ll+you&Q[]=b&x=n&q=%zz", []string{"q"})
-	pieces = content.Query(pieces, "a=b", nil)
-	pieces = content.Query(pieces, "a=b&c", []string{"*"})
+	pieces := content.ExtractQuery(nil, "q=k%69ll+you&Q[]=b&x=n&q=%zz", []string{"q"})
+	pieces = content.ExtractQuery(pieces, "a=b", nil)
+	pieces = content.ExtractQuery(pieces, "a=b&c", []string{"*"})
 	if got, want := show(pieces), "query:q=kill you | query:Q[]=b | query:q=%zz | query:a=b | query:c#name=c"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	h := http.Header{"Subject": {"=?utf-8?Q?k=69ll?= =?iso-8859-1?q?=E9?=", "x =?broken =?utf-8?b?a2lsbA==?= y"}, "X-Other": {"n"}}
-	if got, want := show(content.Header(nil, h, []string{"subject"})), "header:Subject=killé | header:Subject=x =?broken kill y"; got != want {
+	if got, want := show(content.ExtractHeader(nil, h, []string{"subject"})), "header:Subject=killé | header:Subject=x =?broken kill y"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
@@ -460,7 +460,7 @@ func TestLanguage(t *testing.T) {
 		"a long text":               {strings.Repeat("I will kill you. ", 100), true},
 	} {
 		var s content.Selection
-		got := len(s.Read(nil, content.Type{Kind: content.JSON}, []byte(`{"a":"`+c.text+`"}`))) > 0
+		got := len(s.Extract(nil, content.Type{Kind: content.JSON}, []byte(`{"a":"`+c.text+`"}`))) > 0
 		if got != c.read {
 			t.Errorf("%s: read is %v", hazard, got)
 		}
@@ -533,9 +533,9 @@ func TestLongNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 1000)
 	var s content.Selection
-	pieces := s.Read(nil, content.Type{Kind: content.JSON}, []byte(`{"`+long+`":{"a":"x"}}`))
-	pieces = s.Read(pieces, content.Type{Kind: content.Form}, []byte(long+"=x"))
-	pieces = s.Part(pieces, long, "", nil, []byte("x"))
+	pieces := s.Extract(nil, content.Type{Kind: content.JSON}, []byte(`{"`+long+`":{"a":"x"}}`))
+	pieces = s.Extract(pieces, content.Type{Kind: content.Form}, []byte(long+"=x"))
+	pieces = s.ExtractPart(pieces, long, "", nil, []byte("x"))
 	for _, p := range pieces {
 		if len(p.Name) > 300 || !utf8.ValidString(p.Name) || !strings.Contains(p.Name, "…") {
 			t.Errorf("%q", p.Name)
@@ -571,7 +571,7 @@ func TestMarkupTrusted(t *testing.T) {
 		t.Run(hazard, func(t *testing.T) {
 			t.Parallel()
 			s := content.Selection{Trusted: true}
-			if got := show(s.Read(nil, content.Type{Kind: content.Markup}, []byte(c.body))); got != c.want {
+			if got := show(s.Extract(nil, content.Type{Kind: content.Markup}, []byte(c.body))); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
@@ -583,7 +583,7 @@ func TestText(t *testing.T) {
 	s := content.Selection{Text: true, Form: []string{"x"}, JSON: pointers(t, "/x")}
 	for _, body := range []string{`{"a":"b"}`, "a=b", "<p>a", "a b"} {
 		for _, kind := range []content.Kind{content.JSON, content.Form, content.Text, content.Markup, content.Binary} {
-			if got := show(s.Read(nil, content.Type{Kind: kind}, []byte(body))); got != "="+body {
+			if got := show(s.Extract(nil, content.Type{Kind: kind}, []byte(body))); got != "="+body {
 				t.Errorf("%d %s: %s", kind, body, got)
 			}
 		}

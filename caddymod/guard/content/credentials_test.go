@@ -62,9 +62,9 @@ func TestCredentials(t *testing.T) {
 		quote := strings.NewReplacer("\x00", `\u0000`, "\n", `\n`).Replace
 		for way, pieces := range map[string][]content.Piece{
 			"form":   readAll(content.Selection{}, "application/x-www-form-urlencoded", form),
-			"part":   new(content.Selection).Part(nil, test.name, "", textproto.MIMEHeader{}, []byte(test.value)),
+			"part":   new(content.Selection).ExtractPart(nil, test.name, "", textproto.MIMEHeader{}, []byte(test.value)),
 			"member": readAll(content.Selection{}, "application/json", quote(`{"a":[{"`+test.name+`":"`+test.value+`"}]}`)),
-			"field of JSON": new(content.Selection).Part(nil, "payload", "", textproto.MIMEHeader{}, []byte(
+			"field of JSON": new(content.Selection).ExtractPart(nil, "payload", "", textproto.MIMEHeader{}, []byte(
 				quote(`{"`+test.name+`":"`+test.value+`"}`))),
 		} {
 			read := false
@@ -112,11 +112,11 @@ func TestCredentialsThatAreRead(t *testing.T) {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}
-	if got := content.Query(nil, "token=idiot", []string{"*"}); len(got) != 1 {
+	if got := content.ExtractQuery(nil, "token=idiot", []string{"*"}); len(got) != 1 {
 		t.Errorf("%v", got)
 	}
 }
 
 func readAll(s content.Selection, typ, body string) []content.Piece {
-	return s.Read(nil, content.TypeOf([]string{typ}), []byte(body))
+	return s.Extract(nil, content.TypeOf([]string{typ}), []byte(body))
 }

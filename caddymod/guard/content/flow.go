@@ -10,19 +10,19 @@ import (
 	"unicode/utf8"
 )
 
-// Flow reads the texts of a body that is too large to be held, while it passes on its way to an app:
+// StreamExtractor reads the texts of a body that is too large to be held, while it passes on its way to an app:
 //
-//	flow := selection.Flow(declared)
+//	flow := selection.StreamExtractor(declared)
 //	for chunk := range chunks {
 //		pieces := flow.Push(chunk)
 //		// judge the pieces, then send on what is up to flow.Safe()
 //	}
 //	pieces := flow.Finish()
 //
-// The body is read in as many ways as [Selection.Read] would read it, each by a lane of its own. A text that is longer than
+// The body is read in as many ways as [Selection.Extract] would read it, each by a lane of its own. A text that is longer than
 // some tens of KiB comes in several pieces, each of which begins with the last words of the one before. Memory is bounded by
 // a few hundred KiB for each lane. It is not for multipart bodies, and not safe for concurrent use.
-type Flow struct {
+type StreamExtractor struct {
 	sel      Selection
 	declared Type
 	lanes    []*lane // nil before the first bytes
@@ -31,7 +31,7 @@ type Flow struct {
 	received int64
 }
 
-// Sizes of what a [Flow] takes at once, in bytes.
+// Sizes of what a [StreamExtractor] takes at once, in bytes.
 const (
 	// flowStep is how much must have come before it is read: each step looks at what the one before left undecided.
 	flowStep = 8 << 10
@@ -45,16 +45,16 @@ const (
 	flowOverlap = 400
 )
 
-// Flow begins to read a body of a type, which is not multipart.
-func (s *Selection) Flow(t Type) *Flow {
-	f := &Flow{sel: *s, declared: t, unit: 1}
+// Stream begins to read a body of a type, which is not multipart.
+func (s *Selection) Stream(t Type) *StreamExtractor {
+	f := &StreamExtractor{sel: *s, declared: t, unit: 1}
 	f.sel.Credentials = s.Credentials || t.Kind == Text // see readAs
 	return f
 }
 
 // Push takes the next bytes of the body, and returns the texts that are complete with them. The chunk is not kept, nor is
 // what is returned changed later.
-func (f *Flow) Push(chunk []byte) []Piece {
+func (f *StreamExtractor) Push(chunk []byte) []Piece {
 	var pieces []Piece
 	for len(chunk) > 0 {
 		n := min(len(chunk), flowSegment-len(f.held))
@@ -69,7 +69,7 @@ func (f *Flow) Push(chunk []byte) []Piece {
 }
 
 // Finish says that the body has ended, and returns the texts that were not complete.
-func (f *Flow) Finish() []Piece {
+func (f *StreamExtractor) Finish() []Piece {
 	pieces := f.step(nil, len(f.held))
 	for _, l := range f.lanes {
 		pieces = l.read(pieces, true)
@@ -78,7 +78,7 @@ func (f *Flow) Finish() []Piece {
 }
 
 // Safe returns up to which offset of the body the bytes may go on to the app once the texts that were returned are judged.
-func (f *Flow) Safe() int64 {
+func (f *StreamExtractor) Safe() int64 {
 	safe := f.received - int64(len(f.held))
 	for _, l := range f.lanes {
 		safe = min(safe, l.safe)
@@ -88,7 +88,7 @@ func (f *Flow) Safe() int64 {
 
 // cut is up to where what is held can be decoded without the bytes behind it. A byte up to the slash is a character of its
 // own in every charset that is not wide.
-func (f *Flow) cut() int {
+func (f *StreamExtractor) cut() int {
 	n := len(f.held)
 	if f.unit > 1 {
 		return n - n%f.unit
@@ -110,7 +110,7 @@ func (f *Flow) cut() int {
 }
 
 // step gives the first n bytes of what is held to the lanes.
-func (f *Flow) step(pieces []Piece, n int) []Piece {
+func (f *StreamExtractor) step(pieces []Piece, n int) []Piece {
 	if f.lanes == nil {
 		f.open()
 		if f.unit > 1 && n < len(f.held) {
@@ -127,7 +127,7 @@ func (f *Flow) step(pieces []Piece, n int) []Piece {
 }
 
 // open makes the lanes, by what the body is declared as and what it begins with. What it begins with only adds lanes.
-func (f *Flow) open() {
+func (f *StreamExtractor) open() {
 	kind := f.declared.Kind
 	if f.sel.Text {
 		kind = Text
@@ -163,7 +163,7 @@ func (f *Flow) open() {
 }
 
 // likeliestFirst numbers the lanes so that the one counts first whose reading is likeliest.
-func (f *Flow) likeliestFirst(prefix []byte) {
+func (f *StreamExtractor) likeliestFirst(prefix []byte) {
 	if textual(prefix) && f.declared.Charset == "" {
 		return
 	}
@@ -176,7 +176,7 @@ func (f *Flow) likeliestFirst(prefix []byte) {
 }
 
 // kinds are what a body that begins so is read as.
-func (f *Flow) kinds(kind Kind, prefix []byte) []Kind {
+func (f *StreamExtractor) kinds(kind Kind, prefix []byte) []Kind {
 	trimmed := bytes.TrimLeft(bytes.TrimPrefix(prefix, []byte(utf8BOM)), " \t\r\n\x1e")
 	structured := len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[' || trimmed[0] == '"')
 	switch {

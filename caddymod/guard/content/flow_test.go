@@ -115,7 +115,7 @@ func TestFlowFinds(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				before := r.IntN(150_000)
 				body := test.body(r, before)
-				flow := new(content.Selection).Flow(content.TypeOf([]string{test.contentType}))
+				flow := new(content.Selection).Stream(content.TypeOf([]string{test.contentType}))
 				found, allowed := int64(-1), int64(0)
 				look := func(pieces []content.Piece) {
 					for _, p := range pieces {
@@ -157,7 +157,7 @@ func TestFlowLags(t *testing.T) {
 	t.Parallel()
 	for _, test := range flowing {
 		body := test.body(rand.New(rand.NewPCG(7, 7)), 400_000)
-		flow := new(content.Selection).Flow(content.TypeOf([]string{test.contentType}))
+		flow := new(content.Selection).Stream(content.TypeOf([]string{test.contentType}))
 		most := int64(0)
 		for at := 0; at < len(body); at += 1000 {
 			end := min(at+1000, len(body))
@@ -187,7 +187,7 @@ func TestFlowKeepsPlaces(t *testing.T) {
 		{"form", "application/x-www-form-urlencoded", "a=" + url.QueryEscape(filler(r, 200_000)) + "&comment=" + url.QueryEscape(needle) + "&b=other",
 			content.Selection{Form: []string{"comment"}}},
 	} {
-		flow := test.sel.Flow(content.TypeOf([]string{test.contentType}))
+		flow := test.sel.Stream(content.TypeOf([]string{test.contentType}))
 		pieces := append(flow.Push([]byte(test.body)), flow.Finish()...)
 		if len(pieces) != 1 || pieces[0].Text != needle {
 			t.Errorf("%s: %d pieces", test.name, len(pieces))
@@ -202,7 +202,7 @@ func BenchmarkFlow(b *testing.B) {
 		b.Run(test.name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				flow := new(content.Selection).Flow(content.TypeOf([]string{test.contentType}))
+				flow := new(content.Selection).Stream(content.TypeOf([]string{test.contentType}))
 				flow.Push(body)
 				flow.Finish()
 			}

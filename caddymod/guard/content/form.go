@@ -87,7 +87,7 @@ func (s *Selection) readPair(dst []Piece, charsets []string, pair []byte) []Piec
 		return dst
 	}
 	for i, name := range names.all() {
-		if name := view(name); !paired && len(s.Form) == 0 && Letters(name) || isText(name) {
+		if name := view(name); !paired && len(s.Form) == 0 && HasLetters(name) || isText(name) {
 			// A name without a value is a value without a name to some.
 			dst = again(dst, appendText(nil, place(name, "#name"), name), i)
 		}
@@ -122,9 +122,9 @@ func charsetFields(body []byte) (charsets []string, unknown bool) {
 	return charsets, unknown
 }
 
-// Query appends the parameters of a raw query string that have one of the names, in any case and with [] or not; * names
+// ExtractQuery appends the parameters of a raw query string that have one of the names, in any case and with [] or not; * names
 // all of them. Their places are "query:" and the name.
-func Query(dst []Piece, rawQuery string, names []string) []Piece {
+func ExtractQuery(dst []Piece, rawQuery string, names []string) []Piece {
 	if rawQuery == "" || len(names) == 0 {
 		return dst
 	}
@@ -141,9 +141,9 @@ func Query(dst []Piece, rawQuery string, names []string) []Piece {
 	return dst
 }
 
-// Header appends the values of the header fields of the names, without the encoding of RFC 2047. Their places are
+// ExtractHeader appends the values of the header fields of the names, without the encoding of RFC 2047. Their places are
 // "header:" and the canonical name.
-func Header(dst []Piece, h http.Header, names []string) []Piece {
+func ExtractHeader(dst []Piece, h http.Header, names []string) []Piece {
 	for _, name := range names {
 		name = http.CanonicalHeaderKey(name)
 		for _, value := range h[name] {

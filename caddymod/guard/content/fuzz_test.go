@@ -20,7 +20,7 @@ import (
 func stringsOf(found []string, value any) []string {
 	switch v := value.(type) {
 	case string:
-		if content.Letters(v) {
+		if content.HasLetters(v) {
 			found = append(found, v)
 		}
 	case []any:
@@ -42,7 +42,7 @@ func FuzzReadJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var s content.Selection
-		pieces := s.Read(nil, content.Type{Kind: content.JSON}, body)
+		pieces := s.Extract(nil, content.Type{Kind: content.JSON}, body)
 		check(t, pieces)
 		var value any
 		if json.Unmarshal(body, &value) != nil || !utf8.Valid(body) {
@@ -63,7 +63,7 @@ func FuzzReadJSON(f *testing.F) {
 func check(t *testing.T, pieces []content.Piece) {
 	t.Helper()
 	for _, p := range pieces {
-		if seen, _ := content.Visible(p.Text); p.Text == "" && !p.Unknown || !utf8.ValidString(seen) || !utf8.ValidString(p.Text) || !utf8.ValidString(p.Name) {
+		if seen, _ := content.Visible(p.Text); p.Text == "" && !p.UnknownCharset || !utf8.ValidString(seen) || !utf8.ValidString(p.Text) || !utf8.ValidString(p.Name) {
 			t.Fatalf("the piece %+v", p)
 		}
 		if len(p.Name) > 600 || strings.ContainsAny(p.Name, "\x00\r\n") {
@@ -85,9 +85,9 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, s := range []content.Selection{{}, {Trusted: true}, {Text: true}, {JSON: []content.Pointer{pointer}, Form: []string{"a", "b[c]"}}} {
-			pieces := s.Read(nil, typ, body)
+			pieces := s.Extract(nil, typ, body)
 			check(t, pieces)
-			check(t, s.Part(nil, media, media, textproto.MIMEHeader{"Content-Type": {media}, "Content-Transfer-Encoding": {"base64"}}, body))
+			check(t, s.ExtractPart(nil, media, media, textproto.MIMEHeader{"Content-Type": {media}, "Content-Transfer-Encoding": {"base64"}}, body))
 			for _, p := range pieces {
 				if seen, changed := content.Visible(p.Text); changed != (seen != p.Text) || !utf8.ValidString(seen) {
 					t.Fatalf("%q is seen as %q", p.Text, seen)
@@ -103,7 +103,7 @@ func FuzzForm(f *testing.F) {
 	f.Add(`{"a":"b"}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		var s content.Selection
-		pieces := s.Read(nil, content.Type{Kind: content.Form}, []byte(body))
+		pieces := s.Extract(nil, content.Type{Kind: content.Form}, []byte(body))
 		check(t, pieces)
 		values, err := url.ParseQuery(body)
 		if err != nil || !utf8.ValidString(body) || strings.ContainsAny(body, "\x00") || values.Has("_charset_") {
@@ -111,7 +111,7 @@ func FuzzForm(f *testing.F) {
 		}
 		for name, texts := range values {
 			for _, text := range texts {
-				if len(text) <= 36 || !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\\") || !content.Letters(text) ||
+				if len(text) <= 36 || !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\\") || !content.HasLetters(text) ||
 					strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(strings.TrimSpace(text), "[") {
 					continue
 				}

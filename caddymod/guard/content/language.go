@@ -19,7 +19,7 @@ const longName = 48
 // space between their letters, and whatever else stands there may be somebody's words.
 func isText(name string) bool {
 	if len(name) >= longName {
-		return Letters(name)
+		return HasLetters(name)
 	}
 	letter, gap := false, false
 	for i := 0; i < len(name); i++ {
@@ -33,7 +33,7 @@ func isText(name string) bool {
 		case c <= ' ' || c == '+':
 			gap = letter
 		case c >= utf8.RuneSelf:
-			return Letters(name)
+			return HasLetters(name)
 		}
 	}
 	return false
@@ -120,7 +120,7 @@ func appendLong(dst []Piece, name, text string) []Piece {
 		}
 		run, found = encodedRun(text, at)
 	}
-	if around = bytes.TrimSpace(around); Letters(view(around)) {
+	if around = bytes.TrimSpace(around); HasLetters(view(around)) {
 		dst = add(dst, Piece{Name: name, Text: view(around)})
 	}
 	return again(dst, hidden, noise)

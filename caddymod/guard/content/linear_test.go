@@ -45,7 +45,7 @@ func shape(source *rand.Rand, kind content.Kind, size int) []byte {
 // read reads a body in all the ways in which a guard may be configured.
 func read(kind content.Kind, body []byte) {
 	for _, s := range []content.Selection{{}, {JSON: must("/a"), Form: []string{"comment", "a"}, Roles: []string{"user"}}} {
-		s.Read(nil, content.Type{Kind: kind, Opaque: kind == content.Binary}, body)
+		s.Extract(nil, content.Type{Kind: kind, Opaque: kind == content.Binary}, body)
 	}
 }
 

@@ -253,7 +253,7 @@ func isNamespace(name string) bool {
 // hidden appends a text that stands beside the text of the block.
 func (m *markup) hidden(text string) {
 	text = strings.TrimSpace(text)
-	if !Letters(text) {
+	if !HasLetters(text) {
 		return
 	}
 	m.dst = appendText(m.dst, m.name, html.UnescapeString(text))

@@ -206,7 +206,7 @@ func appendNoise(dst []Piece, name string, b []byte, binary bool) []Piece {
 			}
 			return r
 		}, b[s.from:s.to])
-		if !Letters(view(part)) {
+		if !HasLetters(view(part)) {
 			continue
 		}
 		if !binary && len(part) > 2*margin {
@@ -306,11 +306,11 @@ func isWritten(b []byte) bool {
 	return odd*8 <= all
 }
 
-// ReadEncoded appends what may be text in a body as it was sent, under a Content-Encoding: an app that does not look at
+// ExtractEncoded appends what may be text in a body as it was sent, under a Content-Encoding: an app that does not look at
 // that reads the bytes as what their type says. In honest bodies there is nothing of that kind.
-func (s *Selection) ReadEncoded(dst []Piece, t Type, body []byte) []Piece {
+func (s *Selection) ExtractEncoded(dst []Piece, t Type, body []byte) []Piece {
 	if textual(body) {
-		return again(dst, s.Read(nil, t, body), noise)
+		return again(dst, s.Extract(nil, t, body), noise)
 	}
 	return s.readMixed(dst, t, body)
 }

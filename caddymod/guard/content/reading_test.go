@@ -88,16 +88,16 @@ func TestNoReadingIsDropped(t *testing.T) {
 		"UTF-7 for IMAP":                        {"text/plain; charset=utf-7-imap", strings.ReplaceAll(threat, "ill", "&AGkAbA-l")},
 	} {
 		var s content.Selection
-		pieces := s.Read(nil, content.TypeOf([]string{c.typ}), []byte(c.body))
+		pieces := s.Extract(nil, content.TypeOf([]string{c.typ}), []byte(c.body))
 		if !says(pieces, threat) {
 			t.Errorf("%s: %s", hazard, showAll(pieces))
 		}
 		check(t, pieces)
-		if typ := content.TypeOf([]string{c.typ}); typ.Kind != content.Text || typ.Unknown {
+		if typ := content.TypeOf([]string{c.typ}); typ.Kind != content.Text || typ.UnknownCharset {
 			continue
 		}
 		// A part and a field of that kind.
-		pieces = s.Part(nil, "c", "", textproto.MIMEHeader{"Content-Type": {c.typ}}, []byte(c.body))
+		pieces = s.ExtractPart(nil, "c", "", textproto.MIMEHeader{"Content-Type": {c.typ}}, []byte(c.body))
 		if !says(pieces, threat) {
 			t.Errorf("%s, in a part: %s", hazard, showAll(pieces))
 		}
@@ -118,8 +118,8 @@ func TestOrdinaryBodiesHaveOneReading(t *testing.T) {
 		"application/xml":                                     `<?xml version="1.0"?><!DOCTYPE a SYSTEM "x.dtd"><a>&amp;größe</a>`,
 	} {
 		var s content.Selection
-		pieces := s.Read(nil, content.TypeOf([]string{typ}), []byte(body))
-		if len(pieces) == 0 || slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.Reading > 0 || p.Unknown }) {
+		pieces := s.Extract(nil, content.TypeOf([]string{typ}), []byte(body))
+		if len(pieces) == 0 || slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.Reading > 0 || p.UnknownCharset }) {
 			t.Errorf("%s: %s", typ, showAll(pieces))
 		}
 	}
@@ -133,24 +133,24 @@ func TestUnknownCharsets(t *testing.T) {
 		"klingon", "cp273", "cp500", "ibm-1026", "csIBM277", "CCSID00280", "EBCDIC-CP-DK", "cp875", "punycode", "idna", "rot13", "base64",
 		"quopri", "iso-2022-kr", "iso-2022-cn", "palmos", "x-mac-thai-unknown", "hex", "cp1149",
 	} {
-		if !content.TypeOf([]string{"text/plain; charset=" + charset}).Unknown {
+		if !content.TypeOf([]string{"text/plain; charset=" + charset}).UnknownCharset {
 			t.Errorf("%s: known", charset)
 		}
 		for place, pieces := range map[string][]content.Piece{
-			"a part":             s.Part(nil, "c", "", textproto.MIMEHeader{"Content-Type": {"text/plain; charset=" + charset}}, []byte("\x81\x82")),
-			"a part of JSON":     s.Part(nil, "c", "", textproto.MIMEHeader{"Content-Type": {"application/json; charset=" + charset}}, []byte("\x81\x82")),
-			"the field of parts": s.Part(nil, "_charset_", "", nil, []byte(charset)),
-			"the default":        (&content.Selection{Charset: charset}).Part(nil, "c", "", nil, []byte("1")),
-			"the field of forms": s.Read(nil, content.Type{Kind: content.Form}, []byte("a=1&_charset_="+charset)),
-			"one of two":         s.Read(nil, content.Type{Kind: content.Form}, []byte("_charset_=utf-8&a=1&_charset_="+charset)),
+			"a part":             s.ExtractPart(nil, "c", "", textproto.MIMEHeader{"Content-Type": {"text/plain; charset=" + charset}}, []byte("\x81\x82")),
+			"a part of JSON":     s.ExtractPart(nil, "c", "", textproto.MIMEHeader{"Content-Type": {"application/json; charset=" + charset}}, []byte("\x81\x82")),
+			"the field of parts": s.ExtractPart(nil, "_charset_", "", nil, []byte(charset)),
+			"the default":        (&content.Selection{Charset: charset}).ExtractPart(nil, "c", "", nil, []byte("1")),
+			"the field of forms": s.Extract(nil, content.Type{Kind: content.Form}, []byte("a=1&_charset_="+charset)),
+			"one of two":         s.Extract(nil, content.Type{Kind: content.Form}, []byte("_charset_=utf-8&a=1&_charset_="+charset)),
 		} {
-			if !slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.Unknown }) {
+			if !slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.UnknownCharset }) {
 				t.Errorf("%s, %s: %s", charset, place, showAll(pieces))
 			}
 		}
 	}
 	for _, charset := range []string{"", "utf-8", "hz", "gb2312", "shift_jis", "ISO_8859-15", "cp65001", "utf_16_be_sig", "big5-hkscs", "koi8_u", "iso-2022-jp", "windows-874"} {
-		if content.TypeOf([]string{"text/plain; charset=" + charset}).Unknown {
+		if content.TypeOf([]string{"text/plain; charset=" + charset}).UnknownCharset {
 			t.Errorf("%s: not known", charset)
 		}
 	}
@@ -216,7 +216,7 @@ func TestEncodedRuns(t *testing.T) {
 				body = "<p>" + text
 			}
 			var s content.Selection
-			pieces := s.Read(nil, content.Type{Kind: typ}, []byte(body))
+			pieces := s.Extract(nil, content.Type{Kind: typ}, []byte(body))
 			size := 0
 			for _, p := range pieces {
 				size += len(p.Text)
@@ -228,7 +228,7 @@ func TestEncodedRuns(t *testing.T) {
 				t.Errorf("%s, %d: of %d bytes %d are read: %.300s", hazard, typ, len(body), size, showAll(pieces))
 			}
 			s.Text = true
-			if pieces = s.Read(nil, content.Type{Kind: typ}, []byte(body)); len(pieces) != 1 || pieces[0].Text != body {
+			if pieces = s.Extract(nil, content.Type{Kind: typ}, []byte(body)); len(pieces) != 1 || pieces[0].Text != body {
 				t.Errorf("%s: `text` leaves something out", hazard)
 			}
 		}
@@ -253,7 +253,7 @@ func TestAvatars(t *testing.T) {
 	for _, body := range []string{`{"a":"` + avatar + `"}`, `{"a":"data:image/png;base64,` + avatar + `"}`} {
 		var s content.Selection
 		size := 0
-		pieces := s.Read(nil, content.Type{Kind: content.JSON}, []byte(body))
+		pieces := s.Extract(nil, content.Type{Kind: content.JSON}, []byte(body))
 		for _, p := range pieces {
 			size += len(p.Text)
 			if p.Reading == 0 || len(p.Text) > 500 {
@@ -296,7 +296,7 @@ func TestUntyped(t *testing.T) {
 			if hazard == "JSON with a short text" {
 				want = "kill you"
 			}
-			pieces := s.Read(nil, typ, []byte(body))
+			pieces := s.Extract(nil, typ, []byte(body))
 			check(t, pieces)
 			if !says(pieces, want) {
 				t.Errorf("%s as %q: %.300s", hazard, types, showAll(pieces))
@@ -306,16 +306,16 @@ func TestUntyped(t *testing.T) {
 	for _, types := range [][]string{{"image/png"}, {"application/octet-stream"}, {"application/zip"}, {"application/offset+octet-stream"},
 		{"application/grpc-web+proto"}, {"application/vnd.openxmlformats-officedocument.wordprocessingml.document"}, {"application/epub+zip"}} {
 		var s content.Selection
-		if pieces := s.Read(nil, content.TypeOf(types), []byte(noise+threat)); len(pieces) > 0 {
+		if pieces := s.Extract(nil, content.TypeOf(types), []byte(noise+threat)); len(pieces) > 0 {
 			t.Errorf("%q: %s", types, showAll(pieces))
 		}
-		if pieces := s.Read(nil, content.TypeOf(types), []byte(`{"c":"`+threat+`"}`)); !says(pieces, threat) {
+		if pieces := s.Extract(nil, content.TypeOf(types), []byte(`{"c":"`+threat+`"}`)); !says(pieces, threat) {
 			t.Errorf("JSON as %q passes", types)
 		}
 	}
 	var s content.Selection
 	size := 0
-	pieces := s.Read(nil, content.Type{}, append([]byte("\x89PNG\r\n\x1a\n"), random(1_000_000)...))
+	pieces := s.Extract(nil, content.Type{}, append([]byte("\x89PNG\r\n\x1a\n"), random(1_000_000)...))
 	for _, p := range pieces {
 		size += len(p.Text)
 		if p.Reading == 0 {
@@ -342,7 +342,7 @@ func TestReadEncoded(t *testing.T) {
 		"plain text with some bytes of it": {"text/plain", "\x1f\x8b\x08\x00" + strings.ReplaceAll(threat, " ", "\x01")},
 	} {
 		var s content.Selection
-		pieces := s.ReadEncoded(nil, content.TypeOf([]string{c.typ}), []byte(c.body))
+		pieces := s.ExtractEncoded(nil, content.TypeOf([]string{c.typ}), []byte(c.body))
 		if hazard == "each word a field" {
 			continue
 		}
@@ -352,7 +352,7 @@ func TestReadEncoded(t *testing.T) {
 	}
 	honest := codingtest.Encode(t, "gzip", bytes.Repeat(post, 50))
 	var s content.Selection
-	if pieces := s.ReadEncoded(nil, content.Type{Kind: content.JSON}, honest); len(pieces) > 3 {
+	if pieces := s.ExtractEncoded(nil, content.Type{Kind: content.JSON}, honest); len(pieces) > 3 {
 		t.Errorf("of honest gzip is read: %s", showAll(pieces))
 	}
 }
@@ -374,7 +374,7 @@ func TestEntities(t *testing.T) {
 		"letters":               `<!DOCTYPE c [<!ENTITY i "i"><!ENTITY l "l">]><c>I w&i;&l;&l; f&i;nd you and k&i;&l;&l; you</c>`,
 	} {
 		var s content.Selection
-		pieces := s.Read(nil, content.TypeOf([]string{"application/xml"}), []byte(c))
+		pieces := s.Extract(nil, content.TypeOf([]string{"application/xml"}), []byte(c))
 		if found := slices.ContainsFunc(pieces, func(p content.Piece) bool {
 			return strings.Contains(strings.Join(strings.Fields(p.Text), " "), threat)
 		}); !found {
@@ -391,7 +391,7 @@ func TestEntities(t *testing.T) {
 		"a parameter entity of itself": `<!DOCTYPE c [<!ENTITY % p "%p;%p;"> %p; <!ENTITY b "x">]><c>&b;` + threat + `</c>`,
 	} {
 		var s content.Selection
-		pieces := s.Read(nil, content.TypeOf([]string{"application/xml"}), []byte(body))
+		pieces := s.Extract(nil, content.TypeOf([]string{"application/xml"}), []byte(body))
 		size := 0
 		for _, p := range pieces {
 			size += len(p.Text)
@@ -432,8 +432,8 @@ func TestFurther(t *testing.T) {
 			"_charset_=utf-16&_charset_=koi8-r&" + strings.Repeat("x=%ff%feI+am+here+to+stay&", 20000), true},
 	} {
 		var s content.Selection
-		var further content.Further
-		further.Add(s.Read(nil, content.TypeOf([]string{c.contentType}), []byte(c.body)))
+		var further content.Ambiguity
+		further.Add(s.Extract(nil, content.TypeOf([]string{c.contentType}), []byte(c.body)))
 		if got := further.Excessive(len(c.body)); got != c.want {
 			t.Errorf("%s: %v", hazard, got)
 		}

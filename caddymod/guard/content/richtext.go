@@ -211,7 +211,7 @@ func (s *scanner) addView(place string, text []byte) {
 			}
 		}
 		if part := view(text[:end]); mayRead(part) {
-			s.dst = add(s.dst, Piece{Name: place, Text: part, View: true})
+			s.dst = add(s.dst, Piece{Name: place, Text: part, RichText: true})
 		}
 		text = text[end:]
 	}

@@ -15,8 +15,8 @@ import (
 // views returns the views among the texts of a JSON document, each behind its place.
 func views(doc string) (list []string) {
 	var s content.Selection
-	for _, p := range s.Read(nil, content.Type{Kind: content.JSON}, []byte(doc)) {
-		if p.View {
+	for _, p := range s.Extract(nil, content.Type{Kind: content.JSON}, []byte(doc)) {
+		if p.RichText {
 			list = append(list, p.Name+" "+p.Text)
 		}
 	}
@@ -87,7 +87,7 @@ func TestNamesOfLists(t *testing.T) {
 	t.Parallel()
 	var s content.Selection
 	const doc = `{"type":"bulletList","list":"bullet","kind":"bulleted_list_item","comment":"bullet","style":"bullet to the head"}`
-	if got, want := show(s.Read(nil, content.Type{Kind: content.JSON}, []byte(doc))), "/comment=bullet | /style=bullet to the head"; got != want {
+	if got, want := show(s.Extract(nil, content.Type{Kind: content.JSON}, []byte(doc))), "/comment=bullet | /style=bullet to the head"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

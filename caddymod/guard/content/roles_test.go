@@ -71,23 +71,23 @@ func TestRoles(t *testing.T) {
 		"words in a name of the system": {`{"messages":[{"role":"system","` + out + `":1},` + user + `]}`, false},
 	} {
 		s := content.Selection{Roles: []string{"user", "tool"}}
-		pieces := s.Read(nil, content.Type{Kind: content.JSON}, []byte(c.body))
+		pieces := s.Extract(nil, content.Type{Kind: content.JSON}, []byte(c.body))
 		all := showAll(pieces)
 		if strings.Contains(all, out) != c.read || !strings.Contains(all, in) && !strings.Contains(hazard, "messages elsewhere") {
 			t.Errorf("%s: %.300s", hazard, all)
 		}
 		for _, p := range pieces {
-			if p.View && !c.read && strings.Contains(p.Text, out) {
+			if p.RichText && !c.read && strings.Contains(p.Text, out) {
 				t.Errorf("%s: read as a part of a text: %+v", hazard, p)
 			}
 		}
 		// Without the option, under another role and as another type all of it is read.
 		for _, s := range []content.Selection{{}, {Roles: []string{"system", "user", "assistant", "developer", "model"}}} {
-			if all := showAll(s.Read(nil, content.Type{Kind: content.JSON}, []byte(c.body))); !strings.Contains(all, out) {
+			if all := showAll(s.Extract(nil, content.Type{Kind: content.JSON}, []byte(c.body))); !strings.Contains(all, out) {
 				t.Errorf("%s, unnarrowed: %.300s", hazard, all)
 			}
 		}
-		if all := showAll(s.Read(nil, content.Type{Kind: content.Text}, []byte(c.body))); !strings.Contains(all, out) {
+		if all := showAll(s.Extract(nil, content.Type{Kind: content.Text}, []byte(c.body))); !strings.Contains(all, out) {
 			t.Errorf("%s, as text: %.300s", hazard, all)
 		}
 	}
@@ -103,7 +103,7 @@ func TestRolesOfLongChats(t *testing.T) {
 	}
 	b.WriteString(`{"role":"system","content":"out"}]}`)
 	s := content.Selection{Roles: []string{"user"}}
-	all := showAll(s.Read([]content.Piece{{Name: "header:X", Text: "before"}}, content.Type{Kind: content.JSON}, []byte(b.String())))
+	all := showAll(s.Extract([]content.Piece{{Name: "header:X", Text: "before"}}, content.Type{Kind: content.JSON}, []byte(b.String())))
 	if strings.Contains(all, "out") || strings.Count(all, "=in ") != 500 || !strings.HasPrefix(all, "header:X=before | ") {
 		t.Errorf("%.300s", all)
 	}
@@ -118,8 +118,8 @@ func TestRolesOfSplitTexts(t *testing.T) {
 	} {
 		s := content.Selection{Roles: []string{"user"}}
 		var views []string
-		for _, p := range s.Read(nil, content.Type{Kind: content.JSON}, []byte(body)) {
-			if p.View {
+		for _, p := range s.Extract(nil, content.Type{Kind: content.JSON}, []byte(body)) {
+			if p.RichText {
 				views = append(views, p.Text)
 			}
 		}

@@ -37,11 +37,11 @@ type Selection struct {
 	Trusted bool
 }
 
-// Read appends the texts of a body to dst. It never fails: what is not what its type says is read as what it looks like. A
+// Extract appends the texts of a body to dst. It never fails: what is not what its type says is read as what it looks like. A
 // body of a type that is known to be no text (see [Type.Opaque]) is left out, unless it looks like one. A body in a charset
 // that is not known (see [Type]) is read as if it were UTF-8. Multipart bodies are read as plain text; they are for a
-// parser of their own and for [Selection.Part].
-func (s *Selection) Read(dst []Piece, t Type, body []byte) []Piece {
+// parser of their own and for [Selection.ExtractPart].
+func (s *Selection) Extract(dst []Piece, t Type, body []byte) []Piece {
 	if len(body) == 0 {
 		return dst
 	}
@@ -176,10 +176,10 @@ func jsonStart(c byte) bool {
 	return false
 }
 
-// Part appends the texts of one text part of a multipart body to dst: of its body, in the charset, the type and the
+// ExtractPart appends the texts of one text part of a multipart body to dst: of its body, in the charset, the type and the
 // Content-Transfer-Encoding that its header says, and of the file's name, whose place is "name.filename". For a file whose
 // content is not judged body is nil. Form selects by the name of the part.
-func (s *Selection) Part(dst []Piece, name, filename string, header textproto.MIMEHeader, body []byte) []Piece {
+func (s *Selection) ExtractPart(dst []Piece, name, filename string, header textproto.MIMEHeader, body []byte) []Piece {
 	if !s.WantsField(name) {
 		return dst
 	}
@@ -190,7 +190,7 @@ func (s *Selection) Part(dst []Piece, name, filename string, header textproto.MI
 		whole.Credentials = true
 		s = &whole // apps may differ in what the name is
 	}
-	if Letters(filename) {
+	if HasLetters(filename) {
 		dst = appendText(dst, place(name, ".filename"), words(filename))
 	}
 	if isText(name) {
@@ -213,13 +213,13 @@ func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHead
 	if name == "_charset_" {
 		// The field says in which charset the others are.
 		known, _ := lookup(strings.ToLower(strings.TrimSpace(view(body))))
-		t.Unknown = t.Unknown || !known
+		t.UnknownCharset = t.UnknownCharset || !known
 	}
 	if t.Charset == "" {
 		t.Charset = s.Charset
 	}
 	known, _ := lookup(t.Charset)
-	t.Unknown = t.Unknown || !known
+	t.UnknownCharset = t.UnknownCharset || !known
 	from := len(dst)
 	if t.Kind == Binary || t.Kind == Multipart || t.Kind == Text || t.Kind == Form {
 		versions := readings(t.charsets(), body)
@@ -228,12 +228,12 @@ func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHead
 		}
 	} else {
 		whole := Selection{Trusted: s.Trusted, Text: s.Text, Credentials: s.Credentials}
-		for _, p := range whole.Read(nil, t, body) {
+		for _, p := range whole.Extract(nil, t, body) {
 			p.Name = place(name, p.Name)
 			dst = add(dst, p)
 		}
 	}
-	return markUnknown(dst, from, name, t.Unknown)
+	return markUnknown(dst, from, name, t.UnknownCharset)
 }
 
 // markUnknown says of the texts from an index on that their charset is not known, if so. There is one at least.
@@ -242,10 +242,10 @@ func markUnknown(dst []Piece, from int, name string, unknown bool) []Piece {
 		return dst
 	}
 	if len(dst) <= from {
-		return append(dst, Piece{Name: place(name, ""), Unknown: true})
+		return append(dst, Piece{Name: place(name, ""), UnknownCharset: true})
 	}
 	for i := from; i < len(dst); i++ {
-		dst[i].Unknown = true
+		dst[i].UnknownCharset = true
 	}
 	return dst
 }

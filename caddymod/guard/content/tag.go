@@ -196,7 +196,7 @@ func (t *tag) speaks() bool {
 		if !ok {
 			return false
 		}
-		if value == "" && Letters(name) && !flag(name) || t.end || manyWords(value) {
+		if value == "" && HasLetters(name) && !flag(name) || t.end || manyWords(value) {
 			return true
 		}
 		rest = next
@@ -207,7 +207,7 @@ func (t *tag) speaks() bool {
 func manyWords(s string) bool {
 	words := 0
 	for word := range strings.FieldsSeq(s) {
-		if Letters(word) {
+		if HasLetters(word) {
 			if words++; words == 3 {
 				return true
 			}

@@ -49,8 +49,8 @@ type Type struct {
 	BadBoundary bool
 	// Ambiguous says that several values differ, or that one does not parse, so that an app may understand another type.
 	Ambiguous bool
-	// Unknown says that the charset is not known. The body is read as UTF-8 then, which may not be what an app reads.
-	Unknown bool
+	// UnknownCharset says that the charset is not known. The body is read as UTF-8 then, which may not be what an app reads.
+	UnknownCharset bool
 	// grpc and pdf say that the body is such if it begins so, and no text whatever it looks like.
 	grpc, pdf bool
 	// undeclared says that no type is known that the body is declared to have.
@@ -125,7 +125,7 @@ func typeOf(value string) Type {
 	t.Opaque = t.Kind == Binary && !t.Ambiguous && isOpaque(media) && t.Charset == "" // no picture has a charset
 	t.undeclared = t.Kind == Binary && !t.Opaque
 	known, _ := lookup(t.Charset)
-	t.Unknown = !known
+	t.UnknownCharset = !known
 	t.grpc, t.pdf = strings.HasPrefix(media, "application/grpc"), media == "application/pdf"
 	return t
 }

@@ -243,7 +243,7 @@ func withoutTags(s string) string {
 	var hidden []byte
 	in, room := tagsOf(s), len(s)
 	hide := func(text, behind string) {
-		if !Letters(text) {
+		if !HasLetters(text) {
 			return
 		}
 		hidden = append(hidden, '\n')
@@ -292,7 +292,7 @@ func withoutTags(s string) string {
 			if !ok {
 				break
 			}
-			if shown(name) && !manyWords(value) && Letters(value) {
+			if shown(name) && !manyWords(value) && HasLetters(value) {
 				hidden = append(append(hidden, '\n'), value...)
 			}
 			rest = next

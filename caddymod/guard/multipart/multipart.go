@@ -99,9 +99,9 @@ type Part struct {
 	// File says that the part is a file for every server, whose bytes are not returned. It is false where a part has a filename,
 	// but some servers may take it for a field: its text is returned as well.
 	File bool
-	// Piece says that Body is a piece of what is a file for some servers and a field for others. Each piece but the first
+	// Fragment says that Body is a piece of what is a file for some servers and a field for others. Each piece but the first
 	// begins with the last bytes of the one before. Of a file that is noise, it is what can be read in it.
-	Piece bool
+	Fragment bool
 	// Charset is what the field _charset_ says of all others, for servers that know it; empty where there is none.
 	Charset string
 	// Truncated says that the text is larger than the limit, and that Body is only its start.
@@ -493,7 +493,7 @@ func (s *Scanner) piece(end int, more bool) {
 		return // it was returned
 	}
 	part := s.part
-	part.Piece = true
+	part.Fragment = true
 	s.check(raw)
 	switch {
 	case isEncoded(s.part.Header), !s.named && !more && s.again == 0:

@@ -68,7 +68,7 @@ func (r result) String() string {
 			fmt.Fprintf(&b, " file %q", p.Filename)
 		case p.Filename != "":
 			fmt.Fprintf(&b, " filename %q", p.Filename)
-		case p.Piece:
+		case p.Fragment:
 			fmt.Fprintf(&b, " piece %q", p.Body)
 		default:
 			fmt.Fprintf(&b, " %q", p.Body)

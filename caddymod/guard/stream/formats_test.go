@@ -144,7 +144,7 @@ func TestFormats(t *testing.T) {
 func (f *format) testFine(t *testing.T) {
 	events := f.write("Hello", " th", "ere.", " How", " are you")
 	all := strings.Join(events, "")
-	o := stream.Options{Judge: judge}
+	o := stream.Options{Moderate: judge}
 	everyCut(all, func(chunks []string) {
 		if got, err := pass(t, f.make, o, chunks...); err != nil || got != all {
 			t.Fatalf("in %d chunks: %v\n%s\nwant\n%s", len(chunks), err, got, all)
@@ -165,7 +165,7 @@ func (f *format) testFine(t *testing.T) {
 func (f *format) testVile(t *testing.T) {
 	begin := strings.Join(f.write("Hello there.")[:len(f.head)+1], "")
 	all := strings.Join(f.write("Hello there.", " I", " ki", "l", "l yo", "u.", " Bye."), "")
-	o := stream.Options{Judge: judge}
+	o := stream.Options{Moderate: judge}
 	want, err := pass(t, f.make, o, all)
 	if !errors.Is(err, stream.ErrRejected) {
 		t.Fatalf("%v\n%s", err, want)

@@ -25,7 +25,7 @@ func TestPartsOfGraphQL(t *testing.T) {
 	for _, vile := range []bool{true, false} {
 		var out strings.Builder
 		judge := func(text string) (bool, error) { return !vile || !strings.Contains(text, "kill you"), nil }
-		flow := stream.NewLines(&out, stream.Options{Judge: judge, Strict: judge})
+		flow := stream.NewLines(&out, stream.Options{Moderate: judge, Strict: judge})
 		_, err := io.WriteString(flow, body.String())
 		if err == nil {
 			err = flow.Close()

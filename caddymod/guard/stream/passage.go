@@ -210,7 +210,7 @@ func (t *passage) finish() {
 func (t *passage) judge(o *Options, want int) error {
 	if t.labels || t.view {
 		strict := *o
-		if strict.Judge = o.Strict; t.labels {
+		if strict.Moderate = o.Strict; t.labels {
 			strict.Context = min(o.Context, labelContext)
 		}
 		o = &strict

@@ -132,8 +132,8 @@ func looksLike(head []byte, ended bool) look {
 	return looksText
 }
 
-// Growth tells whether JSON is a stream of values, by where it stands when it is flushed. The zero value is ready.
-type Growth struct {
+// Detector tells whether JSON is a stream of values, by where it stands when it is flushed. The zero value is ready.
+type Detector struct {
 	frame  values
 	begun  bool
 	events int
@@ -141,7 +141,7 @@ type Growth struct {
 }
 
 // Add takes the next bytes.
-func (g *Growth) Add(p []byte) {
+func (g *Detector) Add(p []byte) {
 	if !g.begun {
 		g.frame.first, g.begun = true, true
 	}
@@ -156,16 +156,16 @@ func (g *Growth) Add(p []byte) {
 }
 
 // Streams reports whether what has come ends between two of several values, or behind an element of an array that goes on.
-func (g *Growth) Streams() bool {
+func (g *Detector) Streams() bool {
 	if g.other || g.frame.in != between {
 		return false
 	}
 	return g.frame.array && g.events > 0 || g.events > 1 && !g.frame.closed
 }
 
-// Texts returns the texts of a stream of a known kind that is there as a whole: what its readers put together. It returns
+// ExtractTexts returns the texts of a stream of a known kind that is there as a whole: what its readers put together. It returns
 // nil for anything else.
-func Texts(body []byte) (texts []string) {
+func ExtractTexts(body []byte) (texts []string) {
 	var framing framing
 	switch looksLike(body, true) {
 	case looksEvents:

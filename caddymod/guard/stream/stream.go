@@ -57,8 +57,8 @@ const (
 
 // Options say what is judged, and how. Only Judge is needed.
 type Options struct {
-	// Judge says whether a text may go on.
-	Judge Moderate
+	// Moderate says whether a text may go on.
+	Moderate Moderate
 	// Strict judges what is only another view of texts that are judged, and names, numbers and identifiers, in which nothing
 	// but what is to be rejected matters. Nil means Judge.
 	Strict Moderate
@@ -92,7 +92,7 @@ func (o Options) normal() Options {
 		o.Flush = func() error { return nil }
 	}
 	if o.Strict == nil {
-		o.Strict = o.Judge
+		o.Strict = o.Moderate
 	}
 	if o.Hold <= 0 {
 		o.Hold = DefaultHold
@@ -105,7 +105,7 @@ func (o Options) normal() Options {
 
 // judge asks the judge, and makes what it says what is to happen.
 func (o *Options) judge(text []byte) error {
-	ok, err := o.Judge(string(text))
+	ok, err := o.Moderate(string(text))
 	switch {
 	case err != nil && !o.FailOpen:
 		return fmt.Errorf("%w: %w", ErrUnjudged, err)

@@ -94,7 +94,7 @@ func pieces(s string, first, n int) (chunks []string) {
 // TestFineStreamsAreUnchanged cuts each stream in every way into two and into chunks of every size.
 func TestFineStreamsAreUnchanged(t *testing.T) {
 	t.Parallel()
-	o := stream.Options{Judge: func(string) (bool, error) { return true, nil }}
+	o := stream.Options{Moderate: func(string) (bool, error) { return true, nil }}
 	for name, recorded := range recorded(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +127,7 @@ func TestRejectedStreamsEndAlike(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := stream.Options{Judge: judge}
+			o := stream.Options{Moderate: judge}
 			want, err := pass(t, newEvents, o, recorded)
 			if !errors.Is(err, stream.ErrRejected) {
 				t.Fatalf("not rejected: %v", err)
@@ -211,7 +211,7 @@ func TestReleasesInTime(t *testing.T) {
 			var out bytes.Buffer
 			flushed := 0
 			o := test.o
-			o.Judge = judge
+			o.Moderate = judge
 			o.Flush = func() error { flushed = out.Len(); return nil }
 			w := stream.NewEvents(&out, o)
 			all := strings.Join(test.events, "")
@@ -298,7 +298,7 @@ func TestJudgesInContext(t *testing.T) {
 			t.Parallel()
 			var asked []string
 			o := test.o
-			o.Judge = judges(&asked)
+			o.Moderate = judges(&asked)
 			if got, err := pass(t, test.make, o, test.chunks...); err != nil {
 				t.Fatal(err, got)
 			}
@@ -313,7 +313,7 @@ func TestJudgesInContext(t *testing.T) {
 func TestNamesAreNoText(t *testing.T) {
 	t.Parallel()
 	var texts, names []string
-	o := stream.Options{Judge: judges(&texts), Strict: judges(&names)}
+	o := stream.Options{Moderate: judges(&texts), Strict: judges(&names)}
 	event := func(typ, text string) string {
 		return fmt.Sprintf(`data: {"event":"on_%s","run_id":"a9b3d7c1-5b7e-4a54-9f0e-1c3d5e7f9a1b","at":"2025-01-01T10:00:00Z","data":{"content":%q}}`, typ, text) + "\n\n"
 	}
@@ -351,7 +351,7 @@ func TestTextIsReleasedInTime(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			flushed := 0
-			w := stream.NewText(&out, stream.Options{Judge: judge, Hold: test.hold, Flush: func() error { flushed = out.Len(); return nil }})
+			w := stream.NewText(&out, stream.Options{Moderate: judge, Hold: test.hold, Flush: func() error { flushed = out.Len(); return nil }})
 			for i, chunk := range test.chunks {
 				_, _ = w.Write([]byte(chunk)) // the error is that of Close
 				if out.String() != test.out[i] || flushed != out.Len() {
@@ -377,7 +377,7 @@ func TestTextIsUnchanged(t *testing.T) {
 	rejected := fine + " I. will kill you. Bye."
 	for _, text := range []string{fine, rejected} {
 		for _, hold := range []int{0, 1, 7, 40} {
-			o := stream.Options{Judge: judge, Hold: hold, Context: 50}
+			o := stream.Options{Moderate: judge, Hold: hold, Context: 50}
 			want, wantErr := pass(t, newText, o, text)
 			if (wantErr == nil) != (text == fine) || wantErr == nil && want != text {
 				t.Fatalf("%v, %q", wantErr, want)
@@ -399,18 +399,18 @@ func TestJudgeThatFails(t *testing.T) {
 	t.Parallel()
 	down := func(string) (bool, error) { return false, errDown }
 	all := delta("Hello.") + end
-	if got, err := pass(t, newEvents, stream.Options{Judge: down, FailOpen: true}, all); err != nil || got != all {
+	if got, err := pass(t, newEvents, stream.Options{Moderate: down, FailOpen: true}, all); err != nil || got != all {
 		t.Errorf("%v, %q", err, got)
 	}
-	got, err := pass(t, newEvents, stream.Options{Judge: down}, all)
+	got, err := pass(t, newEvents, stream.Options{Moderate: down}, all)
 	if !errors.Is(err, stream.ErrUnjudged) || !errors.Is(err, errDown) || errors.Is(err, stream.ErrRejected) ||
 		!strings.Contains(got, "content_filter") || strings.Contains(got, "Hello") {
 		t.Errorf("%v, %q", err, got)
 	}
-	if got, err := pass(t, newText, stream.Options{Judge: down, FailOpen: true}, "Hello. You"); err != nil || got != "Hello. You" {
+	if got, err := pass(t, newText, stream.Options{Moderate: down, FailOpen: true}, "Hello. You"); err != nil || got != "Hello. You" {
 		t.Errorf("%v, %q", err, got)
 	}
-	if got, err := pass(t, newText, stream.Options{Judge: down}, "Hello. You"); !errors.Is(err, errDown) || got != "" {
+	if got, err := pass(t, newText, stream.Options{Moderate: down}, "Hello. You"); !errors.Is(err, errDown) || got != "" {
 		t.Errorf("%v, %q", err, got)
 	}
 }
@@ -424,7 +424,7 @@ func TestHugeEvents(t *testing.T) {
 	fine, bad := delta("Hello"), delta("I kill you.")
 	for n := 10_000; n < len(huge); n *= 100 {
 		for _, open := range []bool{false, true} {
-			o := stream.Options{Judge: judge, FailOpen: open}
+			o := stream.Options{Moderate: judge, FailOpen: open}
 			got, err := pass(t, newEvents, o, pieces(fine+huge+ping+fine+bad, n, n)...)
 			if !errors.Is(err, stream.ErrRejected) || !strings.HasPrefix(got, fine+huge+ping+"data: ") || !strings.HasSuffix(got, end) {
 				t.Errorf("in chunks of %d bytes: %v, %d bytes of %d", n, err, len(got), len(fine+huge+ping))
@@ -441,7 +441,7 @@ func TestHugeEvents(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := stream.NewEvents(&out, stream.Options{Judge: judge, Hold: 1 << 30})
+	w := stream.NewEvents(&out, stream.Options{Moderate: judge, Hold: 1 << 30})
 	sent := 0
 	for i := range 20000 {
 		event := tool
@@ -466,7 +466,7 @@ func TestJudgementsAreBounded(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("a.b ", 10000)
 	count := 0
-	o := stream.Options{Judge: func(string) (bool, error) { count++; return true, nil }}
+	o := stream.Options{Moderate: func(string) (bool, error) { count++; return true, nil }}
 	if _, err := pass(t, newText, o, text); err != nil || count > len(text)/stream.DefaultContext+10 {
 		t.Errorf("%v, %d judgements of %d characters that came at once", err, count, len(text))
 	}
@@ -498,7 +498,7 @@ func (g *gone) Write(p []byte) (int, error) {
 func TestReaderThatLeaves(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	o := stream.Options{Judge: func(string) (bool, error) { asked++; return true, nil }}
+	o := stream.Options{Moderate: func(string) (bool, error) { asked++; return true, nil }}
 	events := stream.NewEvents(&gone{1}, o)
 	text := stream.NewText(&gone{1}, o)
 	for range 3 {
@@ -519,7 +519,7 @@ func TestReaderThatLeaves(t *testing.T) {
 // TestOwnFinalEvents replaces the final events.
 func TestOwnFinalEvents(t *testing.T) {
 	t.Parallel()
-	o := stream.Options{Judge: judge, Final: [][]byte{[]byte(`{"error":"moderated"}`), []byte("two\r\nlines")}}
+	o := stream.Options{Moderate: judge, Final: [][]byte{[]byte(`{"error":"moderated"}`), []byte("two\r\nlines")}}
 	got, err := pass(t, newEvents, o, "data: Hello.\n\ndata: I kill you.\n\n")
 	want := "data: Hello.\n\ndata: {\"error\":\"moderated\"}\n\ndata: two\ndata: lines\n\n"
 	if !errors.Is(err, stream.ErrRejected) || got != want {
@@ -569,11 +569,11 @@ func FuzzEvents(f *testing.F) {
 	f.Add("data: I\r\rdata:  kill you.\r\n\r\n\n:\n", 3, 3)
 	f.Fuzz(func(t *testing.T, recorded string, n, hold int) {
 		n = 1 + (n&0xffff)%(len(recorded)+1)
-		o := stream.Options{Judge: func(string) (bool, error) { return true, nil }, Hold: hold % 100, Context: 50}
+		o := stream.Options{Moderate: func(string) (bool, error) { return true, nil }, Hold: hold % 100, Context: 50}
 		if got, err := pass(t, newEvents, o, pieces(recorded, n, n)...); err != nil || got != recorded {
 			t.Fatalf("%v, %q", err, got)
 		}
-		o.Judge = judge
+		o.Moderate = judge
 		want, wantErr := pass(t, newEvents, o, recorded)
 		got, err := pass(t, newEvents, o, pieces(recorded, n, n)...)
 		if err != wantErr || got != want {
@@ -591,19 +591,19 @@ func FuzzLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, recorded string, n, hold int) {
 		n = 1 + (n&0xffff)%(len(recorded)+1)
 		for _, make := range []newWriter{newLines, newPlain} {
-			o := stream.Options{Judge: func(string) (bool, error) { return true, nil }, Hold: hold % 100, Context: 50}
+			o := stream.Options{Moderate: func(string) (bool, error) { return true, nil }, Hold: hold % 100, Context: 50}
 			if got, err := pass(t, make, o, pieces(recorded, n, n)...); err != nil || got != recorded {
 				t.Fatalf("%v, %q", err, got)
 			}
-			o.Judge = judge
+			o.Moderate = judge
 			want, wantErr := pass(t, make, o, recorded)
 			got, err := pass(t, make, o, pieces(recorded, n, n)...)
 			if err != wantErr || got != want {
 				t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
 			}
 		}
-		_ = stream.Texts([]byte(recorded))
-		growth := new(stream.Growth)
+		_ = stream.ExtractTexts([]byte(recorded))
+		growth := new(stream.Detector)
 		growth.Add([]byte(recorded))
 		_ = growth.Streams()
 	})
@@ -615,7 +615,7 @@ func FuzzText(f *testing.F) {
 	f.Add("\xff\xf0\x9f.", 1, 1)
 	f.Fuzz(func(t *testing.T, text string, n, hold int) {
 		n = 1 + (n&0xffff)%(len(text)+1)
-		o := stream.Options{Judge: judge, Hold: hold % 100, Context: 50}
+		o := stream.Options{Moderate: judge, Hold: hold % 100, Context: 50}
 		want, wantErr := pass(t, newText, o, text)
 		if wantErr == nil && want != text || !strings.HasPrefix(text, want) {
 			t.Fatalf("%v, %q", wantErr, want)
@@ -635,7 +635,7 @@ func BenchmarkEvents(b *testing.B) {
 			b.SetBytes(int64(len(recorded)))
 			b.ReportAllocs()
 			for b.Loop() {
-				w := stream.NewEvents(io.Discard, stream.Options{Judge: func(string) (bool, error) { return true, nil }})
+				w := stream.NewEvents(io.Discard, stream.Options{Moderate: func(string) (bool, error) { return true, nil }})
 				for _, event := range events {
 					_, _ = io.WriteString(w, event)
 				}

@@ -124,7 +124,7 @@ func (o Origins) names(origin string) bool {
 //
 //	cors_origins <origin>...
 func Option(dst *Origins) options.Option {
-	return options.Option{Read: func(d *caddyfile.Dispenser) error {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		origins := d.RemainingArgs()
 		if len(origins) == 0 {

@@ -95,7 +95,7 @@ func TestOption(t *testing.T) {
 			var origins cors.Origins
 			d := caddyfile.NewTestDispenser(row.input)
 			d.Next()
-			err := cors.Option(&origins).Read(d)
+			err := cors.Option(&origins).Parse(d)
 			switch {
 			case row.want == "" && err != nil:
 				t.Error(err)

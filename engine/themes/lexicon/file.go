@@ -15,23 +15,24 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A file is the magic, the SHA-256 of what follows it, and a zstd frame. The frame holds the counts of terms, synsets
-// and dimensions and then the tables one after another, numbers as variable-length integers.
+// A file consists of the magic, the SHA-256 of the rest, and a zstd frame. The frame holds the numbers of terms,
+// synsets and dimensions, then the tables one after another. Numbers are variable-length integers.
 const magic = "CMTHEME1"
 
-// maxPayload bounds what a file may unpack to, so that a damaged file cannot exhaust memory.
+// maxPayload is the maximum size of an unpacked file in bytes, so that a damaged file cannot exhaust memory.
 const maxPayload = 64 << 20
 
 // ErrDamaged is returned by [Open] for bytes that are not a whole lexicon file of this version.
 var ErrDamaged = errors.New("lexicon: not a whole file of this version")
 
-// Data is a lexicon before it is written. The builder fills it.
+// Data is the content of a lexicon file. engine/train/cmd/lexicon fills it in.
 type Data struct {
-	// Terms are in ascending order without repetition: lower case, words divided by one space.
+	// Terms are in ascending order without repetition: lower case, words separated by one space.
 	Terms []string
-	// Seen holds, per term, 8 times the binary logarithm of total frequency over its own; 255 means never seen.
+	// Seen holds, per term, 8 times the binary logarithm of the total frequency over its own; 255 means never seen.
 	Seen []uint8
-	// Opaque holds, per phrase, a bit for each word that means something else in it than by itself; 0 for other terms.
+	// Opaque holds, per phrase, a bit for each word that means something else in it than by itself, and 0 for other
+	// terms.
 	Opaque []uint8
 	// Senses holds the meanings of each term, by ascending synset.
 	Senses [][]Sense
@@ -41,18 +42,20 @@ type Data struct {
 	Parents, Domains [][]uint32
 	// Derived holds, per term, terms of the same root in ascending order.
 	Derived [][]Link
-	// Explains holds, per term, the terms whose glosses speak of it, in ascending order.
+	// Explains holds, per term, the terms whose glosses mention it, in ascending order.
 	Explains [][]Link
-	// Dims is the length of the vectors.
+	// Dims is the number of dimensions of the vectors.
 	Dims int
 	// Vectors holds a vector for some terms, nil for the others.
 	Vectors [][]int8
 }
 
-// Encode writes the data as a file. The same data gives the same bytes.
+// Encode returns the data as a file. The same data gives the same bytes. It returns an error if the tables differ in
+// length or the terms are not in order.
 func (d *Data) Encode() ([]byte, error) {
-	if len(d.Seen) != len(d.Terms) || len(d.Opaque) != len(d.Terms) || len(d.Senses) != len(d.Terms) || len(d.Derived) != len(d.Terms) || len(d.Explains) != len(d.Terms) ||
-		len(d.Vectors) != len(d.Terms) || len(d.Parents) != len(d.Kinds) || len(d.Domains) != len(d.Kinds) {
+	terms, synsets := len(d.Terms), len(d.Kinds)
+	if len(d.Seen) != terms || len(d.Opaque) != terms || len(d.Senses) != terms || len(d.Derived) != terms ||
+		len(d.Explains) != terms || len(d.Vectors) != terms || len(d.Parents) != synsets || len(d.Domains) != synsets {
 		return nil, errors.New("lexicon: tables differ in length")
 	}
 	if !slices.IsSorted(d.Terms) {
@@ -148,7 +151,7 @@ func Open(file []byte) (*Lexicon, error) {
 	return l, nil
 }
 
-// input reads a payload. After a failure every read gives zero, so that only the end has to be checked.
+// input decodes a payload. After a failure it returns zeros, so that failed has to be checked only at the end.
 type input struct {
 	rest   []byte
 	failed bool
@@ -174,7 +177,7 @@ func (in *input) bytes(n int) []byte {
 	return b
 }
 
-// count reads a number of things of which each takes at least one byte.
+// count decodes a number of items that take at least one byte each.
 func (in *input) count() int {
 	n := in.number()
 	if n > len(in.rest) {
@@ -184,7 +187,7 @@ func (in *input) count() int {
 	return n
 }
 
-// relation reads rows of ascending numbers below limit; with weights, a byte follows each.
+// relation decodes rows of ascending numbers below limit. If weighted, a byte follows each number.
 func (in *input) relation(rows, limit int, weighted bool) (r relation, weights []uint8) {
 	r.at = make([]uint32, 1, rows+1)
 	for range rows {
@@ -202,7 +205,7 @@ func (in *input) relation(rows, limit int, weighted bool) (r relation, weights [
 		}
 		r.at = append(r.at, uint32(len(r.to)))
 	}
-	// Copies have no spare room; these stay for the life of the process.
+	// Copies without spare capacity, because these stay in memory for the life of the process.
 	r.to = append(make([]uint32, 0, len(r.to)), r.to...)
 	return r, append(make([]uint8, 0, len(weights)), weights...)
 }

@@ -3,7 +3,7 @@
 
 package lexicon
 
-// irregular maps irregular forms to the word that they are a form of.
+// irregular maps irregular inflections to their base forms.
 var irregular = map[string]string{
 	"am": "be", "analyses": "analysis", "are": "be", "arose": "arise", "ate": "eat", "awoke": "awake", "axes": "axe",
 	"bacteria": "bacterium", "beaten": "beat", "became": "become", "been": "be", "began": "begin", "begun": "begin",

@@ -5,11 +5,11 @@ package lexicon
 
 import "bytes"
 
-// maxWord is the longest word in bytes whose inflection is undone; longer ones are no English words.
+// maxWord is the maximum length in bytes of a word whose inflection is undone. Longer ones are not English words.
 const maxWord = 40
 
-// detachments undo regular English inflection. They are tried in order and a result counts only if it is a known word,
-// which is the guard against over-stemming: "his" does not become "hi" and "thing" does not become "th".
+// detachments undo regular English inflection. They are tried in order, and a result counts only if it is a known word.
+// This prevents over-stemming: "his" does not become "hi", nor "thing" "th".
 var detachments = [...]struct{ ending, with string }{
 	{"ies", "y"}, {"ied", "y"}, {"ier", "y"}, {"iest", "y"}, {"ying", "ie"},
 	{"ves", "f"}, {"ves", "fe"},
@@ -18,7 +18,8 @@ var detachments = [...]struct{ ending, with string }{
 	{"ed", "e"}, {"ed", ""}, {"ing", "e"}, {"ing", ""},
 }
 
-// comparisons are tried only on unknown words, because most words in -er are nouns of their own.
+// comparisons undo comparatives and superlatives. They are tried on unknown words only, because most words in -er are
+// nouns of their own.
 var comparisons = [...]struct{ ending, with string }{{"er", ""}, {"er", "e"}, {"est", ""}, {"est", "e"}}
 
 // Bases appends to dst the terms that a word may be a form of: first the word itself if it is known, then the words it
@@ -33,7 +34,7 @@ func (l *Lexicon) Bases(word []byte, dst []Term) []Term {
 	}
 	known := len(dst) > n
 	if known && len(word) <= 4 && word[len(word)-1] == 's' {
-		return dst // "gas" and "bus" are no plurals
+		return dst // "gas" and "bus" are not plurals
 	}
 	var buf [maxWord + 2]byte
 	try := func(stem []byte, with string) bool {
@@ -65,7 +66,7 @@ func (l *Lexicon) Bases(word []byte, dst []Term) []Term {
 		if !hasVowel(stem) && with != "ie" {
 			return
 		}
-		// "stopped" is a form of "stop": undo the doubling where the double form is no word.
+		// "stopped" is a form of "stop": undo the doubling unless the doubled form is a word.
 		if with == "" && ending != "s" && ending != "es" && doubled(stem) {
 			if !try(stem, "") {
 				try(stem[:len(stem)-1], "")
@@ -88,11 +89,14 @@ func (l *Lexicon) Bases(word []byte, dst []Term) []Term {
 	return dst
 }
 
-// Strange returns a key for a word that the lexicon does not know, the same for its regular inflections ("deepfake",
-// "deepfakes", "deepfaked"). It never equals a [Term].
-func Strange(word []byte) uint64 {
+// UnknownKey returns a key for a word that the lexicon does not know. Its regular inflections have the same key
+// ("deepfake", "deepfakes", "deepfaked"). A key never equals a [Term].
+func UnknownKey(word []byte) uint64 {
 	for _, ending := range [...]string{"ing", "ed", "es", "s"} {
-		if len(word) >= len(ending)+5 && bytes.HasSuffix(word, []byte(ending)) && !(ending == "s" && word[len(word)-2] == 's') {
+		if len(word) < len(ending)+5 || !bytes.HasSuffix(word, []byte(ending)) {
+			continue
+		}
+		if ending != "s" || word[len(word)-2] != 's' {
 			word = word[:len(word)-len(ending)]
 			break
 		}
@@ -105,6 +109,7 @@ func Strange(word []byte) uint64 {
 
 func hasVowel(b []byte) bool { return bytes.ContainsAny(b, "aeiouy") }
 
+// doubled reports whether a stem ends in a doubled letter that may stand for a single one.
 func doubled(b []byte) bool {
 	n := len(b)
 	return n >= 3 && b[n-1] == b[n-2] && b[n-1] != 's' && b[n-1] != 'e' && b[n-1] != 'o'

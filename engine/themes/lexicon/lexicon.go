@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lexicon holds what the judge of themes knows about English words: which words and phrases exist, what their
-// meanings are, which meaning is a kind of which, which words derive from each other, how often words are used, and a
-// vector for each common word that is close to those of words used in the same places.
+// Package lexicon holds what the theme screener knows about English words: which words and phrases exist, what their
+// meanings are, which meaning is a hyponym of which, which words derive from each other, how often words are used,
+// and an embedding of each common word, which is close to those of words used in similar contexts.
 //
-// The facts come from the Open English WordNet; frequencies and vectors were counted by engine/train/cmd/lexicon. Everything
-// is kept in flat sorted arrays, about 16 MB, and never changes after it was loaded, so it is safe for concurrent use.
+// The facts come from the Open English WordNet. engine/train/cmd/lexicon computed the frequencies and embeddings. A
+// lexicon is a set of flat sorted arrays of about 16 MB. It does not change after loading, so it is safe for
+// concurrent use.
 package lexicon
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
 )
 
-// Term is the number of a word or phrase. Terms are numbered in the order of their bytes.
+// Term is the number of a word or phrase. Terms are numbered in byte order.
 type Term uint32
 
 // Synset is the number of a meaning that one or more terms share.
@@ -25,26 +26,25 @@ type Synset uint32
 // Sense is a meaning of a term.
 type Sense struct {
 	Synset Synset
-	// Prior is how near the meaning is to the way the term is mostly used, relative to its best meaning: 255 is the
-	// best one.
+	// Prior is how close the meaning is to the usual use of the term, relative to its closest meaning, which has 255.
 	Prior uint8
 }
 
-// Link is a term that has to do with another one, as "pregnant" with "pregnancy".
+// Link is a term that is related to another one, as "pregnant" to "pregnancy".
 type Link struct {
 	Term Term
 	// Weight is how close the two are in use, from 0 to 255.
 	Weight uint8
 }
 
-// Lexicon answers questions about words.
+// Lexicon holds the words and what is known about them. [Open] makes one. It is safe for concurrent use.
 type Lexicon struct {
 	text   []byte   // all terms one after another
 	ends   []uint32 // where each term ends in text
 	slots  []uint32 // hash table of terms: number + 1, 0 is free
-	seen   []uint8  // how common each term is
-	opaque []uint8  // for a phrase, which of its words mean something else in it
-	reach  []uint8  // words in the longest phrase that starts with the term
+	seen   []uint8  // 8 times the rarity of each term; 255 means never seen
+	opaque []uint8  // a bit for each word of a phrase that means something else in it
+	reach  []uint8  // number of words in the longest phrase that starts with the term
 
 	senses    relation // term to synsets
 	priors    []uint8  // beside senses.to
@@ -56,7 +56,7 @@ type Lexicon struct {
 	field     relation // synset to the synsets whose field it is
 	derived   relation // term to terms
 	nearness  []uint8  // beside derived.to
-	explains  relation // term to the terms whose glosses speak of it
+	explains  relation // term to the terms whose glosses mention it
 	closeness []uint8  // beside explains.to
 
 	dims    int
@@ -64,7 +64,8 @@ type Lexicon struct {
 	vector  []uint32 // term to row of vectors + 1, 0 is none
 	scale   []float32
 	signs   []uint64
-	spread  []float32 // dims x dims covariance of the unit vectors, column by column
+	// covariance is the dims x dims covariance of the unit vectors, column by column.
+	covariance []float32
 }
 
 // relation is a sparse table: row i is to[at[i]:at[i+1]].
@@ -72,13 +73,13 @@ type relation struct{ at, to []uint32 }
 
 func (r *relation) row(i uint32) []uint32 { return r.to[r.at[i]:r.at[i+1]] }
 
-// Size is the number of terms.
+// Size returns the number of terms.
 func (l *Lexicon) Size() int { return len(l.ends) }
 
-// Synsets is the number of meanings.
+// Synsets returns the number of meanings.
 func (l *Lexicon) Synsets() int { return len(l.kinds) }
 
-// Bytes returns the term as it is written: lower case, words divided by one space. The bytes must not be changed.
+// Bytes returns the spelling of a term: lower case, words separated by one space. The caller must not change the bytes.
 func (l *Lexicon) Bytes(t Term) []byte {
 	begin := uint32(0)
 	if t > 0 {
@@ -87,10 +88,10 @@ func (l *Lexicon) Bytes(t Term) []byte {
 	return l.text[begin:l.ends[t]:l.ends[t]]
 }
 
-// String is [Lexicon.Bytes] as a string.
+// String returns the spelling of a term.
 func (l *Lexicon) String(t Term) string { return string(l.Bytes(t)) }
 
-// Find looks a word or phrase up.
+// Find looks up a word or phrase, in the spelling of [Lexicon.Bytes].
 func (l *Lexicon) Find(term []byte) (Term, bool) {
 	mask := uint64(len(l.slots) - 1)
 	for i := hash(term) & mask; ; i = (i + 1) & mask {
@@ -108,14 +109,14 @@ func (l *Lexicon) Find(term []byte) (Term, bool) {
 	}
 }
 
-// PhraseLength is the number of words of the longest known phrase that starts with the term, 0 when there is none.
+// PhraseLength returns the number of words of the longest known phrase that starts with the term, or 0 if none does.
 func (l *Lexicon) PhraseLength(t Term) int { return int(l.reach[t]) }
 
 // Opaque reports whether the i-th word of a phrase means something else in it than by itself, as "dog" in "hot dog".
 func (l *Lexicon) Opaque(phrase Term, i int) bool { return l.opaque[phrase]>>i&1 == 1 }
 
-// Rarity is 0 for the commonest words and grows by 1 with each halving of frequency; words that were never seen in
-// running text have [NeverSeen].
+// Rarity returns the binary logarithm of how rare a term is: 1 more for each halving of its frequency in running text.
+// Terms that never occurred there have [NeverSeen].
 func (l *Lexicon) Rarity(t Term) float64 {
 	if l.seen[t] == 255 {
 		return NeverSeen
@@ -123,10 +124,10 @@ func (l *Lexicon) Rarity(t Term) float64 {
 	return float64(l.seen[t]) / 8
 }
 
-// NeverSeen is the rarity of words that were not met in the running text that was counted.
+// NeverSeen is the rarity of words that did not occur in the running text that was counted.
 const NeverSeen = 22.0
 
-// SenseCount is the number of meanings of a term.
+// SenseCount returns the number of meanings of a term.
 func (l *Lexicon) SenseCount(t Term) int { return len(l.senses.row(uint32(t))) }
 
 // Sense returns the i-th meaning of a term.
@@ -135,24 +136,24 @@ func (l *Lexicon) Sense(t Term, i int) Sense {
 	return Sense{Synset(l.senses.to[at]), l.priors[at]}
 }
 
-// Members calls each with the terms of a meaning.
+// Members calls each with every term of a meaning.
 func (l *Lexicon) Members(s Synset, each func(Term)) {
 	for _, t := range l.members.row(uint32(s)) {
 		each(Term(t))
 	}
 }
 
-// Kind is the part of speech of a meaning: one of n (noun), v (verb), a and s (adjective), r (adverb).
+// Kind returns the part of speech of a meaning: n (noun), v (verb), a or s (adjective), r (adverb).
 func (l *Lexicon) Kind(s Synset) byte { return l.kinds[s] }
 
-// Children calls each with the meanings that are kinds of s.
+// Children calls each with the direct hyponyms of a meaning.
 func (l *Lexicon) Children(s Synset, each func(Synset)) {
 	for _, c := range l.children.row(uint32(s)) {
 		each(Synset(c))
 	}
 }
 
-// Parents calls each with the meanings that s is a kind of.
+// Parents calls each with the direct hypernyms of a meaning.
 func (l *Lexicon) Parents(s Synset, each func(Synset)) {
 	for _, c := range l.parents.row(uint32(s)) {
 		each(Synset(c))
@@ -166,7 +167,7 @@ func (l *Lexicon) Field(s Synset, each func(Synset)) {
 	}
 }
 
-// DerivedCount is the number of terms that share a root with the term.
+// DerivedCount returns the number of terms that share a root with the term.
 func (l *Lexicon) DerivedCount(t Term) int { return len(l.derived.row(uint32(t))) }
 
 // Derived returns the i-th term that shares a root with the term.
@@ -175,19 +176,19 @@ func (l *Lexicon) Derived(t Term, i int) Link {
 	return Link{Term(l.derived.to[at]), l.nearness[at]}
 }
 
-// ExplainsCount is the number of terms whose glosses speak of the term, as that of "casino" speaks of gambling.
+// ExplainsCount returns the number of terms whose glosses mention the term, as that of "casino" mentions gambling.
 func (l *Lexicon) ExplainsCount(t Term) int { return len(l.explains.row(uint32(t))) }
 
-// Explains returns the i-th term whose gloss speaks of the term.
+// Explains returns the i-th term whose gloss mentions the term.
 func (l *Lexicon) Explains(t Term, i int) Link {
 	at := l.explains.at[t] + uint32(i)
 	return Link{Term(l.explains.to[at]), l.closeness[at]}
 }
 
-// Dims is the number of dimensions of the vectors, at most 128 and a multiple of 8.
+// Dims returns the number of dimensions of the vectors, at most 128 and a multiple of 8.
 func (l *Lexicon) Dims() int { return l.dims }
 
-// Vector returns the vector of a term and the factor that makes its length 1; nil when the term has none.
+// Vector returns the vector of a term and the factor that scales its length to 1, or nil if the term has none.
 func (l *Lexicon) Vector(t Term) ([]int8, float32) {
 	row := l.vector[t]
 	if row == 0 {
@@ -197,8 +198,8 @@ func (l *Lexicon) Vector(t Term) ([]int8, float32) {
 	return l.vectors[at : at+l.dims : at+l.dims], l.scale[row-1]
 }
 
-// Signs returns the signs of the first 64 dimensions of a term's vector. Two vectors point the same way about as often
-// as their signs agree, so that most words can be ruled out without multiplying.
+// Signs returns a bit for the sign of each of the first 64 dimensions of a term's vector. The closer two vectors are,
+// the more of their signs agree, so most words can be ruled out without a multiplication.
 func (l *Lexicon) Signs(t Term) uint64 {
 	row := l.vector[t]
 	if row == 0 {
@@ -207,27 +208,27 @@ func (l *Lexicon) Signs(t Term) uint64 {
 	return l.signs[row-1]
 }
 
-// Spread is the standard deviation of the cosine between the unit vector v and the words of the lexicon, which is how a
-// cosine is to be compared between a vague v (large) and a distinct one (small).
+// Spread returns the standard deviation of the cosines between the unit vector v and the words of the lexicon. It is
+// large for a vague v and small for a distinct one; a cosine divided by it can be compared between both.
 func (l *Lexicon) Spread(v []float32) float32 {
 	var sum float32
-	var turned [128]float32 // the product of the covariance and v
+	var product [128]float32 // of the covariance and v
 	if l.dims%kernel.Block == 0 {
-		kernel.MulAdd(turned[:l.dims], v, l.spread)
+		kernel.MulAdd(product[:l.dims], v, l.covariance)
 	} else {
 		for j, x := range v {
-			for i, c := range l.spread[j*l.dims : (j+1)*l.dims] {
-				turned[i] += float32(c * x)
+			for i, c := range l.covariance[j*l.dims : (j+1)*l.dims] {
+				product[i] += float32(c * x)
 			}
 		}
 	}
 	for i, x := range v {
-		sum += float32(turned[i] * x)
+		sum += float32(product[i] * x)
 	}
 	return float32(math.Sqrt(float64(max(sum, 1e-9))))
 }
 
-// prepare derives what is not stored: the hash table, the inverse relations and the figures about vectors.
+// prepare computes what a file does not store: the hash table, the inverse relations and the scales of the vectors.
 func (l *Lexicon) prepare(synsets int) {
 	size := 1 << bits.Len(uint(len(l.ends)*3/2))
 	l.slots = make([]uint32, size)
@@ -268,7 +269,7 @@ func (l *Lexicon) prepare(synsets int) {
 	l.measure()
 }
 
-// MaxPhrase is the largest number of words in a phrase that is looked for in a text.
+// MaxPhrase is the maximum number of words in a phrase that is searched for in a text.
 const MaxPhrase = 4
 
 // measure computes the scales, signs and covariance of the vectors.
@@ -302,14 +303,13 @@ func (l *Lexicon) measure() {
 			}
 		}
 	}
-	l.spread = make([]float32, len(sums))
+	l.covariance = make([]float32, len(sums))
 	for i, s := range sums {
-		// Column by column, as Spread takes it.
-		l.spread[i%l.dims*l.dims+i/l.dims] = float32(float64(s) / (127 * 127 * 64) / float64((rows+15)/16))
+		l.covariance[i%l.dims*l.dims+i/l.dims] = float32(float64(s) / (127 * 127 * 64) / float64((rows+15)/16))
 	}
 }
 
-// invert turns "i leads to j" into "j leads to i". The rows of the result are in ascending order.
+// invert returns the inverse of a relation to the given number of targets. Its rows are in ascending order.
 func invert(r *relation, targets int) relation {
 	at := make([]uint32, targets+1)
 	for _, j := range r.to {

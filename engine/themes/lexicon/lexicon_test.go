@@ -19,7 +19,9 @@ import (
 // sample is a small lexicon: python is a kind of snake, and snake a kind of animal.
 func sample() *Data {
 	d := &Data{
-		Terms:   []string{"animal", "glass", "hot", "hot dog", "python", "serpent", "shoot", "shooting", "snake", "stop"},
+		Terms: []string{
+			"animal", "glass", "hot", "hot dog", "python", "serpent", "shoot", "shooting", "snake", "stop",
+		},
 		Kinds:   []uint8{'n', 'n', 'n'},
 		Parents: [][]uint32{nil, {0}, {1}},
 		Domains: [][]uint32{nil, nil, {0}},
@@ -76,34 +78,41 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		l.Members(s, func(m Term) { kinds = append(kinds, l.String(m)) })
 	})
 	if fmt.Sprint(kinds) != "[python]" {
-		t.Errorf("kinds of snake: %v", kinds)
+		t.Errorf("hyponyms of snake: got %v, want [python]", kinds)
 	}
 	l.Field(l.Sense(find("animal"), 0).Synset, func(s Synset) {
 		l.Members(s, func(m Term) { kinds = append(kinds, l.String(m)) })
 	})
 	if fmt.Sprint(kinds) != "[python python]" {
-		t.Errorf("with the field of animal: %v", kinds)
+		t.Errorf("with the field of animal: got %v, want [python python]", kinds)
 	}
 	if got := l.Rarity(find("animal")); got != 10 {
-		t.Errorf("rarity %v", got)
+		t.Errorf("rarity of animal: got %v, want 10", got)
 	}
 	if got := l.Rarity(find("python")); got != NeverSeen {
-		t.Errorf("rarity of what was never seen %v", got)
+		t.Errorf("rarity of python: got %v, want %v", got, NeverSeen)
 	}
 	if got := l.PhraseLength(find("hot")); got != 2 || !l.Opaque(find("hot dog"), 1) || l.Opaque(find("hot dog"), 0) {
-		t.Errorf("phrase length %d", got)
+		t.Errorf("phrases from hot: got length %d, want 2, with only the second word of \"hot dog\" opaque", got)
 	}
 	if got := l.Derived(find("shoot"), 0); l.String(got.Term) != "shooting" || got.Weight != 250 {
-		t.Errorf("derived %v", got)
+		t.Errorf("derived from shoot: got %v, want shooting with weight 250", got)
 	}
-	if got := l.Explains(find("animal"), 0); l.String(got.Term) != "snake" || got.Weight != 99 || l.ExplainsCount(find("snake")) != 0 {
-		t.Errorf("explains %v", got)
+	got := l.Explains(find("animal"), 0)
+	if l.String(got.Term) != "snake" || got.Weight != 99 || l.ExplainsCount(find("snake")) != 0 {
+		t.Errorf("terms that explain animal: got %v, want snake with weight 99, and none for snake", got)
 	}
 	if v, _ := l.Vector(find("glass")); v != nil {
-		t.Errorf("vector %v", v)
+		t.Errorf("vector of glass: got %v, want none", v)
 	}
-	if v, scale := l.Vector(find("snake")); !slices.Equal(v, []int8{90, -90, 0, 0, 0, 0, 0, 0}) || scale < 0.0078 || scale > 0.0079 || l.Signs(find("snake")) != 1 {
-		t.Errorf("vector %v scale %v", v, scale)
+	if v, _ := l.Vector(find("snake")); !slices.Equal(v, []int8{90, -90, 0, 0, 0, 0, 0, 0}) {
+		t.Errorf("vector of snake: got %v, want [90 -90 0 0 0 0 0 0]", v)
+	}
+	if _, scale := l.Vector(find("snake")); scale < 0.0078 || scale > 0.0079 {
+		t.Errorf("scale of snake: got %v, want 0.00786", scale)
+	}
+	if signs := l.Signs(find("snake")); signs != 1 {
+		t.Errorf("signs of snake: got %b, want 1", signs)
 	}
 }
 
@@ -115,7 +124,7 @@ func TestTheSameDataGivesTheSameBytes(t *testing.T) {
 	}
 	b, err := sample().Encode()
 	if err != nil || !bytes.Equal(a, b) {
-		t.Error("two files differ", err)
+		t.Errorf("two encodings differ, or the second fails: %v", err)
 	}
 }
 
@@ -124,12 +133,12 @@ func TestUnevenDataIsRefused(t *testing.T) {
 	d := sample()
 	d.Seen = d.Seen[1:]
 	if _, err := d.Encode(); err == nil {
-		t.Error("tables of different length were written")
+		t.Error("tables of different length: got no error, want one")
 	}
 	d = sample()
 	d.Terms[0] = "zebra"
 	if _, err := d.Encode(); err == nil {
-		t.Error("terms out of order were written")
+		t.Error("terms out of order: got no error, want one")
 	}
 }
 
@@ -143,9 +152,11 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 	flipped[len(flipped)-3] ^= 1
 	other := slices.Clone(whole)
 	other[7] = '9'
-	for name, file := range map[string][]byte{"empty": nil, "cut": whole[:len(whole)-1], "flipped": flipped, "version": other, "header": whole[:20]} {
+	for name, file := range map[string][]byte{
+		"empty": nil, "cut": whole[:len(whole)-1], "flipped": flipped, "version": other, "header": whole[:20],
+	} {
 		if _, err := Open(file); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: error %v", name, err)
+			t.Errorf("%s: got error %v, want %v", name, err, ErrDamaged)
 		}
 	}
 }
@@ -163,25 +174,25 @@ func TestBases(t *testing.T) {
 			got = append(got, l.String(term))
 		}
 		if fmt.Sprint(got) != want {
-			t.Errorf("%.20q: %v, want %s", word, got, want)
+			t.Errorf("bases of %.20q: got %v, want %s", word, got, want)
 		}
 	}
 }
 
-func TestStrangeWordsKeepTheirInflections(t *testing.T) {
+func TestUnknownWordsShareAKeyWithTheirInflections(t *testing.T) {
 	t.Parallel()
-	one := Strange([]byte("deepfake"))
+	one := UnknownKey([]byte("deepfake"))
 	for _, w := range []string{"deepfakes", "deepfaked", "deepfaking"} {
-		if Strange([]byte(w)) != one {
-			t.Errorf("%s differs", w)
+		if UnknownKey([]byte(w)) != one {
+			t.Errorf("%q has another key than \"deepfake\", want the same", w)
 		}
 	}
-	if Strange([]byte("deepfry")) == one {
-		t.Error("different words are the same")
+	if UnknownKey([]byte("deepfry")) == one {
+		t.Error("\"deepfry\" has the key of \"deepfake\", want another")
 	}
 }
 
-// A file with a right checksum may still hold anything.
+// A file with a correct checksum may still hold anything.
 func FuzzOpen(f *testing.F) {
 	whole, err := sample().Encode()
 	if err != nil {
@@ -219,7 +230,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// The file that the judge embeds is whole and knows what everybody knows.
+// The file that package themes embeds is intact and knows common words.
 func TestShippedFile(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../lexicon.bin")
@@ -227,22 +238,25 @@ func TestShippedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(file) > 8<<20 {
-		t.Errorf("%d bytes", len(file))
+		t.Errorf("the file has %d bytes, want at most 8 MiB", len(file))
 	}
 	l, err := Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for word, base := range map[string]string{"children": "child", "stole": "steal", "bicycles": "bicycle", "phishing": "phishing", "wives": "wife", "parties": "party"} {
+	for word, base := range map[string]string{
+		"children": "child", "stole": "steal", "bicycles": "bicycle", "phishing": "phishing", "wives": "wife",
+		"parties": "party",
+	} {
 		bases := l.Bases([]byte(word), nil)
 		if len(bases) == 0 || !slices.ContainsFunc(bases, func(t Term) bool { return l.String(t) == base }) {
-			t.Errorf("%s is no form of %s", word, base)
+			t.Errorf("bases of %q lack %q", word, base)
 		}
 	}
 	for _, word := range []string{"his", "this", "bus", "always"} {
 		for _, base := range l.Bases([]byte(word), nil) {
 			if s := l.String(base); s != word {
-				t.Errorf("%s became %s", word, s)
+				t.Errorf("%q has the base %q, want none but itself", word, s)
 			}
 		}
 	}

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults makes system calls of a program, and of all that it starts, fail as a test wants them to.
+// Package faults makes system calls of a program and of its children fail as a test decides.
 //
-// Linux' seccomp hands chosen calls to a supervisor (seccomp_unotify(2)), which lets each be carried out or answers it with an
-// error. It needs no privileges, no library in the program and no special file system. What cannot be had so is the failure of
-// a page that is written through a mapping into memory.
+// Linux's seccomp passes chosen calls to a supervisor (seccomp_unotify(2)), which lets each proceed or answers it
+// with an error. That needs no privileges, no library in the program and no special file system. It cannot make the
+// write of a memory-mapped page fail.
 //
-// The program that supervises calls [Main] before all else: it is its own launcher.
+// The supervising program must call [Main] first: it is its own launcher.
 package faults
 
 import "syscall"
@@ -22,6 +22,6 @@ type Call struct {
 	Args [6]uint64
 }
 
-// Decide says what becomes of a call: 0 has it carried out, every other number is the error that it fails with. It is called
-// by several goroutines at a time, one for each call that waits, and may take its time.
+// Decide decides about a call: 0 lets it proceed, any other number is the error that it fails with. Several goroutines
+// call it concurrently, one for each waiting call, and it may take its time.
 type Decide func(Call) syscall.Errno

@@ -40,7 +40,7 @@ const (
 	offsetFifth  = 16 + 4*8
 )
 
-// Supervisor decides about the calls of a program.
+// Supervisor intercepts the calls of a program.
 type Supervisor struct {
 	calls  []string
 	decide Decide
@@ -50,7 +50,7 @@ type Supervisor struct {
 	running sync.WaitGroup
 }
 
-// New returns a supervisor of the calls of these names. Those of "mmap" are seen only when they map a file.
+// New returns a supervisor of the named calls. Calls of "mmap" are seen only when they map a file.
 func New(calls []string, decide Decide) (*Supervisor, error) {
 	for _, name := range calls {
 		if _, ok := numbers[name]; !ok {
@@ -67,7 +67,8 @@ func New(calls []string, decide Decide) (*Supervisor, error) {
 	}, nil
 }
 
-// Wrap returns the command that runs a command under supervision. It must be started with [Supervisor.File] as its descriptor 3.
+// Wrap returns the command that runs a command under supervision. It must be started with [Supervisor.File] as its
+// descriptor 3.
 func (s *Supervisor) Wrap(command []string) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -80,11 +81,11 @@ func (s *Supervisor) Wrap(command []string) ([]string, error) {
 	return slices.Concat([]string{self, launchArgument, strings.Join(s.calls, ","), program}, command[1:]), nil
 }
 
-// File is what the launcher inherits.
+// File returns the file that the launcher inherits.
 func (s *Supervisor) File() *os.File { return s.theirs }
 
-// Run receives the listener from the launcher, which is about to be started, and decides about calls until the last supervised process
-// has ended. It is an error when the launcher could not be supervised.
+// Run receives the listener from the launcher, which must have been started, and decides about calls until the last
+// supervised process has ended. It returns an error if the launcher could not be supervised.
 func (s *Supervisor) Run() error {
 	listener, err := receive(s.ours)
 	_ = s.theirs.Close() // not before: the launcher may not have been started yet
@@ -112,7 +113,7 @@ func (s *Supervisor) Run() error {
 	}
 }
 
-// Try runs a program that does nothing under supervision, to see whether that can be had here.
+// Try runs a program that does nothing under supervision. It returns an error if this machine does not permit that.
 func (s *Supervisor) Try() error {
 	command, err := s.Wrap([]string{"true"})
 	if err != nil {
@@ -198,7 +199,7 @@ func receive(from *os.File) (int, error) {
 	return fds[0], nil
 }
 
-// Main becomes a supervised program when this process was started as its launcher, and returns otherwise.
+// Main becomes the supervised program if this process was started as its launcher. Otherwise it returns.
 func Main() {
 	if len(os.Args) < 4 || os.Args[1] != launchArgument {
 		return
@@ -227,13 +228,15 @@ func launch(calls, command []string) error {
 	return fmt.Errorf("exec: %w", syscall.Exec(command[0], command, os.Environ()))
 }
 
-// install makes the filter that of this thread and returns its listener.
+// install installs the filter on this thread and returns its listener.
 func install(program []unix.SockFilter) (int, error) {
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	// A signal to a thread that waits for an answer must not make it ask again: Go sends them all the time. Kernels before 5.19
-	// know no such flag.
-	for _, flags := range []uintptr{unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER} {
-		fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	// A signal to a thread that waits for an answer must not make it ask again: Go sends them all the time. Kernels
+	// before 5.19 do not know this flag.
+	for _, flags := range []uintptr{unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER} {
+		fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags,
+			uintptr(unsafe.Pointer(&prog)))
 		if errno == 0 {
 			return int(fd), nil
 		}
@@ -244,7 +247,7 @@ func install(program []unix.SockFilter) (int, error) {
 	return 0, unix.EINVAL
 }
 
-// filter is the program of seccomp that asks about the calls and allows all others.
+// filter is the seccomp program that reports the calls and allows all others.
 func filter(calls []string) []unix.SockFilter {
 	const (
 		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
@@ -266,7 +269,8 @@ func filter(calls []string) []unix.SockFilter {
 				unix.SockFilter{Code: end, K: unix.SECCOMP_RET_USER_NOTIF})
 			continue
 		}
-		p = append(p, unix.SockFilter{Code: equal, K: uint32(numbers[name]), Jf: 1}, unix.SockFilter{Code: end, K: unix.SECCOMP_RET_USER_NOTIF})
+		p = append(p, unix.SockFilter{Code: equal, K: uint32(numbers[name]), Jf: 1},
+			unix.SockFilter{Code: end, K: unix.SECCOMP_RET_USER_NOTIF})
 	}
 	return append(p, unix.SockFilter{Code: end, K: unix.SECCOMP_RET_ALLOW})
 }
@@ -290,8 +294,8 @@ var numbers = map[string]int{
 	"statfs": unix.SYS_STATFS,
 }
 
-// Path is the name of the file that the call is about, as far as it can be known; else it is empty. msync and mremap are about
-// memory.
+// Path returns the name of the file that the call is about. It is empty where that cannot be known, as for msync and
+// mremap, which are about memory.
 func (c Call) Path() string {
 	switch c.Name {
 	case "openat", "unlinkat", "mkdirat":
@@ -336,7 +340,8 @@ func (c Call) text(address uint64) string {
 	for total := uint64(0); total < uint64(len(buffer)); {
 		local := unix.Iovec{Base: &buffer[total]}
 		local.SetLen(int(n))
-		got, err := unix.ProcessVMReadv(c.PID, []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(address + total), Len: int(n)}}, 0)
+		got, err := unix.ProcessVMReadv(c.PID, []unix.Iovec{local},
+			[]unix.RemoteIovec{{Base: uintptr(address + total), Len: int(n)}}, 0)
 		if err != nil {
 			return ""
 		}

@@ -89,7 +89,7 @@ func supervised(t *testing.T, calls []string, decide faults.Decide) string {
 		t.Skipf("seccomp cannot be had here: %v", err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v: %s", err, out.String())
+		t.Errorf("waiting for the supervised program: %v; it printed\n%s", err, out.String())
 	}
 	return out.String()
 }
@@ -133,6 +133,6 @@ func TestCallsFailAsDecided(t *testing.T) {
 func TestUnknownCallsAreRefused(t *testing.T) {
 	t.Parallel()
 	if _, err := faults.New([]string{"fsync", "frobnicate"}, nil); err == nil {
-		t.Error("a call that there is not was taken")
+		t.Error("supervising the unknown call \"frobnicate\": got no error")
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node installs the npm packages that programs of this repository need, exactly as their lock files name them.
+// Package node installs the npm packages that programs of this repository need, as their lock files pin them.
 package node
 
 import (
@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// unreachable is what npm says when the machine has no way to the registry.
+// unreachable matches what npm prints when the registry is out of reach.
 var unreachable = regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED|E403|E502|E503|CERT`)
 
-// Ready finds Node and installs the packages that the package-lock.json of a folder names, unless they are there. Why is not
-// empty when the machine lacks something.
+// Ready finds Node and installs the packages of the package-lock.json in a folder unless they are installed. It returns
+// the path of node. If the machine lacks something, why says what.
 func Ready(ctx context.Context, folder string) (node, why string, err error) {
 	if node, err = exec.LookPath("node"); err != nil {
 		return "", "node is not installed", nil
@@ -53,8 +53,9 @@ func Ready(ctx context.Context, folder string) (node, why string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	// No package gets to run anything at its installation.
-	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=60000")
+	// No package may run anything when it is installed.
+	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1",
+		"--fetch-timeout=60000")
 	cmd.Dir = folder
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if unreachable.Match(out) {

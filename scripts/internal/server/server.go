@@ -26,9 +26,9 @@ type Options struct {
 	Dir string
 	// Env is added to the environment of the caller.
 	Env []string
-	// Files are inherited as the descriptors 3 and on.
+	// Files are inherited as descriptors 3, 4 and so on.
 	Files []*os.File
-	// Listen is the address that the server listens on when it is ready. When it is empty nothing is waited for.
+	// Listen is the address that the server listens on when it is ready. If it is empty, Start does not wait.
 	Listen string
 	// Timeout bounds the wait for Listen; 0 means 20 seconds.
 	Timeout time.Duration
@@ -45,8 +45,8 @@ type Process struct {
 	err    error         // how it ended; read after done
 }
 
-// Start starts the server and waits until it accepts connections. The error holds what the server wrote when it ended
-// before that.
+// Start starts the server and waits until it accepts connections. If it ends before that, the error holds what it
+// wrote.
 func Start(ctx context.Context, o Options) (*Process, error) {
 	if o.Listen != "" {
 		if conn, err := net.DialTimeout("tcp", o.Listen, time.Second); err == nil {
@@ -61,7 +61,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	p.cmd.Dir = o.Dir
 	p.cmd.Env = append(os.Environ(), o.Env...)
 	p.cmd.ExtraFiles = o.Files
-	// What the server has started may outlive it and hold its output open.
+	// Children of the server may outlive it and hold its output open.
 	p.cmd.WaitDelay = 5 * time.Second
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	begin := time.Now()
@@ -89,12 +89,13 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 		}
 		if time.Now().After(deadline) {
 			p.Kill()
-			return nil, fmt.Errorf("the server did not listen on %s within %s and wrote:\n%s", o.Listen, o.Timeout, p.Output())
+			return nil, fmt.Errorf("the server did not listen on %s within %s and wrote:\n%s", o.Listen, o.Timeout,
+				p.Output())
 		}
 	}
 }
 
-// Output is what the server wrote to standard output and error so far.
+// Output returns what the server has written to standard output and error so far.
 func (p *Process) Output() string {
 	return p.output.String()
 }
@@ -117,13 +118,13 @@ func (p *Process) Done() <-chan struct{} {
 	return p.done
 }
 
-// PID is the process id.
+// PID returns the process id.
 func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// Stop asks the server to end, as an operator does, and waits for it. It is an error when the server does not end well
-// within 20 seconds.
+// Stop asks the server to end, as an operator does, and waits for it. It returns an error unless the server ends with
+// status 0 within 20 seconds.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -140,7 +141,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Kill ends the server at once (SIGKILL) and waits until it is gone.
+// Kill kills the server (SIGKILL) and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
@@ -161,8 +162,8 @@ func FreePorts(n int) ([]string, error) {
 	return addresses, nil
 }
 
-// Build builds ./caddy from this checkout when it is what is to be checked and is missing. It is called in the root of the
-// repository.
+// Build builds ./caddy from this checkout if caddy is "./caddy" and does not exist. The working directory must be the
+// root of the repository.
 func Build(ctx context.Context, caddy string) error {
 	if _, err := os.Stat(caddy); caddy != "./caddy" || !errors.Is(err, os.ErrNotExist) {
 		return err

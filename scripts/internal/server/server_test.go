@@ -69,10 +69,10 @@ func TestStartWaitsAndStopIsGraceful(t *testing.T) {
 		t.Error("a second server was started on the same address")
 	}
 	if _, err := process.WaitOutput("ready", 10*time.Second); err != nil {
-		t.Error(err)
+		t.Errorf("waiting for the output: %v", err)
 	}
 	if err := process.Stop(); err != nil {
-		t.Error(err)
+		t.Errorf("stopping the server: %v", err)
 	}
 	if out := process.Output(); !strings.Contains(out, "stopped") {
 		t.Errorf("the server was not asked to stop: %q", out)
@@ -82,8 +82,9 @@ func TestStartWaitsAndStopIsGraceful(t *testing.T) {
 func TestServerThatEndsTellsWhy(t *testing.T) {
 	t.Parallel()
 	_, err := server.Start(context.Background(), options(t, failVar+"=1"))
-	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "cannot start today") {
-		t.Errorf("got %v", err)
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") ||
+		!strings.Contains(err.Error(), "cannot start today") {
+		t.Errorf("got error %v, want one with the exit status 3 and the output", err)
 	}
 }
 

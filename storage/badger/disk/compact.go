@@ -24,40 +24,40 @@ const (
 	// fewTables in level 0, each as large as a table in memory, are worth a compaction of a small database. A compaction
 	// rewrites a large one, which waits until level 0 is a tenth of it or has manyTables.
 	fewTables, manyTables = 4, 24
-	// mostTables in level 0, each of which a read has to ask, and writes are held.
-	mostTables = 32
-	// holdLimit is how long writes wait for a compaction that lets them go on before they are refused.
-	holdLimit = 5 * time.Second
+	// maxTables in level 0, each of which a read has to ask, and writes are held.
+	maxTables = 32
+	// maxStall is how long writes wait for a compaction that lets them go on before they are refused.
+	maxStall = 5 * time.Second
 )
 
 // hold says what becomes of writes.
-type hold = int32
+type stall = int32
 
 const (
-	holdNone   hold = iota
-	holdWait        // a compaction is under way and will let them go on
-	holdRefuse      // no compaction is possible, or it takes too long
+	stallNone   stall = iota
+	stallWait         // a compaction is under way and will let them go on
+	stallRefuse       // no compaction is possible, or it takes too long
 )
 
 // compactor merges tables in the background. Only its loop uses the fields that are not atomic.
 type compactor struct {
-	hold  atomic.Int32
+	stall atomic.Int32
 	table int64 // size of a table in memory
 
 	// flatten merges the tables of a database.
 	flatten func(*badger.DB) error
 
-	running chan error // nil while nothing is compacted
-	spare   int64      // bytes on the disk that are for writes during the compaction that is under way
-	first   int64      // the log that was the newest when it began
-	held    time.Time  // since when writes wait
-	retry   time.Time
-	stuck   bool // for lack of room, or after a failure
+	running      chan error // nil while nothing is compacted
+	spare        int64      // bytes on the disk that are for writes during the compaction that is under way
+	first        int64      // the log that was the newest when it began
+	stalledSince time.Time  // since when writes wait
+	retry        time.Time
+	stuck        bool // for lack of room, or after a failure
 }
 
 // room returns an error that wraps ErrFull when nothing may be written now.
 func (d *DB) room() error {
-	if d.compactor.hold.Load() != holdNone {
+	if d.compactor.stall.Load() != stallNone {
 		if err := d.awaitCompaction(); err != nil {
 			return err
 		}
@@ -75,10 +75,10 @@ func (d *DB) awaitCompaction() error {
 			return nil
 		default:
 		}
-		switch d.compactor.hold.Load() {
-		case holdNone:
+		switch d.compactor.stall.Load() {
+		case stallNone:
 			return nil
-		case holdRefuse:
+		case stallRefuse:
 			return uncompacted{d.dir}
 		}
 		select {
@@ -111,19 +111,19 @@ func (d *DB) compact() {
 			}
 		case <-ticker.C:
 		}
-		now := d.supervise()
+		now := d.schedule()
 		switch {
-		case now != holdWait:
-			c.held = time.Time{}
-		case c.held.IsZero():
-			c.held = time.Now()
-		case time.Since(c.held) > holdLimit:
-			now = holdRefuse
+		case now != stallWait:
+			c.stalledSince = time.Time{}
+		case c.stalledSince.IsZero():
+			c.stalledSince = time.Now()
+		case time.Since(c.stalledSince) > maxStall:
+			now = stallRefuse
 		}
-		if now == holdRefuse && c.hold.Load() != holdRefuse {
+		if now == stallRefuse && c.stall.Load() != stallRefuse {
 			d.logger.Warn("writes are refused until the database is compacted", zap.Bool("under_way", c.running != nil), zap.String("dir", d.dir))
 		}
-		c.hold.Store(now)
+		c.stall.Store(now)
 	}
 }
 
@@ -137,11 +137,11 @@ func cause(err error) string {
 }
 
 // supervise begins a compaction if one is due and fits, and returns what becomes of writes.
-func (d *DB) supervise() hold {
+func (d *DB) schedule() stall {
 	c := &d.compactor
 	tables, size := 0, int64(0)
 	if d.enter() != nil {
-		return holdNone
+		return stallNone
 	}
 	levels := d.db.Levels()
 	d.leave()
@@ -156,18 +156,18 @@ func (d *DB) supervise() hold {
 		go func(ended chan<- error) { ended <- d.merge() }(c.running)
 	}
 	if c.running == nil {
-		if tables >= mostTables && c.stuck {
-			return holdRefuse
+		if tables >= maxTables && c.stuck {
+			return stallRefuse
 		}
-		return holdNone
+		return stallNone
 	}
 	// Badger goes on until one level is left, with what is written meanwhile too. That takes room as such, and twice more to
 	// be compacted; a table on the disk is a little larger than in memory. Three tables in memory have logs.
 	grown := d.newestLog() - c.first
-	if tables >= mostTables || (4*grown+3)*c.table > c.spare {
-		return holdWait
+	if tables >= maxTables || (4*grown+3)*c.table > c.spare {
+		return stallWait
 	}
-	return holdNone
+	return stallNone
 }
 
 // fits reports whether a compaction of tables of so many bytes fits on the disk beside what is kept free and some writes.

@@ -73,15 +73,15 @@ type DB struct {
 	identity Identity
 
 	// life is held for reading while the database is used, and for writing to end its life.
-	life    sync.RWMutex
-	closed  atomic.Bool
-	closing chan struct{}
-	close   func() error
+	lifecycle sync.RWMutex
+	closed    atomic.Bool
+	closing   chan struct{}
+	close     func() error
 
 	// writing is held while something is written.
 	writing   sync.Mutex
 	committed uint64 // number of the last write
-	notes     *notebook
+	notes     *progressFile
 	failed    error // why nothing is written any more
 
 	// syncing is held while something is synced.
@@ -120,7 +120,7 @@ func (d *DB) open(o Options) error {
 	if err := d.take(o); err != nil {
 		return err
 	}
-	report, err := d.examine(o)
+	report, err := d.inspectDirectory(o)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (d *DB) open(o Options) error {
 	if d.db, err = d.openBadger(o); err != nil {
 		return err
 	}
-	return d.begin(o, report.Gap)
+	return d.initialize(o, report.Gap)
 }
 
 // take opens and locks the directory.
@@ -172,7 +172,7 @@ func (d *DB) take(o Options) (err error) {
 }
 
 // examine compares what is in the directory with what must be there, and removes what a crash has left that Badger refuses.
-func (d *DB) examine(o Options) (*Report, error) {
+func (d *DB) inspectDirectory(o Options) (*Report, error) {
 	report, err := inspect(d.dir, inspection{boot: bootID(), rewrite: o.Rewrite})
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (d *DB) examine(o Options) (*Report, error) {
 		}
 		d.logger.Info("a file of the database is not as after an orderly end", zap.String("file", f.File), zap.String("finding", f.Problem), zap.String("dir", d.dir))
 	}
-	return report, report.tidy()
+	return report, report.cleanUp()
 }
 
 // openBadger opens the database with the profile for little memory. Conflicts need not be detected: who changes a record holds
@@ -249,10 +249,10 @@ func (d *DB) shut() error {
 	syncErr := d.Sync()
 	close(d.closing)
 	// From here on nobody uses the database but this function.
-	d.life.Lock()
+	d.lifecycle.Lock()
 	d.closed.Store(true)
-	d.life.Unlock()
-	d.snapshots.Range(func(s, _ any) bool { return s.(*Snapshot).Close() == nil })
+	d.lifecycle.Unlock()
+	d.snapshots.Range(func(s, _ any) bool { return s.(*snapshot).Close() == nil })
 	d.background.Wait()
 	if d.failed != nil {
 		return errors.Join(syncErr, d.failed)
@@ -280,12 +280,12 @@ func (d *DB) release() (err error) {
 
 // enter begins a use of the database, leave ends it. Uses are not nested.
 func (d *DB) enter() error {
-	d.life.RLock()
+	d.lifecycle.RLock()
 	if d.closed.Load() {
-		d.life.RUnlock()
+		d.lifecycle.RUnlock()
 		return ErrClosed
 	}
 	return nil
 }
 
-func (d *DB) leave() { d.life.RUnlock() }
+func (d *DB) leave() { d.lifecycle.RUnlock() }

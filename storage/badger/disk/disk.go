@@ -39,9 +39,9 @@ var (
 	ErrClosed = errors.New("the database is closed")
 )
 
-// Sentinels are the errors of this package, in an order that does not change: what carries an error from one process to
+// Errors are the errors of this package, in an order that does not change: what carries an error from one process to
 // another sends its place.
-func Sentinels() []error {
+func Errors() []error {
 	return []error{ErrLocked, ErrSchema, ErrDamaged, ErrReplaced, ErrFull, ErrClosed}
 }
 
@@ -53,6 +53,37 @@ func (u uncompacted) Error() string {
 }
 
 func (uncompacted) Unwrap() error { return ErrFull }
+
+// Database is what a [DB] does. A database in another process does the same; see package process.
+type Database interface {
+	// Get returns the records with these keys as they were at one moment, in the order of the keys. A record that does not exist
+	// has a nil Value and is not Damaged.
+	Get(keys ...[]byte) ([]Record, error)
+	// Scan returns the first records of a range in the order of their keys, and the key to go on from, nil at the end. Records
+	// that are written between two calls may or may not be found.
+	Scan(r Range) (records []Record, next []byte, err error)
+	// Write makes changes in their order: all or none, if they fit into one transaction of about 1 MB. When it returns nil, they
+	// survive the death of the process, but not yet the loss of power. Concurrent writes are made one after the other.
+	Write(entries []Entry) error
+	// Sync makes everything that was written before survive the loss of power. After an error nobody knows what does.
+	Sync() error
+	// Check checks, without writing, whether the database can be written.
+	Check() error
+	// Snapshot returns the database as it is now.
+	Snapshot() (Snapshot, error)
+	// Identity tells this database from others.
+	Identity() Identity
+	// Close syncs what is written, and releases the directory.
+	Close() error
+}
+
+// Snapshot is a database as it was at one moment. It must be closed; closing the database closes it too.
+type Snapshot interface {
+	// Next returns the next records in the order of their keys, none at the end.
+	Next() ([]Record, error)
+	// Close ends the snapshot. It may be called more than once.
+	Close() error
+}
 
 // Record is a record as it was found.
 type Record struct {

@@ -136,7 +136,7 @@ func inspect(dir string, o inspection) (*Report, error) {
 	}
 	r := &Report{Dir: dir, Findings: []Finding{}}
 	files := r.sort(found)
-	note, noted, err := r.readNote(dir)
+	note, noted, err := r.loadProgress(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func inspect(dir string, o inspection) (*Report, error) {
 		}
 		r.remark(tableName(id), "it is listed in MANIFEST and missing, and nothing in it is missed: it could not be finished")
 	}
-	r.remarkEnds()
+	r.remarkTruncations()
 	for _, check := range []func(string, []uint64) error{r.checkRegistry, r.checkDiscard, r.checkValueLogs} {
 		if err := check(dir, files.values); err != nil {
 			return nil, err
@@ -187,8 +187,8 @@ func inspect(dir string, o inspection) (*Report, error) {
 	return r, nil
 }
 
-// readNote reads PROGRESS.
-func (r *Report) readNote(dir string) (p progress, noted bool, err error) {
+// loadProgress reads PROGRESS.
+func (r *Report) loadProgress(dir string) (p progress, noted bool, err error) {
 	p, err = readProgress(dir)
 	switch {
 	case err == nil:
@@ -340,8 +340,8 @@ func (r *Report) checkLogs() error {
 	return nil
 }
 
-// remarkEnds says where a crash has cut off what was being written.
-func (r *Report) remarkEnds() {
+// remarkTruncations says where a crash has cut off what was being written.
+func (r *Report) remarkTruncations() {
 	damaged := func(name string) bool {
 		return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Damage && f.File == name })
 	}
@@ -359,7 +359,7 @@ func (r *Report) remarkEnds() {
 func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 	// Below the newest number in a compacted table all others may be gone: a compaction keeps the newest version of a record.
 	var floor, schema, gap, upgrading newestRecord
-	var present numbers
+	var present numberSet
 	highest := uint64(0)
 	for _, t := range r.tables {
 		highest = max(highest, t.commits.highest())
@@ -465,7 +465,7 @@ func (r *Report) lost(first, last, required uint64) {
 // checkVersions is for a database that does not number its writes: versions of Badger number them too, but not without gaps.
 func (r *Report) checkVersions() error {
 	compacted := uint64(0)
-	var present numbers
+	var present numberSet
 	unlisted := slices.ContainsFunc(r.tables, func(t *tableReport) bool { return !t.listed })
 	for _, t := range r.tables {
 		switch {
@@ -474,7 +474,7 @@ func (r *Report) checkVersions() error {
 			compacted = max(compacted, t.maxVersion)
 		case unlisted:
 			// It is read once more for that, which is seldom.
-			again := tableReport{id: t.id, listed: true, compression: t.compression, marks: marks{wanted: true}}
+			again := tableReport{id: t.id, listed: true, compression: t.compression, fileSummary: fileSummary{trackVersions: true}}
 			if again.read(r.Dir, newBuffers()); again.problem != nil {
 				return again.problem
 			}
@@ -519,7 +519,7 @@ func (r *Report) Empty() bool {
 // tidy removes what a crash has left and what Badger would stumble over: files without content, and what follows the end
 // of a log, which Badger cuts off too, if it does not refuse it. It is for a directory that was found to be whole and that nobody
 // has open. MANIFEST is replaced by what counts of it, see [rewriteManifest].
-func (r *Report) tidy() error {
+func (r *Report) cleanUp() error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("%w; nothing was changed; run: caddy moderation check %s", err, r.Dir)
 	}
@@ -561,13 +561,13 @@ func (n *newestRecord) take(other newestRecord) {
 }
 
 // numbers is a set of numbers, as spans.
-type numbers []span
+type numberSet []interval
 
 // span is the numbers from from to to.
-type span struct{ from, to uint64 }
+type interval struct{ from, to uint64 }
 
 // add adds a number, cheaply when it neighbours the last one.
-func (s *numbers) add(n uint64) {
+func (s *numberSet) add(n uint64) {
 	if last := len(*s) - 1; last >= 0 {
 		at := &(*s)[last]
 		switch {
@@ -585,14 +585,14 @@ func (s *numbers) add(n uint64) {
 			s.normalize()
 		}
 	}
-	*s = append(*s, span{n, n})
+	*s = append(*s, interval{n, n})
 }
 
-func (s *numbers) join(other numbers) { *s = append(*s, other...) }
+func (s *numberSet) join(other numberSet) { *s = append(*s, other...) }
 
 // normalize sorts the spans and joins those that touch.
-func (s *numbers) normalize() {
-	slices.SortFunc(*s, func(a, b span) int {
+func (s *numberSet) normalize() {
+	slices.SortFunc(*s, func(a, b interval) int {
 		switch {
 		case a.from < b.from:
 			return -1
@@ -612,7 +612,7 @@ func (s *numbers) normalize() {
 	*s = joined
 }
 
-func (s numbers) highest() (n uint64) {
+func (s numberSet) highest() (n uint64) {
 	for _, at := range s {
 		n = max(n, at.to)
 	}
@@ -620,12 +620,12 @@ func (s numbers) highest() (n uint64) {
 }
 
 // has reports whether one of the numbers is in the set.
-func (s numbers) has(first, last uint64) bool {
-	return slices.ContainsFunc(s, func(at span) bool { return at.from <= last && at.to >= first })
+func (s numberSet) has(first, last uint64) bool {
+	return slices.ContainsFunc(s, func(at interval) bool { return at.from <= last && at.to >= first })
 }
 
 // missing returns the first gap above floor and up to upTo. The set must be normalized.
-func (s numbers) missing(floor, upTo uint64) (first, last uint64, missing bool) {
+func (s numberSet) missing(floor, upTo uint64) (first, last uint64, missing bool) {
 	next := floor + 1
 	for _, at := range s {
 		if next > upTo {

@@ -33,11 +33,11 @@ const (
 type logReport struct {
 	id uint64
 
-	marks        // of the transactions that are whole
-	size   int64 // of the file
-	end    int64 // where the last whole transaction ends
-	rest   bool  // something other than zeros follows
-	behind marks // of the entries that follow nevertheless
+	fileSummary             // of the transactions that are whole
+	size        int64       // of the file
+	end         int64       // where the last whole transaction ends
+	rest        bool        // something other than zeros follows
+	behind      fileSummary // of the entries that follow nevertheless
 	// finished is the newest version of which the end of the transaction is among these.
 	finished uint64
 	problem  error
@@ -50,7 +50,7 @@ func (l *logReport) name() string { return logName(l.id) }
 // read reads a log like Badger, which allocates what a damaged length asks for, and notes what follows the place where
 // Badger stops.
 func (l *logReport) read(dir string) {
-	l.wanted, l.behind.wanted = true, true
+	l.trackVersions, l.behind.trackVersions = true, true
 	l.problem = readLog(filepath.Join(dir, l.name()), l, func(e *entry, whole bool) error {
 		if whole {
 			l.take(e)

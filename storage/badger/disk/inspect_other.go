@@ -18,7 +18,7 @@ const (
 	discardName  = "DISCARD"
 )
 
-const needless = "it holds nothing that is needed: move it away and start again"
+const disposable = "it holds nothing that is needed: move it away and start again"
 
 // checkRegistry looks at the file with the keys of encryption, of which there are none: random bytes, 16, and a text.
 func (r *Report) checkRegistry(dir string, _ []uint64) error {
@@ -29,7 +29,7 @@ func (r *Report) checkRegistry(dir string, _ []uint64) error {
 	case err != nil:
 		return r.problem(registryName, err)
 	case len(b) != 28 || !bytes.Equal(b[16:], []byte("Hello Badger")):
-		r.damage(registryName, "it is damaged; %s", needless)
+		r.damage(registryName, "it is damaged; %s", disposable)
 	}
 	return nil
 }
@@ -47,13 +47,13 @@ func (r *Report) checkDiscard(dir string, _ []uint64) error {
 			size, content := info.Size(), int64(0)
 			switch {
 			case !info.Mode().IsRegular() || size%16 != 0 || size > 1<<30 || size == 16:
-				r.damage(discardName, "it is damaged; %s", needless)
+				r.damage(discardName, "it is damaged; %s", disposable)
 				return nil
 			default:
 				content, err = lastContent(file, 0, size)
 			}
 			if err == nil && content > 0 {
-				r.damage(discardName, "it is damaged; %s", needless)
+				r.damage(discardName, "it is damaged; %s", disposable)
 			}
 		}
 	}
@@ -68,7 +68,7 @@ func (r *Report) checkValueLogs(dir string, ids []uint64) error {
 		err := readLog(filepath.Join(dir, name), &l, func(*entry, bool) error { return nil })
 		switch {
 		case errors.Is(err, errHeader):
-			r.damage(name, "%s; %s", err, needless)
+			r.damage(name, "%s; %s", err, disposable)
 		case err != nil:
 			if err := r.problem(name, err); err != nil {
 				return err
@@ -77,7 +77,7 @@ func (r *Report) checkValueLogs(dir string, ids []uint64) error {
 			r.remark(name, "it is empty: a crash came before its header")
 			r.empty = append(r.empty, name)
 		case l.rest:
-			r.damage(name, "it is damaged at offset %d; %s", l.end, needless)
+			r.damage(name, "it is damaged at offset %d; %s", l.end, disposable)
 		}
 	}
 	return nil

@@ -60,28 +60,28 @@ func compareKeys(a, b []byte) int {
 }
 
 // marks are what the own records in a file say.
-type marks struct {
-	commits   numbers // numbers of writes
+type fileSummary struct {
+	commits   numberSet // numbers of writes
 	upgrading newestRecord
 	// versions are those of Badger, where they are wanted: keys in their own order have them in none.
-	versions    numbers
-	wanted      bool
-	maxVersion  uint64
-	gap, schema newestRecord
-	entries     int
+	versions      numberSet
+	trackVersions bool
+	maxVersion    uint64
+	gap, schema   newestRecord
+	entries       int
 }
 
 // take looks at an entry.
-func (m *marks) take(e *entry) {
+func (m *fileSummary) take(e *entry) {
 	version := e.version()
-	if m.wanted {
+	if m.trackVersions {
 		m.versions.add(version)
 	}
 	m.maxVersion = max(m.maxVersion, version)
 	m.entries++
 	key := e.user()
 	// Nearly all keys are told apart by their first byte.
-	if len(key) == 0 || key[0] != ownPrefix[0] {
+	if len(key) == 0 || key[0] != metadataPrefix[0] {
 		return
 	}
 	there := e.meta&bitDelete == 0
@@ -107,8 +107,8 @@ func (m *marks) take(e *entry) {
 // number is the number in an own record.
 func number(e *entry) (uint64, bool) {
 	payload, ok := e.value, true
-	if e.userMeta == sealed {
-		payload, ok = unseal(e.user(), e.value)
+	if e.userMeta == checksummed {
+		payload, ok = verifyChecksum(e.user(), e.value)
 	}
 	if !ok || len(payload) != 8 {
 		return 0, false
@@ -123,7 +123,7 @@ type tableReport struct {
 	level       uint32
 	compression byte
 
-	marks
+	fileSummary
 	size              int64
 	smallest, biggest []byte
 	problem           error
@@ -150,7 +150,7 @@ func (b *buffers) forFile(n int) []byte {
 // read reads a table from end to end and notes what it holds and what is wrong with it.
 func (t *tableReport) read(dir string, b *buffers) {
 	if !t.listed {
-		t.compression, t.wanted = compressionSnappy, true
+		t.compression, t.trackVersions = compressionSnappy, true
 	}
 	f, err := openTable(filepath.Join(dir, t.name()), t.compression)
 	if err == nil {

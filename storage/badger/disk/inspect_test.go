@@ -99,7 +99,7 @@ func (d *database) write(n int) {
 				d.ledger[key] = value
 				e := badger.NewEntry([]byte(key), []byte(value))
 				if !d.schema1 {
-					e = badger.NewEntry([]byte(key), seal([]byte(key), []byte(value))).WithMeta(sealed)
+					e = badger.NewEntry([]byte(key), withChecksum([]byte(key), []byte(value))).WithMeta(checksummed)
 				}
 				if err := txn.SetEntry(e); err != nil {
 					return err
@@ -108,7 +108,7 @@ func (d *database) write(n int) {
 			if d.schema1 {
 				return nil
 			}
-			return txn.SetEntry(badger.NewEntry(commitKey, seal(commitKey, binary.BigEndian.AppendUint64(nil, d.number))).WithMeta(sealed))
+			return txn.SetEntry(badger.NewEntry(commitKey, withChecksum(commitKey, binary.BigEndian.AppendUint64(nil, d.number))).WithMeta(checksummed))
 		}))
 	}
 	if !d.schema1 {
@@ -171,7 +171,7 @@ func holds(t *testing.T, dir string, ledger map[string]string) {
 	t.Helper()
 	report, err := Inspect(dir)
 	if err == nil {
-		err = report.tidy()
+		err = report.cleanUp()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -194,8 +194,8 @@ func holds(t *testing.T, dir string, ledger map[string]string) {
 			if strings.HasPrefix(string(key), "meta/") {
 				continue
 			}
-			if it.Item().UserMeta() == sealed {
-				payload, ok := unseal(key, value)
+			if it.Item().UserMeta() == checksummed {
+				payload, ok := verifyChecksum(key, value)
 				if !ok {
 					return errors.New("a record is damaged")
 				}
@@ -704,7 +704,7 @@ func TestWritesThatWereNeverSyncedMayBeMissing(t *testing.T) {
 
 // encodeWrite is an entry of a log with a value that is sealed.
 func encodeWrite(version uint64, key, payload []byte) []byte {
-	return encodeEntry(version, sealed, key, seal(key, payload))
+	return encodeEntry(version, checksummed, key, withChecksum(key, payload))
 }
 
 // encodeEntry is an entry of a log.
@@ -771,11 +771,11 @@ func BenchmarkInspect(b *testing.B) {
 					text[i] = "etaoinshrdlu "[random.IntN(13)]
 				}
 				key := fmt.Appendf(nil, "f/%016x", random.Uint64())
-				if err := txn.SetEntry(badger.NewEntry(key, seal(key, text[:random.IntN(len(text))])).WithMeta(sealed)); err != nil {
+				if err := txn.SetEntry(badger.NewEntry(key, withChecksum(key, text[:random.IntN(len(text))])).WithMeta(checksummed)); err != nil {
 					return err
 				}
 			}
-			return txn.SetEntry(badger.NewEntry(commitKey, seal(commitKey, binary.BigEndian.AppendUint64(nil, n))).WithMeta(sealed))
+			return txn.SetEntry(badger.NewEntry(commitKey, withChecksum(commitKey, binary.BigEndian.AppendUint64(nil, n))).WithMeta(checksummed))
 		})
 		if err != nil {
 			b.Fatal(err)

@@ -27,10 +27,10 @@ import (
 // the old ones, while nobody reads or writes. Whatever goes wrong before that costs nothing but time.
 const mergeName = "COMPACTION"
 
-// mergePatience is how long new tables wait for snapshots to end, which hold the old ones.
-const mergePatience = time.Minute
+// snapshotWait is how long new tables wait for snapshots to end, which hold the old ones.
+const snapshotWait = time.Minute
 
-var errMergePutOff = errors.New("a backup is under way")
+var errMergePostponed = errors.New("a backup is under way")
 
 // merge compacts the tables that there are now.
 func (d *DB) merge() error {
@@ -39,7 +39,7 @@ func (d *DB) merge() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	old, err := d.lend(dir)
+	old, err := d.copyTables(dir)
 	if err != nil || len(old) == 0 {
 		return err
 	}
@@ -57,7 +57,7 @@ func (d *DB) merge() error {
 }
 
 // lend copies the tables on the disk into dir, and says which they are.
-func (d *DB) lend(dir string) (map[uint64]manifestTable, error) {
+func (d *DB) copyTables(dir string) (map[uint64]manifestTable, error) {
 	if err := d.enter(); err != nil {
 		return nil, err
 	}
@@ -66,10 +66,10 @@ func (d *DB) lend(dir string) (map[uint64]manifestTable, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	lent, set := make(map[uint64]manifestTable), new(pb.ManifestChangeSet)
+	copied, set := make(map[uint64]manifestTable), new(pb.ManifestChangeSet)
 	for _, t := range tables {
-		lent[t.ID] = manifestTable{level: uint32(t.Level), compression: compressionSnappy}
-		set.Changes = append(set.Changes, created(t.ID, lent[t.ID]))
+		copied[t.ID] = manifestTable{level: uint32(t.Level), compression: compressionSnappy}
+		set.Changes = append(set.Changes, created(t.ID, copied[t.ID]))
 		if err := copyFile(filepath.Join(d.dir, tableName(t.ID)), filepath.Join(dir, tableName(t.ID))); err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (d *DB) lend(dir string) (map[uint64]manifestTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lent, os.WriteFile(filepath.Join(dir, manifestName), content, 0o600)
+	return copied, os.WriteFile(filepath.Join(dir, manifestName), content, 0o600)
 }
 
 // copyFile copies a file, without the data where the file system can.
@@ -97,10 +97,10 @@ func copyFile(from, to string) error {
 }
 
 // mergeTables compacts what was lent in its directory, and says which tables there are then.
-func (d *DB) mergeTables(dir string, lent map[uint64]manifestTable) (map[uint64]manifestTable, error) {
+func (d *DB) mergeTables(dir string, copied map[uint64]manifestTable) (map[uint64]manifestTable, error) {
 	// Reading a damaged table ends early and says nothing, too.
 	buffers := newBuffers()
-	for id, t := range lent {
+	for id, t := range copied {
 		report := tableReport{id: id, listed: true, level: t.level, compression: t.compression}
 		if report.read(dir, buffers); report.problem != nil {
 			return nil, fmt.Errorf("%s: %w", report.name(), report.problem)
@@ -112,7 +112,7 @@ func (d *DB) mergeTables(dir string, lent map[uint64]manifestTable) (map[uint64]
 	if err != nil {
 		return nil, err
 	}
-	err = d.flattenWhole(db)
+	err = d.flattenChecked(db)
 	if err := errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func (d *DB) mergeTables(dir string, lent map[uint64]manifestTable) (map[uint64]
 	return merged.manifest.tables, nil
 }
 
-// flattenWhole merges the tables of a database and looks whether it holds what it held before.
-func (d *DB) flattenWhole(db *badger.DB) error {
+// flattenChecked merges the tables of a database and looks whether it holds what it held before.
+func (d *DB) flattenChecked(db *badger.DB) error {
 	seed := maphash.MakeSeed()
 	before, err := contents(db, seed)
 	if err != nil {
@@ -172,10 +172,10 @@ func (d *DB) exchange(dir string, old, made map[uint64]manifestTable) (err error
 	if len(old) == 0 {
 		return nil
 	}
-	if err := d.alone(); err != nil {
+	if err := d.lockExclusively(); err != nil {
 		return err
 	}
-	defer d.life.Unlock()
+	defer d.lifecycle.Unlock()
 	if d.closed.Load() || d.failed != nil {
 		return nil
 	}
@@ -222,22 +222,22 @@ func (d *DB) exchange(dir string, old, made map[uint64]manifestTable) (err error
 }
 
 // alone takes the database for itself when there is no snapshot of it. The caller unlocks life.
-func (d *DB) alone() error {
+func (d *DB) lockExclusively() error {
 	for began := time.Now(); ; {
-		d.life.Lock()
+		d.lifecycle.Lock()
 		open := false
 		d.snapshots.Range(func(any, any) bool { open = true; return false })
 		if !open || d.closed.Load() {
 			return nil
 		}
-		d.life.Unlock()
+		d.lifecycle.Unlock()
 		select {
 		case <-d.closing:
 			return ErrClosed
 		case <-time.After(compactInterval):
 		}
-		if time.Since(began) > mergePatience {
-			return errMergePutOff
+		if time.Since(began) > snapshotWait {
+			return errMergePostponed
 		}
 	}
 }

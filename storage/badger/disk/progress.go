@@ -99,14 +99,14 @@ func readProgress(dir string) (p progress, err error) {
 }
 
 // notebook writes notes. It is not safe for concurrent use.
-type notebook struct {
+type progressFile struct {
 	file *os.File
 	last progress
 	buf  []byte
 }
 
-// openNotebook opens the file, or makes it with a first note.
-func openNotebook(dir string, first progress) (*notebook, error) {
+// openProgress opens the file, or makes it with a first note.
+func openProgress(dir string, first progress) (*progressFile, error) {
 	last, err := readProgress(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		last, err = first, nil
@@ -120,7 +120,7 @@ func openNotebook(dir string, first progress) (*notebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &notebook{file: f, last: last}
+	n := &progressFile{file: f, last: last}
 	// Both slots, so that damage to one of them is no loss.
 	if err := errors.Join(n.note(last.committed, last.synced), n.note(last.committed, last.synced), f.Sync()); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -129,7 +129,7 @@ func openNotebook(dir string, first progress) (*notebook, error) {
 }
 
 // note writes a note.
-func (n *notebook) note(committed, synced uint64) error {
+func (n *progressFile) note(committed, synced uint64) error {
 	n.last.generation++
 	n.last.committed, n.last.synced = committed, synced
 	n.buf = n.last.append(n.buf[:0])

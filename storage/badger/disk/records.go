@@ -73,8 +73,8 @@ func record(item *badger.Item, value bool) (r Record, err error) {
 		return r, err
 	}
 	whole := false
-	if item.UserMeta() == sealed {
-		r.Value, whole = unseal(r.Key, stored)
+	if item.UserMeta() == checksummed {
+		r.Value, whole = verifyChecksum(r.Key, stored)
 	}
 	if r.Damaged = !whole; r.Damaged {
 		r.Value = nil
@@ -111,7 +111,7 @@ func chunk(it *badger.Iterator, most int, values bool) (records []Record, next [
 	}
 	size := 0
 	for ; it.Valid(); it.Next() {
-		if own(it.Item().Key()) {
+		if isMetadata(it.Item().Key()) {
 			continue
 		}
 		if len(records) == most || size >= chunkBytes {
@@ -157,12 +157,12 @@ func (d *DB) commit(entries []Entry) (err error) {
 	var txn *badger.Txn
 	defer func() { txn.Discard() }()
 	// Each transaction has a number of its own, so that none of them can be lost unnoticed.
-	begin := func() error {
+	initialize := func() error {
 		number++
 		txn = d.db.NewTransaction(true)
 		return txn.SetEntry(stored(Entry{Key: commitKey, Value: binary.BigEndian.AppendUint64(nil, number)}))
 	}
-	if err := begin(); err != nil {
+	if err := initialize(); err != nil {
 		return err
 	}
 	set := func(e *badger.Entry, remove bool) error {
@@ -177,7 +177,7 @@ func (d *DB) commit(entries []Entry) (err error) {
 			if err := txn.Commit(); err != nil {
 				return err
 			}
-			if err := begin(); err != nil {
+			if err := initialize(); err != nil {
 				return err
 			}
 			err = put()
@@ -201,11 +201,11 @@ func stored(e Entry) *badger.Entry {
 	if e.Delete || bytes.Equal(e.Key, schemaKey) {
 		return badger.NewEntry(e.Key, e.Value)
 	}
-	return badger.NewEntry(e.Key, seal(e.Key, e.Value)).WithMeta(sealed)
+	return badger.NewEntry(e.Key, withChecksum(e.Key, e.Value)).WithMeta(checksummed)
 }
 
-// Snapshot is the database as it was at one moment. It must be closed; closing the database closes it too.
-type Snapshot struct {
+// snapshot is a [Snapshot] of a DB.
+type snapshot struct {
 	db  *DB
 	txn *badger.Txn
 
@@ -214,12 +214,12 @@ type Snapshot struct {
 }
 
 // Snapshot returns the database as it is now. Until it is closed, what is replaced meanwhile takes room.
-func (d *DB) Snapshot() (*Snapshot, error) {
+func (d *DB) Snapshot() (Snapshot, error) {
 	if err := d.enter(); err != nil {
 		return nil, err
 	}
 	defer d.leave()
-	s := &Snapshot{db: d, txn: d.db.NewTransaction(false)}
+	s := &snapshot{db: d, txn: d.db.NewTransaction(false)}
 	s.it = s.txn.NewIterator(badger.DefaultIteratorOptions)
 	s.it.Rewind()
 	d.snapshots.Store(s, struct{}{})
@@ -227,7 +227,7 @@ func (d *DB) Snapshot() (*Snapshot, error) {
 }
 
 // Next returns the next records, in the order of their keys, none at the end.
-func (s *Snapshot) Next() (records []Record, err error) {
+func (s *snapshot) Next() (records []Record, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.it == nil {
@@ -239,7 +239,7 @@ func (s *Snapshot) Next() (records []Record, err error) {
 }
 
 // Close ends the snapshot. It may be called more than once.
-func (s *Snapshot) Close() error {
+func (s *snapshot) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.it != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // Found is a record that is left in a directory: its newest version that can be read.
-type Found struct {
+type SalvagedRecord struct {
 	Key []byte
 	// Value is nil when Damaged is set.
 	Value []byte
@@ -26,7 +26,7 @@ type Found struct {
 }
 
 // Loss says which part of a file could not be read.
-type Loss struct {
+type LostRange struct {
 	// File is its name.
 	File string
 	// From and To are the keys between which records were; nil when they are not known.
@@ -39,7 +39,7 @@ type Loss struct {
 // Salvage hands on every record that is left in a directory that has been inspected, in the order of their keys, and says
 // where others are lost. A record of which the newest version is lost appears as an older one, if there is one. The
 // slices of a record are valid until each returns.
-func (r *Report) Salvage(each func(Found) error) ([]Loss, error) {
+func (r *Report) Salvage(each func(SalvagedRecord) error) ([]LostRange, error) {
 	s := salvage{report: r}
 	if err := s.open(); err != nil {
 		return nil, err
@@ -72,15 +72,15 @@ func (r *Report) Salvage(each func(Found) error) ([]Loss, error) {
 		}
 		s.settle()
 	}
-	slices.SortStableFunc(s.losses, func(a, b Loss) int { return strings.Compare(a.File, b.File) })
-	return s.losses, nil
+	slices.SortStableFunc(s.lost, func(a, b LostRange) int { return strings.Compare(a.File, b.File) })
+	return s.lost, nil
 }
 
 // salvage merges what is in tables and logs.
 type salvage struct {
 	report  *Report
 	sources sources
-	losses  []Loss
+	lost    []LostRange
 }
 
 // open makes ready what there is to read.
@@ -93,7 +93,7 @@ func (s *salvage) open() error {
 			continue
 		}
 		if !t.listed {
-			s.losses = append(s.losses, Loss{File: t.name(), Unlisted: true})
+			s.lost = append(s.lost, LostRange{File: t.name(), Unlisted: true})
 		}
 		from := &source{table: t}
 		if t.problem == nil && len(t.smallest) > 0 {
@@ -112,7 +112,7 @@ func (s *salvage) open() error {
 		slices.SortFunc(entries, func(a, b entry) int { return compareKeys(a.key, b.key) })
 		s.sources = append(s.sources, &source{opened: true, entries: entries})
 		if l.problem != nil || l.rest && l.behind.entries > 0 {
-			s.losses = append(s.losses, Loss{File: l.name()})
+			s.lost = append(s.lost, LostRange{File: l.name()})
 		}
 	}
 	s.sources = slices.DeleteFunc(s.sources, func(f *source) bool { return len(f.entries) == 0 })
@@ -136,16 +136,16 @@ func (s *salvage) close() {
 }
 
 // record turns the newest version of a record into what is handed on.
-func (r *Report) record(e *entry) (Found, bool) {
-	if e.meta&bitDelete != 0 || own(e.user()) || bytes.HasPrefix(e.user(), badgerPrefix) {
-		return Found{}, false
+func (r *Report) record(e *entry) (SalvagedRecord, bool) {
+	if e.meta&bitDelete != 0 || isMetadata(e.user()) || bytes.HasPrefix(e.user(), badgerPrefix) {
+		return SalvagedRecord{}, false
 	}
-	f := Found{Key: e.user(), Value: e.value, Expires: e.expires}
+	f := SalvagedRecord{Key: e.user(), Value: e.value, Expires: e.expires}
 	switch {
 	case e.meta&bitValuePointer != 0:
 		f.Damaged = true
-	case e.userMeta == sealed:
-		payload, ok := unseal(f.Key, f.Value)
+	case e.userMeta == checksummed:
+		payload, ok := verifyChecksum(f.Key, f.Value)
 		f.Value, f.Damaged = payload, !ok
 	default:
 		f.Damaged = r.Schema > 1 && !r.upgrading
@@ -161,12 +161,12 @@ var badgerPrefix = []byte("!badger!")
 
 // source is a table or a log whose entries are handed on in their order.
 type source struct {
-	opened  bool
-	table   *tableReport
-	file    *tableFile
-	block   int
-	row     []byte // blocks that are found one behind the other, because there is no index
-	entries []entry
+	opened    bool
+	table     *tableReport
+	file      *tableFile
+	block     int
+	unindexed []byte // blocks that are found one behind the other, because there is no index
+	entries   []entry
 }
 
 // sources are a heap by their next keys.
@@ -205,9 +205,9 @@ func (f *source) open(s *salvage) error {
 			return err
 		}
 		// What is left without its index is a row of blocks. The last one, and what follows a damaged one, is lost.
-		s.losses = append(s.losses, Loss{File: f.table.name()})
-		if f.row, err = readFile(path, maxLog); err != nil || compression != compressionSnappy {
-			f.row = nil
+		s.lost = append(s.lost, LostRange{File: f.table.name()})
+		if f.unindexed, err = readFile(path, maxLog); err != nil || compression != compressionSnappy {
+			f.unindexed = nil
 			return nil
 		}
 		f.file = &tableFile{compression: compression}
@@ -221,7 +221,7 @@ func (f *source) next(s *salvage) error {
 		return nil
 	}
 	if f.file.File == nil {
-		return f.nextOfRow()
+		return f.nextUnindexed()
 	}
 	for f.block < len(f.file.blocks) {
 		at := f.file.blocks[f.block]
@@ -233,12 +233,12 @@ func (f *source) next(s *salvage) error {
 				return nil
 			}
 		}
-		loss := Loss{File: f.table.name(), From: at.key[:len(at.key)-8]}
+		loss := LostRange{File: f.table.name(), From: at.key[:len(at.key)-8]}
 		if f.block < len(f.file.blocks) {
 			next := f.file.blocks[f.block].key
 			loss.To = next[:len(next)-8]
 		}
-		s.losses = append(s.losses, loss)
+		s.lost = append(s.lost, loss)
 	}
 	f.close()
 	return nil
@@ -251,18 +251,18 @@ func (f *source) close() {
 	f.file = nil
 }
 
-// nextOfRow reads the next block of a table without an index.
-func (f *source) nextOfRow() error {
-	n := snappyLength(f.row)
+// nextUnindexed reads the next block of a table without an index.
+func (f *source) nextUnindexed() error {
+	n := snappyLength(f.unindexed)
 	if n == 0 {
-		f.row = nil
+		f.unindexed = nil
 		return nil
 	}
-	entries, err := blockEntries(f.file, f.row[:n])
-	f.row = f.row[n:]
+	entries, err := blockEntries(f.file, f.unindexed[:n])
+	f.unindexed = f.unindexed[n:]
 	if err != nil {
 		// The end of a damaged block is not known.
-		f.row = nil
+		f.unindexed = nil
 		return nil
 	}
 	f.entries = entries

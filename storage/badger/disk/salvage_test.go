@@ -13,7 +13,7 @@ import (
 )
 
 // salvaged is what is left in a directory.
-func salvaged(t *testing.T, dir string) (records map[string]string, losses []Loss, report *Report) {
+func salvaged(t *testing.T, dir string) (records map[string]string, lost []LostRange, report *Report) {
 	t.Helper()
 	report, err := Inspect(dir)
 	if err != nil {
@@ -21,7 +21,7 @@ func salvaged(t *testing.T, dir string) (records map[string]string, losses []Los
 	}
 	records = make(map[string]string)
 	last := ""
-	losses, err = report.Salvage(func(f Found) error {
+	lost, err = report.Salvage(func(f SalvagedRecord) error {
 		if f.Damaged {
 			t.Errorf("the record %q is damaged", f.Key)
 		}
@@ -35,16 +35,16 @@ func salvaged(t *testing.T, dir string) (records map[string]string, losses []Los
 	if err != nil {
 		t.Fatal(err)
 	}
-	return records, losses, report
+	return records, lost, report
 }
 
 func TestSalvageFindsAllThatIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, schema1 := range []bool{true, false} {
 		for _, s := range states(t, schema1) {
-			records, losses, _ := salvaged(t, s.dir)
-			if missing, wrong := compare(records, s.ledger); missing+wrong > 0 || len(records) != len(s.ledger) || len(losses) > 0 {
-				t.Errorf("%s: %d of %d records, %d missing, %d wrong; losses %v", s.name, len(records), len(s.ledger), missing, wrong, losses)
+			records, lost, _ := salvaged(t, s.dir)
+			if missing, wrong := compare(records, s.ledger); missing+wrong > 0 || len(records) != len(s.ledger) || len(lost) > 0 {
+				t.Errorf("%s: %d of %d records, %d missing, %d wrong; losses %v", s.name, len(records), len(s.ledger), missing, wrong, lost)
 			}
 		}
 	}
@@ -96,9 +96,9 @@ func TestSalvageLosesNoMoreThanIsDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.harm(t, dir)
-			records, losses, report := salvaged(t, dir)
+			records, lost, report := salvaged(t, dir)
 			missing, wrong := compare(records, test.of.ledger)
-			t.Logf("%d of %d records, %d missing, %d older; losses %v", len(records), len(test.of.ledger), missing, wrong, len(losses))
+			t.Logf("%d of %d records, %d missing, %d older; losses %v", len(records), len(test.of.ledger), missing, wrong, len(lost))
 			if missing+wrong > test.most {
 				t.Fatal("more is lost than was damaged")
 			}
@@ -128,7 +128,7 @@ func TestSalvageSurvivesAnything(t *testing.T) {
 		if err != nil {
 			t.Fatal(what, err)
 		}
-		if _, err := report.Salvage(func(Found) error { return nil }); err != nil {
+		if _, err := report.Salvage(func(SalvagedRecord) error { return nil }); err != nil {
 			t.Fatal(what, err)
 		}
 	}

@@ -119,7 +119,7 @@ func TestUpgradeMayBeInterrupted(t *testing.T) {
 				}
 			}
 			for key, r := range raw(t, dir) {
-				if key != string(schemaKey) && (r.meta != sealed || r.expires != 0) {
+				if key != string(schemaKey) && (r.meta != checksummed || r.expires != 0) {
 					t.Errorf("the record %q has the mark %d and expires at %d", key, r.meta, r.expires)
 				}
 			}
@@ -140,7 +140,7 @@ func interrupted(t *testing.T, dir string, rewritten int) string {
 		t.Fatal(err)
 	}
 	first := progress{boot: bootID(), identity: Identity{1, 2, 3}}
-	if d.notes, err = openNotebook(dir, first); err != nil {
+	if d.notes, err = openProgress(dir, first); err != nil {
 		t.Fatal(err)
 	}
 	err = errors.Join(d.commit([]Entry{
@@ -151,7 +151,7 @@ func interrupted(t *testing.T, dir string, rewritten int) string {
 	var entries []Entry
 	for from := []byte{}; err == nil && from != nil; {
 		var part []Entry
-		part, from, err = d.unsealed(from)
+		part, from, err = d.withoutChecksum(from)
 		entries = append(entries, part...)
 	}
 	if err != nil {

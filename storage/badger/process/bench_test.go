@@ -20,14 +20,14 @@ func batch() (entries []disk.Entry) {
 }
 
 // benchmark compares a call in this process with one in another.
-func benchmark(b *testing.B, call func(backend) error) {
-	both := map[string]func() (backend, error){
-		"here": func() (backend, error) { return openDisk(disk.Options{Dir: b.TempDir(), MinFree: 1 << 20}) },
-		"there": func() (backend, error) {
+func benchmark(b *testing.B, call func(disk.Database) error) {
+	both := map[string]func() (disk.Database, error){
+		"here": func() (disk.Database, error) { return openDisk(disk.Options{Dir: b.TempDir(), MinFree: 1 << 20}) },
+		"there": func() (disk.Database, error) {
 			c, err := Start(context.Background(), disk.Options{Dir: b.TempDir(), MinFree: 1 << 20})
 			return remote{c}, err
 		},
-		"nothing there": func() (backend, error) {
+		"nothing there": func() (disk.Database, error) {
 			c, err := launcher{name: fakeName}.start(context.Background(), disk.Options{Dir: "bench"})
 			return remote{c}, err
 		},
@@ -67,17 +67,17 @@ func benchmark(b *testing.B, call func(backend) error) {
 
 type remote struct{ *Client }
 
-func (r remote) Snapshot() (snapshot, error) { return r.Client.Snapshot() }
+func (r remote) Snapshot() (disk.Snapshot, error) { return r.Client.Snapshot() }
 
 func BenchmarkWrite(b *testing.B) {
 	entries := batch()
-	benchmark(b, func(db backend) error { return db.Write(entries) })
+	benchmark(b, func(db disk.Database) error { return db.Write(entries) })
 }
 
 func BenchmarkGet(b *testing.B) {
 	entries := batch()
 	keys := [][]byte{entries[0].Key, entries[1].Key, entries[9].Key}
-	benchmark(b, func(db backend) error { _, err := db.Get(keys...); return err })
+	benchmark(b, func(db disk.Database) error { _, err := db.Get(keys...); return err })
 }
 
 func BenchmarkStart(b *testing.B) {

@@ -31,10 +31,10 @@ import (
 // Errors are those of the [disk.DB]. When the process ends by itself they wrap [ErrEnded], after Close and Abandon
 // [disk.ErrClosed]. Records that one call returned share memory.
 type Client struct {
-	logger   *zap.Logger
-	identity disk.Identity
-	patience time.Duration
-	close    func() error
+	logger       *zap.Logger
+	identity     disk.Identity
+	closeTimeout time.Duration
+	close        func() error
 
 	cmd  *exec.Cmd
 	in   *os.File
@@ -42,11 +42,11 @@ type Client struct {
 	said *os.File
 	to   sender
 
-	words words
+	stderrTail stderrTail
 	// heard is closed when the process has said everything, gone when it has ended, and done when no call succeeds any more.
-	heard, gone, done chan struct{}
-	lines             chan line
-	missed            atomic.Int64
+	stderrDone, exited, done chan struct{}
+	lines                    chan line
+	missed                   atomic.Int64
 
 	// Each kind of request has its own bound, so that none waits for another kind.
 	reads, writes, syncs chan struct{}
@@ -77,11 +77,11 @@ func Start(ctx context.Context, o disk.Options) (*Client, error) {
 
 // launcher is how a process is started.
 type launcher struct {
-	reserve *Reserve
+	spare *SpareDescriptors
 	// name is the name of the process. Default: name.
 	name string
 	// patience is how long closing may take. Default: 30 s.
-	patience time.Duration
+	closeTimeout time.Duration
 }
 
 func (l launcher) start(ctx context.Context, o disk.Options) (*Client, error) {
@@ -93,20 +93,20 @@ func (l launcher) start(ctx context.Context, o disk.Options) (*Client, error) {
 	if l.name == "" {
 		l.name = name
 	}
-	if l.patience <= 0 {
-		l.patience = 30 * time.Second
+	if l.closeTimeout <= 0 {
+		l.closeTimeout = 30 * time.Second
 	}
 	c := &Client{
-		logger:   o.Logger,
-		patience: l.patience,
-		heard:    make(chan struct{}),
-		gone:     make(chan struct{}),
-		done:     make(chan struct{}),
-		lines:    make(chan line, 64),
-		reads:    make(chan struct{}, maxReads),
-		writes:   make(chan struct{}, maxWrites),
-		syncs:    make(chan struct{}, maxSyncs),
-		waiting:  make(map[uint64]*call),
+		logger:       o.Logger,
+		closeTimeout: l.closeTimeout,
+		stderrDone:   make(chan struct{}),
+		exited:       make(chan struct{}),
+		done:         make(chan struct{}),
+		lines:        make(chan line, 64),
+		reads:        make(chan struct{}, maxReads),
+		writes:       make(chan struct{}, maxWrites),
+		syncs:        make(chan struct{}, maxSyncs),
+		waiting:      make(map[uint64]*call),
 	}
 	if c.logger == nil {
 		c.logger = zap.NewNop()
@@ -117,14 +117,14 @@ func (l launcher) start(ctx context.Context, o disk.Options) (*Client, error) {
 
 	// The logger stays here: its lines come back as messages.
 	o.Logger = nil
-	request, err := json.Marshal(opening{Protocol: protocol, Options: o, Level: int8(c.logger.Level())})
+	request, err := json.Marshal(openRequest{Protocol: protocol, Options: o, Level: int8(c.logger.Level())})
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := l.reserve.lend(func() error { return c.execute(l.name, dir) }); err != nil {
+	if err := l.spare.releaseFor(func() error { return c.execute(l.name, dir) }); err != nil {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			return nil, fmt.Errorf("%w: no file descriptors are left: %w", ErrStart, err)
 		}
@@ -195,12 +195,12 @@ func (c *Client) execute(name, dir string) (err error) {
 	c.to.w = c.in
 
 	go func() {
-		_, _ = io.Copy(&c.words, c.said)
-		close(c.heard)
+		_, _ = io.Copy(&c.stderrTail, c.said)
+		close(c.stderrDone)
 	}()
 	go func() {
 		_ = c.cmd.Wait()
-		close(c.gone)
+		close(c.exited)
 	}()
 	return nil
 }
@@ -249,7 +249,7 @@ func (c *Client) listen() {
 	if !over {
 		ended := fmt.Errorf("%w: %s", ErrEnded, c.reason(err))
 		if c.finish(ended) {
-			c.logger.Error("the database's process ended by itself", zap.Error(ended), zap.String("output", c.words.all()))
+			c.logger.Error("the database's process ended by itself", zap.Error(ended), zap.String("output", c.stderrTail.all()))
 		}
 	}
 	c.release()
@@ -265,7 +265,7 @@ func (c *Client) answers(r *bufio.Reader) error {
 		switch m.kind {
 		case kindOpened, kindRecords, kindDone, kindFailed:
 		case kindLog:
-			c.hear(body)
+			c.forwardLog(body)
 			continue
 		default:
 			return unexpected(&m)
@@ -296,7 +296,7 @@ func (c *Client) answers(r *bufio.Reader) error {
 func (c *Client) reason(err error) string {
 	var parts []string
 	select {
-	case <-c.gone:
+	case <-c.exited:
 		parts = append(parts, c.cmd.ProcessState.String())
 	default:
 		parts = append(parts, "it does not react")
@@ -305,7 +305,7 @@ func (c *Client) reason(err error) string {
 		// It was killed for this.
 		parts = []string{err.Error()}
 	}
-	if brief := c.words.brief(); brief != "" {
+	if brief := c.stderrTail.brief(); brief != "" {
 		parts = append(parts, brief)
 	}
 	return strings.Join(parts, ": ")
@@ -315,7 +315,7 @@ func (c *Client) reason(err error) string {
 func (c *Client) await(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for _, event := range []chan struct{}{c.gone, c.heard} {
+	for _, event := range []chan struct{}{c.exited, c.stderrDone} {
 		select {
 		case <-event:
 		case <-timer.C:
@@ -325,7 +325,7 @@ func (c *Client) await(limit time.Duration) {
 }
 
 // hear passes a line for the log on. A log that takes no lines does not hold up answers.
-func (c *Client) hear(body []byte) {
+func (c *Client) forwardLog(body []byte) {
 	var l line
 	if err := json.Unmarshal(body, &l); err != nil {
 		return
@@ -382,7 +382,7 @@ func (c *Client) do(slots chan struct{}, request *message, want kind) (message, 
 	}
 	w := c.calls.Get().(*call)
 	w.request = *request
-	if err := c.enter(w); err != nil {
+	if err := c.register(w); err != nil {
 		return message{}, err
 	}
 	if err := c.to.send(&w.request); err != nil {
@@ -396,11 +396,11 @@ func (c *Client) do(slots chan struct{}, request *message, want kind) (message, 
 		_ = c.cmd.Process.Kill()
 	}
 	<-w.ready
-	return c.leave(w, want)
+	return c.takeAnswer(w, want)
 }
 
 // enter gives a request its number.
-func (c *Client) enter(w *call) error {
+func (c *Client) register(w *call) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -416,7 +416,7 @@ func (c *Client) enter(w *call) error {
 }
 
 // leave reads the answer.
-func (c *Client) leave(w *call, want kind) (message, error) {
+func (c *Client) takeAnswer(w *call, want kind) (message, error) {
 	m, body, err := message{kind: w.kind}, w.body, w.err
 	*w = call{ready: w.ready}
 	c.calls.Put(w)
@@ -473,12 +473,12 @@ func (c *Client) Check() error {
 }
 
 // Snapshot returns the database as it is now. There can be a few at one time.
-func (c *Client) Snapshot() (*Snapshot, error) {
+func (c *Client) Snapshot() (disk.Snapshot, error) {
 	a, err := c.do(c.reads, &message{kind: kindSnapshot}, kindDone)
 	if err != nil {
 		return nil, err
 	}
-	return &Snapshot{c: c, id: a.id}, nil
+	return &snapshot{c: c, id: a.id}, nil
 }
 
 // Identity returns what tells this database from others.
@@ -493,17 +493,17 @@ func (c *Client) shut() error {
 	c.mu.Lock()
 	c.closing = true
 	c.mu.Unlock()
-	late := fmt.Errorf("%w: it took more than %v to close, and its process was killed", disk.ErrClosed, c.patience)
-	timer := time.AfterFunc(c.patience, func() { c.abandon(late) })
+	late := fmt.Errorf("%w: it took more than %v to close, and its process was killed", disk.ErrClosed, c.closeTimeout)
+	timer := time.AfterFunc(c.closeTimeout, func() { c.abandon(late) })
 	defer timer.Stop()
 	if _, err := c.do(nil, &message{kind: kindClose}, kindDone); err != nil {
 		return err
 	}
 	// It only has to end now.
 	select {
-	case <-c.gone:
+	case <-c.exited:
 		return nil
-	case <-time.After(c.patience):
+	case <-time.After(c.closeTimeout):
 		_ = c.cmd.Process.Kill()
 		return late
 	}
@@ -525,9 +525,9 @@ func (c *Client) abandon(err error) {
 // [Client.Err] tells which.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Gone is closed when the process is gone, and with it its hold on the directory. That can be later than Done, and never, when
+// Released is closed when the process is gone, and with it its hold on the directory. That can be later than Done, and never, when
 // the system does not get it away from a disk that hangs.
-func (c *Client) Gone() <-chan struct{} { return c.gone }
+func (c *Client) Released() <-chan struct{} { return c.exited }
 
 // Err returns nil until Done is closed, and then the error of all calls: it wraps [ErrEnded] when the process ended by itself.
 func (c *Client) Err() error {
@@ -536,20 +536,20 @@ func (c *Client) Err() error {
 	return c.err
 }
 
-// Snapshot is the database as it was at one moment. It must be closed.
-type Snapshot struct {
+// snapshot is a [disk.Snapshot] in the process.
+type snapshot struct {
 	c  *Client
 	id uint64
 }
 
 // Next returns the next records, in the order of their keys, none at the end.
-func (s *Snapshot) Next() ([]disk.Record, error) {
+func (s *snapshot) Next() ([]disk.Record, error) {
 	a, err := s.c.do(s.c.reads, &message{kind: kindNext, id: s.id}, kindRecords)
 	return a.records, err
 }
 
 // Close ends the snapshot. It may be called more than once.
-func (s *Snapshot) Close() error {
+func (s *snapshot) Close() error {
 	_, err := s.c.do(s.c.reads, &message{kind: kindEnd, id: s.id}, kindDone)
 	if err != nil && s.c.Err() != nil {
 		// It ended with the process.

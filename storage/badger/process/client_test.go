@@ -93,7 +93,7 @@ func TestSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var open []*Snapshot
+	var open []disk.Snapshot
 	for range maxSnapshots {
 		s, err := c.Snapshot()
 		if err != nil {
@@ -138,9 +138,9 @@ func TestSnapshots(t *testing.T) {
 func TestErrorsCross(t *testing.T) {
 	t.Parallel()
 	c := startFake(t, "errors")
-	for i, want := range disk.Sentinels() {
+	for i, want := range disk.Errors() {
 		_, err := tell(c, "sentinel", i)
-		for _, s := range disk.Sentinels() {
+		for _, s := range disk.Errors() {
 			if errors.Is(err, s) != (s == want) {
 				t.Errorf("%v is %v: %v", err, s, errors.Is(err, s))
 			}
@@ -270,12 +270,12 @@ func TestWritesKeepTheirOrder(t *testing.T) {
 		w := c.calls.Get().(*call)
 		w.request = *m
 		c.writes <- struct{}{}
-		if err := errors.Join(c.enter(w), c.to.send(&w.request)); err != nil {
+		if err := errors.Join(c.register(w), c.to.send(&w.request)); err != nil {
 			t.Fatal(err)
 		}
 		waiting.Go(func() {
 			<-w.ready
-			if _, err := c.leave(w, kindDone); err != nil {
+			if _, err := c.takeAnswer(w, kindDone); err != nil {
 				t.Error(err)
 			}
 			<-c.writes
@@ -349,7 +349,7 @@ func TestProcessDies(t *testing.T) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			within(t, "Done", c.Done())
-			within(t, "Gone", c.Gone())
+			within(t, "Gone", c.Released())
 			waiting.Wait()
 			for _, err := range []error{c.Err(), c.Write(nil), c.Sync(), c.Close()} {
 				if !errors.Is(err, ErrEnded) {
@@ -403,12 +403,12 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	t.Run("hangs", func(t *testing.T) {
 		t.Parallel()
-		c := startFakeWith(t, launcher{patience: 50 * time.Millisecond}, disk.Options{Dir: "/hang on close"})
+		c := startFakeWith(t, launcher{closeTimeout: 50 * time.Millisecond}, disk.Options{Dir: "/hang on close"})
 		err := c.Close()
 		if !errors.Is(err, disk.ErrClosed) || !strings.Contains(err.Error(), "killed") || c.Close() != err {
 			t.Error(err, c.Close())
 		}
-		within(t, "Gone", c.Gone())
+		within(t, "Gone", c.Released())
 	})
 	t.Run("fails", func(t *testing.T) {
 		t.Parallel()
@@ -416,7 +416,7 @@ func TestClose(t *testing.T) {
 		if err := c.Close(); !errors.Is(err, disk.ErrFull) {
 			t.Error(err)
 		}
-		within(t, "Gone", c.Gone())
+		within(t, "Gone", c.Released())
 	})
 	t.Run("many times", func(t *testing.T) {
 		t.Parallel()
@@ -430,7 +430,7 @@ func TestClose(t *testing.T) {
 			})
 		}
 		all.Wait()
-		within(t, "Gone", c.Gone())
+		within(t, "Gone", c.Released())
 		within(t, "Done", c.Done())
 		_, err := c.Get([]byte("k"))
 		for _, err := range []error{err, c.Err(), c.Write(nil), c.Sync(), c.Check()} {
@@ -463,7 +463,7 @@ func TestClose(t *testing.T) {
 		if err := c.Close(); !errors.Is(err, disk.ErrClosed) {
 			t.Error(err)
 		}
-		within(t, "Gone", c.Gone())
+		within(t, "Gone", c.Released())
 	})
 }
 

@@ -59,24 +59,24 @@ func startFakeWith(t testing.TB, l launcher, o disk.Options) *Client {
 }
 
 // tell has the fake do something.
-func tell(c *Client, words ...any) (string, error) {
-	records, err := c.Get([]byte(fmt.Sprintln(words...)))
+func tell(c *Client, stderrTail ...any) (string, error) {
+	records, err := c.Get([]byte(fmt.Sprintln(stderrTail...)))
 	if err != nil {
 		return "", err
 	}
 	return string(records[0].Value), nil
 }
 
-func mustTell(t testing.TB, c *Client, words ...any) string {
+func mustTell(t testing.TB, c *Client, stderrTail ...any) string {
 	t.Helper()
-	answer, err := tell(c, words...)
+	answer, err := tell(c, stderrTail...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return answer
 }
 
-// fake is a backend that does what keys say.
+// fake is a disk.Database that does what keys say.
 type fake struct {
 	options disk.Options
 
@@ -86,7 +86,7 @@ type fake struct {
 	stuck   chan struct{}
 }
 
-func openFake(o disk.Options) (backend, error) {
+func openFake(o disk.Options) (disk.Database, error) {
 	switch filepath.Base(o.Dir) {
 	case "refuse":
 		return nil, fmt.Errorf("%w: look at %s", disk.ErrDamaged, o.Dir)
@@ -105,9 +105,9 @@ func openFake(o disk.Options) (backend, error) {
 
 func (f *fake) Get(keys ...[]byte) ([]disk.Record, error) {
 	if len(keys) == 1 {
-		if words := strings.Fields(string(keys[0])); len(words) > 0 {
-			if do, known := tricks[words[0]]; known {
-				value, err := do(f, append(words[1:], "0"))
+		if stderrTail := strings.Fields(string(keys[0])); len(stderrTail) > 0 {
+			if do, known := tricks[stderrTail[0]]; known {
+				value, err := do(f, append(stderrTail[1:], "0"))
 				return []disk.Record{{Key: keys[0], Value: []byte(value)}}, err
 			}
 		}
@@ -152,7 +152,7 @@ var tricks = map[string]func(f *fake, args []string) (string, error){
 	},
 	"sentinel": func(_ *fake, args []string) (string, error) {
 		i, _ := strconv.Atoi(args[0])
-		return "", fmt.Errorf("told so: %w", disk.Sentinels()[i])
+		return "", fmt.Errorf("told so: %w", disk.Errors()[i])
 	},
 	"sentinels": func(*fake, []string) (string, error) { return "", errors.Join(disk.ErrFull, disk.ErrReplaced) },
 	"plain":     func(*fake, []string) (string, error) { return "", errors.New("input/output error") },
@@ -247,7 +247,7 @@ func (f *fake) Close() error {
 	return nil
 }
 
-func (f *fake) Snapshot() (snapshot, error) {
+func (f *fake) Snapshot() (disk.Snapshot, error) {
 	records, _, err := f.Scan(disk.Range{})
 	return &fakeSnapshot{rest: records}, err
 }

@@ -65,37 +65,21 @@ func child(open opener) int {
 	return 0
 }
 
-// backend is what the process serves.
-type backend interface {
-	Get(keys ...[]byte) ([]disk.Record, error)
-	Scan(r disk.Range) (records []disk.Record, next []byte, err error)
-	Write(entries []disk.Entry) error
-	Sync() error
-	Check() error
-	Snapshot() (snapshot, error)
-	Identity() disk.Identity
-	Close() error
-}
+// opener opens the database that the process serves.
+type opener func(disk.Options) (disk.Database, error)
 
-type snapshot interface {
-	Next() ([]disk.Record, error)
-	Close() error
-}
-
-// opener opens a backend.
-type opener func(disk.Options) (backend, error)
-
-// onDisk is a [disk.DB] as a backend.
-type onDisk struct{ *disk.DB }
-
-func (d onDisk) Snapshot() (snapshot, error) { return d.DB.Snapshot() }
-
-func openDisk(o disk.Options) (backend, error) {
+func openDisk(o disk.Options) (disk.Database, error) {
 	db, err := disk.Open(o)
 	if err != nil {
 		return nil, err
 	}
-	// Starting the program and opening read a lot that is not needed any more.
+	// Starting the program and opening the database allocate much that is not needed any more.
 	debug.FreeOSMemory()
-	return onDisk{db}, nil
+	return db, nil
 }
+
+// Interface guards
+var (
+	_ disk.Database = (*disk.DB)(nil)
+	_ disk.Database = (*Client)(nil)
+)

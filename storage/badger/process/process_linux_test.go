@@ -69,7 +69,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting.Wait()
-	within(t, "Gone", c.Gone())
+	within(t, "Gone", c.Released())
 	if err := syscall.Kill(p, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Error("a zombie is left:", err)
 	}
@@ -107,7 +107,7 @@ func TestStopped(t *testing.T) {
 	eventually(t, "calls wait", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.waiting) == 100+maxWrites })
 	c.Abandon()
 	waiting.Wait()
-	within(t, "Gone", c.Gone())
+	within(t, "Gone", c.Released())
 	if err := startFake(t, dir).Close(); err != nil {
 		t.Error(err)
 	}
@@ -278,12 +278,12 @@ func TestNothingLeaks(t *testing.T) {
 	if testing.Short() {
 		times = 20
 	}
-	var reserve Reserve
-	if err := reserve.Fill(); err != nil {
+	var spare SpareDescriptors
+	if err := spare.Fill(); err != nil {
 		t.Fatal(err)
 	}
 	round := func(i int) {
-		c := startFakeWith(t, launcher{reserve: &reserve}, disk.Options{Dir: "leaks"})
+		c := startFakeWith(t, launcher{spare: &spare}, disk.Options{Dir: "leaks"})
 		mustTell(t, c, "pid")
 		switch i % 3 {
 		case 0:
@@ -295,7 +295,7 @@ func TestNothingLeaks(t *testing.T) {
 		case 2:
 			_, _ = tell(c, "exit")
 		}
-		within(t, "Gone", c.Gone())
+		within(t, "Gone", c.Released())
 	}
 	for i := range 3 {
 		round(i)
@@ -316,10 +316,10 @@ func TestNothingLeaks(t *testing.T) {
 		g, f := count()
 		return g <= goroutines && f <= files
 	})
-	if err := reserve.Close(); err != nil {
+	if err := spare.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, f := count(); f != files-reserved {
+	if _, f := count(); f != files-spareCount {
 		t.Error("the reserve keeps descriptors:", f, files)
 	}
 }
@@ -327,11 +327,11 @@ func TestNothingLeaks(t *testing.T) {
 // A server that has used up its descriptors must be able to start its database.
 func TestNoDescriptorsLeft(t *testing.T) {
 	// Not parallel: nothing else can be opened meanwhile.
-	var reserve Reserve
-	if err := reserve.Fill(); err != nil {
+	var spare SpareDescriptors
+	if err := spare.Fill(); err != nil {
 		t.Fatal(err)
 	}
-	defer reserve.Close()
+	defer spare.Close()
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
 		t.Fatal(err)
@@ -359,7 +359,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	if _, err := (launcher{name: fakeName}).start(context.Background(), disk.Options{Dir: "none"}); !errors.Is(err, unix.EMFILE) {
 		t.Error(err)
 	}
-	c, err := launcher{name: fakeName, reserve: &reserve}.start(context.Background(), disk.Options{Dir: "some"})
+	c, err := launcher{name: fakeName, spare: &spare}.start(context.Background(), disk.Options{Dir: "some"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,12 +367,12 @@ func TestNoDescriptorsLeft(t *testing.T) {
 		t.Error(err)
 	}
 	// And again: the reserve is full again.
-	c, err = launcher{name: fakeName, reserve: &reserve}.start(context.Background(), disk.Options{Dir: "some"})
+	c, err = launcher{name: fakeName, spare: &spare}.start(context.Background(), disk.Options{Dir: "some"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Abandon()
-	within(t, "Gone", c.Gone())
+	within(t, "Gone", c.Released())
 }
 
 // What was written is there after the process was killed, synced or not, and it is the same database.
@@ -417,7 +417,7 @@ func TestDatabaseSurvivesItsProcess(t *testing.T) {
 		if err := c.Write(nil); !errors.Is(err, ErrEnded) {
 			t.Error(err)
 		}
-		within(t, "Gone", c.Gone())
+		within(t, "Gone", c.Released())
 	}
 	// Another directory is not taken for this one.
 	o.Dir = t.TempDir()

@@ -27,7 +27,7 @@ const (
 )
 
 // opening is the body of the first request.
-type opening struct {
+type openRequest struct {
 	Protocol int
 	Options  disk.Options
 	// Level is the least level of log lines that are wanted.
@@ -46,7 +46,7 @@ type server struct {
 	began, closing bool
 	// opened is set when db is there.
 	opened atomic.Bool
-	db     backend
+	db     disk.Database
 	// working are the requests that are being answered, running is their number.
 	working sync.WaitGroup
 	running atomic.Int64
@@ -58,22 +58,22 @@ type server struct {
 	}
 	snapshots struct {
 		sync.Mutex
-		open map[uint64]*served
+		open map[uint64]*openSnapshot
 		last uint64
 	}
 }
 
 // served is a snapshot that is open.
-type served struct {
+type openSnapshot struct {
 	sync.Mutex
-	snapshot
+	disk.Snapshot
 }
 
 // serve answers requests until in ends, or has what is no request. It does not close the backend then: the server is gone, and
 // the next one waits for the directory.
 func serve(in io.Reader, out io.Writer, open opener) error {
 	s := &server{in: bufio.NewReaderSize(in, 64<<10), out: sender{w: out}, open: open, over: make(chan error, 1)}
-	s.snapshots.open = make(map[uint64]*served)
+	s.snapshots.open = make(map[uint64]*openSnapshot)
 	go s.next()
 	return <-s.over
 }
@@ -189,7 +189,7 @@ func (s *server) handle(m *message) {
 
 // start opens the backend and returns its identity.
 func (s *server) start(request []byte) ([]byte, error) {
-	var o opening
+	var o openRequest
 	if err := json.Unmarshal(request, &o); err != nil {
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func (s *server) snapshot() (uint64, error) {
 		return 0, err
 	}
 	s.snapshots.last++
-	s.snapshots.open[s.snapshots.last] = &served{snapshot: one}
+	s.snapshots.open[s.snapshots.last] = &openSnapshot{Snapshot: one}
 	return s.snapshots.last, nil
 }
 
@@ -288,7 +288,7 @@ func (s *server) snapshotNext(id uint64) ([]disk.Record, error) {
 	}
 	one.Lock()
 	defer one.Unlock()
-	if one.snapshot == nil {
+	if one.Snapshot == nil {
 		return nil, errNoSnapshot
 	}
 	return one.Next()
@@ -306,6 +306,6 @@ func (s *server) snapshotEnd(id uint64) error {
 	one.Lock()
 	defer one.Unlock()
 	err := one.Close()
-	one.snapshot = nil
+	one.Snapshot = nil
 	return err
 }

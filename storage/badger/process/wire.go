@@ -49,7 +49,7 @@ const (
 	kindFailed
 	// kindLog is nobody's answer.
 	kindLog
-	kindBeyond
+	kindLimit
 )
 
 // message is what a frame carries. Which fields count depends on the kind.
@@ -244,7 +244,7 @@ func (m *message) receive(r *bufio.Reader) (body []byte, err error) {
 	size := binary.BigEndian.Uint32(head)
 	m.kind = kind(head[4])
 	m.number = binary.BigEndian.Uint64(head[5:])
-	if m.kind < kindOpen || m.kind >= kindBeyond || size > maxBody {
+	if m.kind < kindOpen || m.kind >= kindLimit || size > maxBody {
 		return nil, errFrame
 	}
 	if _, err := r.Discard(headSize); err != nil {
@@ -354,7 +354,7 @@ func (s *sender) write() {
 	}
 }
 
-// failure is an error that crosses: its text, and which of [disk.Sentinels] it is.
+// failure is an error that crosses: its text, and which of [disk.Errors] it is.
 type failure struct {
 	// is has a bit for each.
 	is   uint64
@@ -369,7 +369,7 @@ func failureOf(err error) failure {
 	if len(f.text) > maxText {
 		f.text = f.text[:maxText]
 	}
-	for i, s := range disk.Sentinels() {
+	for i, s := range disk.Errors() {
 		if errors.Is(err, s) {
 			f.is |= 1 << i
 		}
@@ -382,7 +382,7 @@ func (f failure) Error() string { return f.text }
 // Unwrap returns the errors that the error was.
 func (f failure) Unwrap() []error {
 	var errs []error
-	for i, s := range disk.Sentinels() {
+	for i, s := range disk.Errors() {
 		if f.is&(1<<i) != 0 {
 			errs = append(errs, s)
 		}

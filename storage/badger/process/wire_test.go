@@ -118,7 +118,7 @@ type reader func()
 func (r reader) Read([]byte) (int, error) { r(); return 0, io.EOF }
 
 // openQuiet opens a fake that knows no tricks.
-func openQuiet(o disk.Options) (backend, error) {
+func openQuiet(o disk.Options) (disk.Database, error) {
 	return quiet{&fake{records: map[string][]byte{}}}, nil
 }
 
@@ -184,7 +184,7 @@ func TestWords(t *testing.T) {
 	}
 	for _, test := range tests {
 		for _, step := range []int{1, 1000, 1 << 20} {
-			var w words
+			var w stderrTail
 			for rest := []byte(test.said); len(rest) > 0; {
 				n := min(step, len(rest))
 				w.Write(rest[:n])
@@ -193,7 +193,7 @@ func TestWords(t *testing.T) {
 			if got := w.brief(); got != test.brief {
 				t.Errorf("%s, %d bytes at a time: %q", test.name, step, got)
 			}
-			if n := len(w.all()); n > maxWords {
+			if n := len(w.all()); n > maxStderr {
 				t.Error("too many words:", n)
 			}
 		}

@@ -38,7 +38,8 @@ func toxicity(text string) *commentanalyzer.AnalyzeCommentRequest {
 	}
 }
 
-func analyze(ctx context.Context, path, key string, request *commentanalyzer.AnalyzeCommentRequest) (*commentanalyzer.AnalyzeCommentResponse, error) {
+func analyze(ctx context.Context, path, key string,
+	request *commentanalyzer.AnalyzeCommentRequest) (*commentanalyzer.AnalyzeCommentResponse, error) {
 	comments, err := newClient(ctx, path, key)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,8 @@ func scored(answer *commentanalyzer.AnalyzeCommentResponse, err error, length in
 		return err
 	}
 	scores := answer.AttributeScores["TOXICITY"]
-	if scores.SummaryScore == nil || scores.SummaryScore.Type != "PROBABILITY" || scores.SummaryScore.Value > 0.5 != high {
+	if scores.SummaryScore == nil || scores.SummaryScore.Type != "PROBABILITY" ||
+		scores.SummaryScore.Value > 0.5 != high {
 		return fmt.Errorf("the summary score is %+v", scores.SummaryScore)
 	}
 	if len(scores.SpanScores) == 0 || scores.SpanScores[0].Begin != 0 || scores.SpanScores[0].End != length {
@@ -133,22 +135,28 @@ func main() {
 		status          int
 		message, detail string
 	}{
-		{"an empty comment is an error", harness.KeyOpen, func(r *commentanalyzer.AnalyzeCommentRequest) { r.Comment.Text = "" },
+		{"an empty comment is an error", harness.KeyOpen,
+			func(r *commentanalyzer.AnalyzeCommentRequest) { r.Comment.Text = "" },
 			400, "Comment must be non-empty.", "COMMENT_EMPTY"},
-		{"a comment that is too long is an error", harness.KeyOpen, func(r *commentanalyzer.AnalyzeCommentRequest) { r.Comment.Text = strings.Repeat("a", 20_481) },
+		{"a comment that is too long is an error", harness.KeyOpen,
+			func(r *commentanalyzer.AnalyzeCommentRequest) { r.Comment.Text = strings.Repeat("a", 20_481) },
 			400, "Comment text too long.", "COMMENT_TOO_LONG"},
 		{"an unknown attribute is an error", harness.KeyOpen, func(r *commentanalyzer.AnalyzeCommentRequest) {
 			r.RequestedAttributes["CHARM"] = commentanalyzer.AttributeParameters{}
 		}, 400, "Unknown requested attribute: CHARM", "INVALID_REQUEST"},
-		{"no attribute at all is an error", harness.KeyOpen, func(r *commentanalyzer.AnalyzeCommentRequest) { r.RequestedAttributes = nil },
+		{"no attribute at all is an error", harness.KeyOpen,
+			func(r *commentanalyzer.AnalyzeCommentRequest) { r.RequestedAttributes = nil },
 			400, "Missing requested_attributes", "NO_REQUESTED_ATTRIBUTES"},
 		{"another type of score is an error", harness.KeyOpen, func(r *commentanalyzer.AnalyzeCommentRequest) {
 			r.RequestedAttributes["TOXICITY"] = commentanalyzer.AttributeParameters{ScoreType: "RAW"}
 		}, 400, "Requested score type RAW is not supported by attribute TOXICITY", "INVALID_REQUEST"},
-		{"a language that nobody scores is an error", harness.KeyOpen, func(r *commentanalyzer.AnalyzeCommentRequest) { r.Languages = []string{"eo"} },
+		{"a language that nobody scores is an error", harness.KeyOpen,
+			func(r *commentanalyzer.AnalyzeCommentRequest) { r.Languages = []string{"eo"} },
 			400, "Attribute TOXICITY does not support request languages: eo", "LANGUAGE_NOT_SUPPORTED_BY_ATTRIBUTE"},
-		{"an unknown key is an error", harness.KeyUnknown, func(*commentanalyzer.AnalyzeCommentRequest) {}, 401, "key", "API_KEY_INVALID"},
-		{"a month that is used up is an error", harness.KeySpent, func(*commentanalyzer.AnalyzeCommentRequest) {}, 429, "period", "RATE_LIMIT_EXCEEDED"},
+		{"an unknown key is an error", harness.KeyUnknown, func(*commentanalyzer.AnalyzeCommentRequest) {}, 401, "key",
+			"API_KEY_INVALID"},
+		{"a month that is used up is an error", harness.KeySpent, func(*commentanalyzer.AnalyzeCommentRequest) {}, 429,
+			"period", "RATE_LIMIT_EXCEEDED"},
 	} {
 		harness.Check(refusal.what, func(ctx context.Context) error {
 			request := toxicity(harness.Fine)
@@ -167,7 +175,8 @@ func main() {
 			return err
 		}
 		var failure *googleapi.Error
-		if errors.As(err, &failure); failure.Header.Get("Retry-After") == "" || !strings.Contains(fmt.Sprint(failure.Details), "retryDelay") {
+		if errors.As(err, &failure); failure.Header.Get("Retry-After") == "" ||
+			!strings.Contains(fmt.Sprint(failure.Details), "retryDelay") {
 			return fmt.Errorf("the header is %v, the details are %v", failure.Header, failure.Details)
 		}
 		return nil

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command goopenai calls the service with github.com/sashabaranov/go-openai. This client sends one text, and repeats nothing.
+// Command goopenai calls the service with github.com/sashabaranov/go-openai. This client sends one text, and repeats
+// nothing.
 package main
 
 import (
@@ -28,7 +29,8 @@ func refused(err error, status int, code string) error {
 		return fmt.Errorf("got %v, want an *openai.APIError", err)
 	}
 	if failure.HTTPStatusCode != status || failure.Code != code || failure.Type == "" || failure.Message == "" {
-		return fmt.Errorf("got %d %v (%q: %q), want %d %q", failure.HTTPStatusCode, failure.Code, failure.Type, failure.Message, status, code)
+		return fmt.Errorf("got %d %v (%q: %q), want %d %q", failure.HTTPStatusCode, failure.Code, failure.Type,
+			failure.Message, status, code)
 	}
 	return nil
 }
@@ -48,7 +50,8 @@ func main() {
 		return nil
 	})
 	harness.Check("the model is taken and told back", func(ctx context.Context) error {
-		answer, err := ask(ctx, base, harness.KeyOpen, openai.ModerationRequest{Input: harness.Fine, Model: openai.ModerationTextStable})
+		answer, err := ask(ctx, base, harness.KeyOpen,
+			openai.ModerationRequest{Input: harness.Fine, Model: openai.ModerationTextStable})
 		if err != nil {
 			return err
 		}
@@ -64,7 +67,8 @@ func main() {
 	harness.Check("no text is an error", func(ctx context.Context) error {
 		_, err := ask(ctx, base, harness.KeyOpen, openai.ModerationRequest{}) // this client leaves an empty text out
 		var failure *openai.APIError
-		if !errors.As(err, &failure) || failure.HTTPStatusCode != 400 || failure.Param == nil || *failure.Param != "input" {
+		if !errors.As(err, &failure) || failure.HTTPStatusCode != 400 || failure.Param == nil ||
+			*failure.Param != "input" {
 			return fmt.Errorf("got %v", err)
 		}
 		return nil
@@ -80,7 +84,8 @@ func main() {
 			return err
 		}
 		limits := answer.GetRateLimitHeaders()
-		if reset := limits.ResetRequests.Time(); limits.LimitRequests != 1 || limits.RemainingRequests != 0 || reset.IsZero() {
+		if reset := limits.ResetRequests.Time(); limits.LimitRequests != 1 || limits.RemainingRequests != 0 ||
+			reset.IsZero() {
 			return fmt.Errorf("the limits are %+v", limits)
 		}
 		_, err = ask(ctx, base, harness.KeySmall, fine)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command openai calls the service with OpenAI's own Go client. With the argument "retry" it checks whether the client repeats
-// what was refused.
+// Command openai calls the service with OpenAI's own Go client. With the argument "retry" it checks whether the
+// client repeats what was refused.
 package main
 
 import (
@@ -19,8 +19,10 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/clients/gocompat/harness"
 )
 
-func ask(ctx context.Context, key string, input openai.ModerationNewParamsInputUnion, options ...option.RequestOption) (*openai.ModerationNewResponse, error) {
-	options = append([]option.RequestOption{option.WithBaseURL(harness.Service + "/v1/"), option.WithAPIKey(key)}, options...)
+func ask(ctx context.Context, key string, input openai.ModerationNewParamsInputUnion,
+	options ...option.RequestOption) (*openai.ModerationNewResponse, error) {
+	options = append([]option.RequestOption{option.WithBaseURL(harness.Service + "/v1/"), option.WithAPIKey(key)},
+		options...)
 	client := openai.NewClient(options...)
 	return client.Moderations.New(ctx, openai.ModerationNewParams{Input: input})
 }
@@ -55,7 +57,8 @@ func refused(err error, status int, code string) error {
 		return fmt.Errorf("got %v, want an *openai.Error", err)
 	}
 	if failure.StatusCode != status || failure.Code != code || failure.Type == "" || failure.Message == "" {
-		return fmt.Errorf("got %d %q (%q: %q), want %d %q", failure.StatusCode, failure.Code, failure.Type, failure.Message, status, code)
+		return fmt.Errorf("got %d %q (%q: %q), want %d %q", failure.StatusCode, failure.Code, failure.Type,
+			failure.Message, status, code)
 	}
 	return nil
 }
@@ -77,10 +80,12 @@ func main() {
 			return err
 		}
 		result := answer.Results[0]
-		if !result.Categories.Violence || result.CategoryScores.Violence < 0.5 || result.Categories.SexualMinors || len(result.CategoryAppliedInputTypes.Violence) != 1 {
+		if !result.Categories.Violence || result.CategoryScores.Violence < 0.5 || result.Categories.SexualMinors ||
+			len(result.CategoryAppliedInputTypes.Violence) != 1 {
 			return fmt.Errorf("the answer is %s", answer.RawJSON())
 		}
-		if !strings.HasPrefix(answer.ID, "modr-") || answer.Model != string(openai.ModerationModelOmniModerationLatest) {
+		if !strings.HasPrefix(answer.ID, "modr-") ||
+			answer.Model != string(openai.ModerationModelOmniModerationLatest) {
 			return fmt.Errorf("the answer is %s", answer.RawJSON())
 		}
 		return nil
@@ -90,9 +95,10 @@ func main() {
 		return flagged(answer, err, false, true, false)
 	})
 	harness.Check("parts of text are one input", func(ctx context.Context) error {
-		answer, err := ask(ctx, harness.KeyOpen, openai.ModerationNewParamsInputUnion{OfModerationMultiModalArray: []openai.ModerationMultiModalInputUnionParam{
-			openai.ModerationMultiModalInputParamOfText(harness.Fine), openai.ModerationMultiModalInputParamOfText(harness.Vile),
-		}})
+		answer, err := ask(ctx, harness.KeyOpen,
+			openai.ModerationNewParamsInputUnion{OfModerationMultiModalArray: []openai.ModerationMultiModalInputUnionParam{
+				openai.ModerationMultiModalInputParamOfText(harness.Fine), openai.ModerationMultiModalInputParamOfText(harness.Vile),
+			}})
 		return flagged(answer, err, true)
 	})
 	harness.Check("the address works without the slash at its end, too", func(ctx context.Context) error {
@@ -100,9 +106,10 @@ func main() {
 		return flagged(answer, err, false)
 	})
 	harness.Check("an image is an error", func(ctx context.Context) error {
-		_, err := ask(ctx, harness.KeyOpen, openai.ModerationNewParamsInputUnion{OfModerationMultiModalArray: []openai.ModerationMultiModalInputUnionParam{
-			openai.ModerationMultiModalInputParamOfImageURL(openai.ModerationImageURLInputImageURLParam{URL: "https://example.com/a.png"}),
-		}})
+		_, err := ask(ctx, harness.KeyOpen,
+			openai.ModerationNewParamsInputUnion{OfModerationMultiModalArray: []openai.ModerationMultiModalInputUnionParam{
+				openai.ModerationMultiModalInputParamOfImageURL(openai.ModerationImageURLInputImageURLParam{URL: "https://example.com/a.png"}),
+			}})
 		return refused(err, 400, "unsupported_value")
 	})
 	harness.Check("an empty list is an error", func(ctx context.Context) error {

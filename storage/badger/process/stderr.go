@@ -11,12 +11,12 @@ import (
 	"sync"
 )
 
-// maxWords is how much is kept of what the process writes to its standard error output.
-const maxWords = 8 << 10
+// maxStderr is how much is kept of what the process writes to its standard error output.
+const maxStderr = 8 << 10
 
 // words are what the process writes to its standard error output. A process that ends by a mistake says why in the first lines
 // of a report that can be long: these are kept, else what was written last.
-type words struct {
+type stderrTail struct {
 	mu   sync.Mutex
 	kept []byte
 	// line is where the last line begins, which may go on.
@@ -34,12 +34,12 @@ var crashes = [][]byte{
 var fatal = regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d `)
 
 // Write keeps what is worth it.
-func (w *words) Write(p []byte) (int, error) {
+func (w *stderrTail) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := len(p)
 	if w.crashed {
-		w.kept = append(w.kept, p[:min(n, maxWords-len(w.kept))]...)
+		w.kept = append(w.kept, p[:min(n, maxStderr-len(w.kept))]...)
 		return n, nil
 	}
 	w.kept = append(w.kept, p...)
@@ -47,7 +47,7 @@ func (w *words) Write(p []byte) (int, error) {
 		rest := w.kept[w.line:]
 		if slices.ContainsFunc(crashes, func(c []byte) bool { return bytes.HasPrefix(rest, c) }) {
 			w.crashed = true
-			w.kept = append(w.kept[:0], rest[:min(len(rest), maxWords)]...)
+			w.kept = append(w.kept[:0], rest[:min(len(rest), maxStderr)]...)
 			return n, nil
 		}
 		end := bytes.IndexByte(rest, '\n')
@@ -56,7 +56,7 @@ func (w *words) Write(p []byte) (int, error) {
 		}
 		w.line += end + 1
 	}
-	if over := len(w.kept) - maxWords; over > 0 {
+	if over := len(w.kept) - maxStderr; over > 0 {
 		w.kept = append(w.kept[:0], w.kept[over:]...)
 		w.line = max(w.line-over, 0)
 	}
@@ -64,14 +64,14 @@ func (w *words) Write(p []byte) (int, error) {
 }
 
 // all returns everything that was kept.
-func (w *words) all() string {
+func (w *stderrTail) all() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.ToValidUTF8(string(w.kept), "?")
 }
 
 // brief returns the lines that say the most, in one line: the first ones of a report, or the last ones.
-func (w *words) brief() string {
+func (w *stderrTail) brief() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	const most = 3

@@ -10,39 +10,39 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/themes/lexicon"
 )
 
-// plan is a theme that was taken apart. All of its parts must be near each other in a text; a part is there when one of
-// its choices is; a choice is there when its slots are:
+// plan is a theme prepared for scoring: a conjunction of parts, each a disjunction of choices, each a conjunction of
+// slots. All parts must be near each other in a text.
 //
 //	"theft of bicycles or electric scooters"  =  {theft} and ({bicycle} or {electric} {scooter})
 type plan struct {
-	tokens  int    // words of the theme
-	literal string // the theme itself when it has no words; nothing else is set then
+	tokens  int    // the number of words in the theme
+	literal string // the theme itself if it has no words; no other field is set then
 	parts   []part
 	slots   []slot
 	runs    []run
-	rarity  float32 // of its rarest word
+	rarity  float32 // that of its rarest word
 
 	table   []key    // hash table of the words and phrases that are evidence
-	first   []uint16 // beside table: the first of its entries + 1
+	first   []uint16 // for each key of table, its first entry + 1
 	entries []entry
 
-	vector []int8 // what the theme is about as a whole
+	vector []int8 // the direction of the whole theme
 	scale  float32
 	spread float32
 	signs  uint64
 }
 
-// part is a set of choices.
+// part is a set of choices, of which a text needs one.
 type part struct{ choices []choice }
 
-// choice is a set of slots that belong together.
+// choice is a set of slots, of which a text needs all.
 type choice struct{ slots []uint8 }
 
 // slot is a word or a known phrase of the theme.
 type slot struct {
-	weight   float32 // 1, or less for words that a text may leave out
-	rarity   float32 // of the word
-	optional bool    // a text on the theme often leaves the word out
+	weight   float32 // 1, or less for a word that a text may leave out
+	rarity   float32 // that of the word
+	optional bool    // whether texts on the theme often leave the word out
 	vector   []int8
 	scale    float32
 	spread   float32
@@ -52,39 +52,39 @@ type slot struct {
 // entry says that a word is evidence for a slot.
 type entry struct {
 	slot   uint8
-	weight uint8 // of 255
-	next   uint16
+	weight uint8  // of 255
+	next   uint16 // the next entry of the same key + 1, or 0
 }
 
-// run is a slot of words that are only evidence in this order with nothing between them.
+// run is a slot whose words are evidence only in this order, with nothing between them.
 type run struct {
 	slot uint8
 	keys []key
 }
 
-// limits bound what a theme of any 100 characters can cost.
+// Bounds of what any theme of 100 characters can cost.
 const (
 	maxSlots    = 16
 	maxEvidence = 8000
 )
 
-// lightWeight is the weight of a slot that a text may leave out.
-const lightWeight = 0.3
+// optionalWeight is the weight of a slot that a text may leave out.
+const optionalWeight = 0.3
 
-// piece is a word of a theme while it is taken apart.
-type piece struct {
+// themeWord is a word of a theme that is being parsed.
+type themeWord struct {
 	form  string
-	comma bool // a comma, slash or the like stands before it
+	comma bool // whether a comma, slash or the like stands before it
 }
 
-// pieces lists the words of a theme with the marks between them that divide alternatives.
-func pieces(theme string, tokens []text.Token) []piece {
+// themeWords lists the words of a theme and notes the punctuation that separates alternatives.
+func themeWords(theme string, tokens []text.Token) []themeWord {
 	points := []rune(theme)
-	list := make([]piece, 0, len(tokens))
+	list := make([]themeWord, 0, len(tokens))
 	end := 0
 	for i := range tokens {
 		t := &tokens[i]
-		p := piece{form: string(t.Folded)}
+		p := themeWord{form: string(t.Folded)}
 		for _, r := range points[min(end, t.Begin):t.Begin] {
 			p.comma = p.comma || strings.ContainsRune(",;/|()[]:", r)
 		}
@@ -94,14 +94,18 @@ func pieces(theme string, tokens []text.Token) []piece {
 	return list
 }
 
-// unwrap drops words around a theme that speak of posts and not of the theme: "content about", "any mention of". What
-// is nothing but such words is left alone.
-func unwrap(list []piece) []piece {
+// trimFiller drops the words around a theme that speak of posts and not of the theme: "content about", "any mention
+// of". A theme of nothing but such words stays as it is.
+func trimFiller(list []themeWord) []themeWord {
 	from, to := 0, len(list)
-	for from < to && (wrapping[list[from].form] || from > 0 && lexicon.IsStop([]byte(list[from].form)) && list[from].form != "or") {
-		from++
+	for ; from < to; from++ {
+		form := list[from].form
+		stop := from > 0 && form != "or" && lexicon.IsStop([]byte(form))
+		if !leadingFiller[form] && !stop {
+			break
+		}
 	}
-	for to > from && trailing[list[to-1].form] {
+	for to > from && trailingFiller[list[to-1].form] {
 		to--
 	}
 	if from == to || onlyStop(list[from:to]) {
@@ -110,7 +114,7 @@ func unwrap(list []piece) []piece {
 	return list[from:to]
 }
 
-func onlyStop(list []piece) bool {
+func onlyStop(list []themeWord) bool {
 	for _, p := range list {
 		if !lexicon.IsStop([]byte(p.form)) {
 			return false
@@ -119,15 +123,15 @@ func onlyStop(list []piece) bool {
 	return true
 }
 
-// group is a part while it is taken apart: choices as lists of words, with what joins them.
+// group is a part that is being parsed: its choices as lists of words.
 type group struct {
 	choices [][]string
-	and     bool // joined by "and" alone, which may mean either or both
+	and     bool // whether two choices are joined by "and" alone, which may mean either or both
 }
 
-// split cuts a theme at the words that join parts (of, with, by, who ...) and each part at those that join choices (or,
-// and, a comma, such as).
-func split(list []piece) []group {
+// split cuts a theme at the connectives between parts (of, with, by, who ...), and each part at those between choices
+// (or, and, a comma, such as).
+func split(list []themeWord) []group {
 	var groups []group
 	current := group{}
 	var words []string
@@ -168,7 +172,7 @@ func split(list []piece) []group {
 		case p.form == "and":
 			endChoice()
 			ands++
-		case joins[p.form]:
+		case connectives[p.form]:
 			endGroup()
 		case content && lexicon.IsStop([]byte(p.form)):
 		default:
@@ -179,7 +183,7 @@ func split(list []piece) []group {
 	return groups
 }
 
-// find returns the number of the first entry of a key plus 1, 0 when there is none.
+// find returns the number of the first entry of a key plus 1, or 0 if there is none.
 func (p *plan) find(k key) uint16 {
 	mask := uint32(len(p.first) - 1)
 	for i := k.place() & mask; p.first[i] != 0; i = (i + 1) & mask {
@@ -190,9 +194,10 @@ func (p *plan) find(k key) uint16 {
 	return 0
 }
 
-// size is the memory that a plan takes, in bytes.
+// size returns the memory that a plan takes, in bytes.
 func (p *plan) size() uint32 {
-	return uint32(256 + len(p.literal) + 6*len(p.table) + 4*len(p.entries) + 160*len(p.slots) + 32*len(p.runs) + 64*len(p.parts))
+	return uint32(256 + len(p.literal) + 6*len(p.table) + 4*len(p.entries) + 160*len(p.slots) +
+		32*len(p.runs) + 64*len(p.parts))
 }
 
 func (k key) place() uint32 { return uint32(k) * 0x9E3779B1 >> 7 }

@@ -74,17 +74,17 @@ func (d hooked) Check() error {
 	return d.database.Check()
 }
 
-func (d hooked) Gone() <-chan struct{} {
+func (d hooked) Released() <-chan struct{} {
 	if d.h.gone != nil {
 		return d.h.gone
 	}
-	return d.database.Gone()
+	return d.database.Released()
 }
 
 // openHooked opens a store on a platter. Nobody waits for a database that failed.
 func openHooked(t *testing.T, pl *platter, h *hooks, change func(*Options)) *Store {
 	t.Helper()
-	o := Options{Dir: "/nowhere", pace: faultPace("", 0), open: func(ctx context.Context, o disk.Options) (database, error) {
+	o := Options{Dir: "/nowhere", timing: faultTiming("", 0), open: func(ctx context.Context, o disk.Options) (database, error) {
 		if err := call(h.open); err != nil {
 			return nil, err
 		}
@@ -107,10 +107,10 @@ func openHooked(t *testing.T, pl *platter, h *hooks, change func(*Options)) *Sto
 
 // down has the database fail.
 func down(s *Store) {
-	s.keeper.mu.Lock()
-	db := s.keeper.db
-	s.keeper.mu.Unlock()
-	s.keeper.fail(db, errFault)
+	s.supervisor.mu.Lock()
+	db := s.supervisor.db
+	s.supervisor.mu.Unlock()
+	s.supervisor.fail(db, errFault)
 }
 
 // TestReplayIsShort looks at what is written when a database comes back: of each record only the last change, because whoever is
@@ -140,7 +140,7 @@ func TestReplayIsShort(t *testing.T) {
 	for i := range 3 {
 		for j := range 50 {
 			entries := []disk.Entry{{Key: fmt.Appendf(nil, "m/%d", j), Value: make([]byte, 64<<10+i)}}
-			if _, _, err := s.keeper.write(entries); err != nil {
+			if _, _, err := s.supervisor.write(entries); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -279,7 +279,7 @@ func TestDeletionIsWhole(t *testing.T) {
 				}
 				return nil
 			}}
-			s := openHooked(t, pl, h, func(o *Options) { o.pace.patience = time.Minute })
+			s := openHooked(t, pl, h, func(o *Options) { o.timing.recoveryWait = time.Minute })
 			if err := s.CreateAccount(ctx, quota.Account{ID: "a"}); err != nil {
 				t.Fatal(err)
 			}
@@ -369,7 +369,7 @@ func TestReopeningWaitsForTheOldProcess(t *testing.T) {
 		}
 		return nil
 	}
-	s := openHooked(t, newPlatter(plan{}, 1), h, func(o *Options) { o.pace.gone, o.Logger = time.Minute, zap.New(core) })
+	s := openHooked(t, newPlatter(plan{}, 1), h, func(o *Options) { o.timing.releaseWait, o.Logger = time.Minute, zap.New(core) })
 	down(s)
 	time.Sleep(10 * time.Millisecond)
 	close(gone)
@@ -431,9 +431,9 @@ func TestSlowSyncIsNoFailure(t *testing.T) {
 		time.Sleep(3 * call)
 		return nil
 	}
-	s := openHooked(t, newPlatter(plan{}, 1), h, func(o *Options) { o.pace.call, o.pace.sync = call, time.Minute })
+	s := openHooked(t, newPlatter(plan{}, 1), h, func(o *Options) { o.timing.call, o.timing.sync = call, time.Minute })
 	for i := 0; i < 100 && waited.Load() < int64(2*call); i++ {
-		if _, _, err := s.keeper.write([]disk.Entry{{Key: []byte("m/1"), Value: []byte("x")}}); err != nil {
+		if _, _, err := s.supervisor.write([]disk.Entry{{Key: []byte("m/1"), Value: []byte("x")}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.syncer.join().wait(); err != nil {

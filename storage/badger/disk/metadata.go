@@ -18,24 +18,24 @@ import (
 // checksum, writes no number, and some records a time at which Badger forgot them.
 const schema = 2
 
-// Records that belong to the database itself. They begin with ownPrefix, and are not shown.
+// Records that belong to the database itself. They begin with metadataPrefix, and are not shown.
 var (
-	ownPrefix    = []byte("meta/")
-	schemaKey    = []byte("meta/schema")    // version, 4 bytes big-endian; never sealed, so that every version can read it
-	upgradingKey = []byte("meta/upgrading") // there while values of version 1 are rewritten
-	commitKey    = []byte("meta/commit")    // number of the last write, 8 bytes big-endian
-	identityKey  = []byte("meta/id")        // [Identity]
-	gapKey       = []byte("meta/gap")       // number up to which writes may be missing, 8 bytes; see [Report.Gap]
+	metadataPrefix = []byte("meta/")
+	schemaKey      = []byte("meta/schema")    // version, 4 bytes big-endian; never sealed, so that every version can read it
+	upgradingKey   = []byte("meta/upgrading") // there while values of version 1 are rewritten
+	commitKey      = []byte("meta/commit")    // number of the last write, 8 bytes big-endian
+	identityKey    = []byte("meta/id")        // [Identity]
+	gapKey         = []byte("meta/gap")       // number up to which writes may be missing, 8 bytes; see [Report.Gap]
 )
 
 // own reports whether a record belongs to the database itself.
-func own(key []byte) bool {
-	return bytes.HasPrefix(key, ownPrefix) && (bytes.Equal(key, schemaKey) || bytes.Equal(key, upgradingKey) ||
+func isMetadata(key []byte) bool {
+	return bytes.HasPrefix(key, metadataPrefix) && (bytes.Equal(key, schemaKey) || bytes.Equal(key, upgradingKey) ||
 		bytes.Equal(key, commitKey) || bytes.Equal(key, identityKey) || bytes.Equal(key, gapKey))
 }
 
 // begin reads what the database says of itself, and makes a new one or one of the version before what it has to be.
-func (d *DB) begin(o Options, gap uint64) error {
+func (d *DB) initialize(o Options, gap uint64) error {
 	version, empty, err := d.version()
 	switch {
 	case err != nil:
@@ -46,25 +46,25 @@ func (d *DB) begin(o Options, gap uint64) error {
 		return fmt.Errorf("%w: %s holds a database of something else", ErrSchema, d.dir)
 	}
 	first := progress{boot: bootID()}
-	if id, err := d.readOwn(identityKey, len(first.identity)); err != nil {
+	if id, err := d.readMetadata(identityKey, len(first.identity)); err != nil {
 		return err
 	} else if id != nil {
 		copy(first.identity[:], id)
 	} else if _, err := rand.Read(first.identity[:]); err != nil {
 		return err
 	}
-	number, err := d.readOwn(commitKey, 8)
+	number, err := d.readMetadata(commitKey, 8)
 	if err != nil {
 		return err
 	}
 	if number != nil {
 		d.committed = binary.BigEndian.Uint64(number)
 	}
-	if err := d.noteGap(gap); err != nil {
+	if err := d.recordGap(gap); err != nil {
 		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
 	}
 	first.committed = d.committed
-	if d.notes, err = openNotebook(d.dir, first); err != nil {
+	if d.notes, err = openProgress(d.dir, first); err != nil {
 		return fmt.Errorf("the database in %s cannot be opened: %w; %s", d.dir, err, advice(d.dir))
 	}
 	// Without the file the next start would not know what was acknowledged, and would refuse the database.
@@ -78,9 +78,9 @@ func (d *DB) begin(o Options, gap uint64) error {
 	return d.upgrade(version)
 }
 
-// noteGap notes that writes up to a number may be missing. It must be on the disk before PROGRESS says that they were
+// recordGap notes that writes up to a number may be missing. It must be on the disk before PROGRESS says that they were
 // committed, because the next inspection would miss them otherwise.
-func (d *DB) noteGap(upTo uint64) error {
+func (d *DB) recordGap(upTo uint64) error {
 	if upTo == 0 {
 		return nil
 	}
@@ -123,8 +123,8 @@ func (d *DB) version() (version uint32, empty bool, err error) {
 	return version, empty, err
 }
 
-// readOwn returns a record of the database itself, nil when there is none.
-func (d *DB) readOwn(key []byte, size int) ([]byte, error) {
+// readMetadata returns a record of the database itself, nil when there is none.
+func (d *DB) readMetadata(key []byte, size int) ([]byte, error) {
 	records, err := d.get(key)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (d *DB) readOwn(key []byte, size int) ([]byte, error) {
 
 // upgrade brings the database to the present version. It may be interrupted and done again: what is sealed is marked.
 func (d *DB) upgrade(version uint32) error {
-	upgrading, err := d.readOwn(upgradingKey, 0)
+	upgrading, err := d.readMetadata(upgradingKey, 0)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (d *DB) upgrade(version uint32) error {
 	}
 	for from := []byte{}; err == nil && from != nil; {
 		var entries []Entry
-		if entries, from, err = d.unsealed(from); err == nil && len(entries) > 0 {
+		if entries, from, err = d.withoutChecksum(from); err == nil && len(entries) > 0 {
 			err = d.commit(entries)
 		}
 	}
@@ -178,7 +178,7 @@ func (d *DB) upgrade(version uint32) error {
 }
 
 // unsealed returns some records that have no checksum yet, and the key to go on from.
-func (d *DB) unsealed(from []byte) (entries []Entry, next []byte, err error) {
+func (d *DB) withoutChecksum(from []byte) (entries []Entry, next []byte, err error) {
 	err = d.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 16})
 		defer it.Close()
@@ -189,7 +189,7 @@ func (d *DB) unsealed(from []byte) (entries []Entry, next []byte, err error) {
 				next = item.KeyCopy(nil)
 				return nil
 			}
-			if item.UserMeta() == sealed || own(item.Key()) {
+			if item.UserMeta() == checksummed || isMetadata(item.Key()) {
 				continue
 			}
 			value, err := item.ValueCopy(nil)

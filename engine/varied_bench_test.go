@@ -18,16 +18,17 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// BenchmarkModerateVaried judges texts that are put together from the project's own, each time another one: no text is
-// warm because it was judged a moment ago. Harmless are the texts without a label, which look like harm more often than
-// ordinary ones do; in mixed ones half are harmful, so that the second stage reads nearly all.
+// BenchmarkModerateVaried moderates texts that are made of rows of the corpus, each time another one, so that no text
+// is still in the processor's cache. The harmless ones are made of rows without a harm, which look like harm more often
+// than ordinary texts do; half of the rows of the mixed ones are harmful, so that the network classifies nearly all of
+// them.
 func BenchmarkModerateVaried(b *testing.B) {
-	judge, err := engine.New(engine.Options{})
+	e, err := engine.New(engine.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	harmless, all := written(b)
-	for _, kind := range []struct {
+	harmless, all := corpus(b)
+	for _, mix := range []struct {
 		name   string
 		pieces []string
 	}{{"harmless", harmless}, {"mixed", all}} {
@@ -37,14 +38,14 @@ func BenchmarkModerateVaried(b *testing.B) {
 			for i := range texts {
 				var text []rune
 				for len(text) < length {
-					text = append(text, []rune(kind.pieces[r.IntN(len(kind.pieces))]+" ")...)
+					text = append(text, []rune(mix.pieces[r.IntN(len(mix.pieces))]+" ")...)
 				}
 				texts[i] = string(text[:length])
 			}
-			b.Run(fmt.Sprintf("%s/%d", kind.name, length), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%d", mix.name, length), func(b *testing.B) {
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					if _, err := judge.Moderate(b.Context(), engine.Request{Content: texts[i%len(texts)]}); err != nil {
+					if _, err := e.Moderate(b.Context(), engine.Request{Content: texts[i%len(texts)]}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -53,11 +54,11 @@ func BenchmarkModerateVaried(b *testing.B) {
 	}
 }
 
-// written returns the texts that were written for training: the harmless ones, and all.
-func written(tb testing.TB) (harmless, all []string) {
+// corpus returns the texts of the corpus: the harmless ones, and all.
+func corpus(tb testing.TB) (harmless, all []string) {
 	names, err := filepath.Glob("train/corpus/*.jsonl")
 	if err != nil || len(names) == 0 {
-		tb.Fatal("no texts in train/corpus", err)
+		tb.Fatalf("no texts in train/corpus: %v", err)
 	}
 	for _, name := range names {
 		data, err := os.ReadFile(name)
@@ -72,7 +73,7 @@ func written(tb testing.TB) (harmless, all []string) {
 				Labels map[string]int
 			}
 			if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-				tb.Fatal(name, err)
+				tb.Fatalf("%s: %v", name, err)
 			}
 			if all = append(all, row.Text); len(row.Labels) == 0 {
 				continue // for themes

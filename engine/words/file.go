@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// MaxFileSize is the size in bytes of what [Read] reads.
+// MaxFileSize is the maximum size in bytes of the input of [Read].
 const MaxFileSize = 16 << 20
 
-// Read makes a list of the expressions in a text in UTF-8, with or without a byte order mark, one on each line. Empty lines
-// count for nothing, nor does what follows a # at the beginning of a line or after white space. The error names the line of
-// the first expression that is too long, not UTF-8 or without a word.
+// Read makes a list of the expressions in UTF-8 text, one on each line, with or without a byte order mark. It skips
+// empty lines and comments: a # at the beginning of a line or after white space, and what follows it. The error names
+// the line of the first expression that is longer than [MaxCharacters], not UTF-8 or without a word, or of the one
+// that exceeds [MaxExpressions].
 func Read(r io.Reader) (*List, error) {
 	content, err := io.ReadAll(io.LimitReader(r, MaxFileSize+1))
 	if err != nil {
@@ -35,7 +36,7 @@ func Read(r io.Reader) (*List, error) {
 		if count++; count > MaxExpressions {
 			return nil, fmt.Errorf("line %d: more than %d expressions", line, MaxExpressions)
 		}
-		// The list must not keep the comments in memory.
+		// A clone, so that the list does not keep the comments in memory.
 		if err := l.add(strings.Clone(expression)); err != nil {
 			return nil, fmt.Errorf("line %d: the expression %w", line, err)
 		}
@@ -43,7 +44,7 @@ func Read(r io.Reader) (*List, error) {
 	return l, nil
 }
 
-// withoutComment returns what stands before the comment of a line.
+// withoutComment returns a line up to its comment.
 func withoutComment(line string) string {
 	for i := range len(line) {
 		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {

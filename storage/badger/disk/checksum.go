@@ -10,7 +10,7 @@ import (
 
 // sealed is the user's byte of a Badger record whose value is sealed: the CRC-32C (RFC 3720, appendix B.4) of key and value
 // stands behind the value, in 4 bytes, big-endian. A value that stands under a key that is not its own is not whole either.
-const sealed byte = 1
+const checksummed byte = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -19,13 +19,13 @@ func checksum(key, value []byte) uint32 {
 }
 
 // seal returns a new slice with value and its checksum.
-func seal(key, value []byte) []byte {
+func withChecksum(key, value []byte) []byte {
 	b := make([]byte, 0, len(value)+crc32.Size)
 	return binary.BigEndian.AppendUint32(append(b, value...), checksum(key, value))
 }
 
 // unseal returns the part of stored that is the value, and whether its checksum is right.
-func unseal(key, stored []byte) (value []byte, whole bool) {
+func verifyChecksum(key, stored []byte) (value []byte, whole bool) {
 	if len(stored) < crc32.Size {
 		return nil, false
 	}

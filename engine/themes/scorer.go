@@ -5,7 +5,8 @@ package themes
 
 import "math"
 
-// Weights are what the scorer has learned. engine/train/cmd/themes finds them; their number and meaning change between versions.
+// Weights are the parameters of the scorer. engine/train/cmd/themes fits them; their number and meaning change between
+// versions.
 type Weights struct {
 	// Linear weighs the inputs themselves.
 	Linear [numInputs]float32
@@ -21,59 +22,59 @@ const numUnits = 6
 // numInputs is the number of inputs of the scorer.
 const numInputs = 24
 
-// inputMissing is the input that says that a part of the theme is missing.
+// inputMissing is the index of the input that is 1 if a part of the theme is missing.
 const inputMissing = 23
 
-// inputs are the features as the scorer weighs them, each about 0 to 1.
+// inputs turns the features of a window into the inputs of the scorer, most of them from 0 to 1.
 func (f *features) inputs(p *plan) (x [numInputs]float32) {
-	least, mean, both, bothMean := float32(1), float32(0), float32(1), float32(0)
+	lexical, mean, both, bothMean := float32(1), float32(0), float32(1), float32(0)
 	closest := float32(0)
 	var covered, total, rarest float32
 	for i := range p.parts {
-		l, b, z, c, t, m := f.part(p, &p.parts[i])
+		l, b, z, c, t, m := f.partEvidence(p, &p.parts[i])
 		covered, total, rarest = covered+c, total+t, max(rarest, m)
-		least, both = min(least, l), min(both, b)
+		lexical, both = min(lexical, l), min(both, b)
 		mean += l / float32(len(p.parts))
 		bothMean += b / float32(len(p.parts))
 		closest += z / float32(len(p.parts))
 	}
-	many := float32(0)
-	if p.several() {
-		many = 1
+	compound := float32(0)
+	if p.compound() {
+		compound = 1
 	}
 	rare := min(p.rarity, 20) / 20
 	x[0] = 1
-	x[1] = least
+	x[1] = lexical
 	x[2] = mean
 	x[3] = both
 	x[4] = bothMean
-	x[5] = f.top[0] / mostClose
-	x[6] = (f.top[0] + f.top[1]) / (2 * mostClose)
-	x[7] = (f.top[0] + f.top[1] + f.top[2] + f.top[3]) / (4 * mostClose)
+	x[5] = f.top[0] / maxCloseness
+	x[6] = (f.top[0] + f.top[1]) / (2 * maxCloseness)
+	x[7] = (f.top[0] + f.top[1] + f.top[2] + f.top[3]) / (4 * maxCloseness)
 	x[8] = float32(min(f.words, 4)) / 4
-	x[9] = many
+	x[9] = compound
 	x[10] = rare
-	x[11] = least * rare
+	x[11] = lexical * rare
 	x[12] = f.context
 	x[13] = max(f.context-0.3, 0)
 	x[14] = float32(math.Log1p(float64(f.filled))) / 4
 	x[15] = float32(math.Log(float64(max(f.windows, 1)))) / 5
-	x[16] = least * f.context
-	x[17] = closest / mostClose
+	x[16] = lexical * f.context
+	x[17] = closest / maxCloseness
 	x[18] = covered / max(total, 1)
 	x[19] = rarest / 20
 	x[20] = f.rest
-	x[21] = f.rest * least
-	if many > 0 {
+	x[21] = f.rest * lexical
+	if compound > 0 {
 		x[inputMissing] = f.missing(p)
 	}
 	x[22] = covered / max(total, 1) * x[20]
 	return x
 }
 
-// several reports whether a theme has several words that a text needs. A theme that is a known phrase has them too, beside
+// compound reports whether a theme has several words that a text needs. So has a theme that is a known phrase, beside
 // the choice of the phrase as a whole.
-func (p *plan) several() bool {
+func (p *plan) compound() bool {
 	for i := range p.parts {
 		for _, c := range p.parts[i].choices {
 			if len(p.parts) > 1 || len(c.slots) > 1 {
@@ -84,9 +85,9 @@ func (p *plan) several() bool {
 	return false
 }
 
-// missing is 1 when too much of a theme is not there, neither by a word that is evidence nor by one that is close in use.
-// Of one or two words all must be there; of three, one that is not a part by itself may be missing; of more, a third.
-// Words that a text may leave out do not count.
+// missing returns 1 if a window lacks too many words of a theme, else 0. A word is there by lexical evidence or by
+// closeness in use. Of one or two words all must be there; of three, one may be missing unless it is a part by
+// itself; of more, a third may. Optional words do not count.
 func (f *features) missing(p *plan) float32 {
 	words, absent := 0, 0
 	wholly := false
@@ -99,7 +100,7 @@ func (f *features) missing(p *plan) float32 {
 					continue
 				}
 				n++
-				if max(f.lexical[s], f.close[s]/mostClose) < presence {
+				if max(f.lexical[s], f.close[s]/maxCloseness) < presence {
 					missing++
 				}
 			}
@@ -116,33 +117,34 @@ func (f *features) missing(p *plan) float32 {
 	return 0
 }
 
-// presence is the evidence from which a part of a theme is there.
+// presence is the evidence from which a word of a theme is there.
 const presence = 0.35
 
-// part returns how far a part of the theme is there: by lexical evidence, by that or closeness in use, and the
-// closeness alone; then the rarity that its lexical evidence covers of the total, and the rarest word that is there.
-func (f *features) part(p *plan, part *part) (lexical, both, closest, covered, total, rarest float32) {
+// partEvidence returns how far a part of the theme is there: by lexical evidence, by that or closeness in use, and by
+// closeness alone; then the rarity that its lexical evidence covers, the total rarity, and the rarity of the rarest
+// word that is there.
+func (f *features) partEvidence(p *plan, part *part) (lexical, both, closest, covered, total, rarest float32) {
 	bestShare := float32(-1)
 	for i := range part.choices {
 		slots := part.choices[i].slots
 		l, b := float32(1), float32(1)
-		var lightly, weight, z, c, t float32
+		var optional, weight, z, c, t float32
 		for _, s := range slots {
 			slot := &p.slots[s]
 			w := slot.weight
-			soft := max(f.lexical[s], min(f.close[s]/mostClose, 0.6))
+			soft := max(f.lexical[s], min(f.close[s]/maxCloseness, 0.6))
 			if w >= 1 {
 				l, b = min(l, f.lexical[s]), min(b, soft)
 			}
-			lightly += w * f.lexical[s]
+			optional += w * f.lexical[s]
 			z += w * f.close[s]
 			weight += w
 			c += w * slot.rarity * f.lexical[s]
 			t += w * slot.rarity
 			rarest = max(rarest, w*slot.rarity*f.lexical[s])
 		}
-		// What is light does not have to be there, but adds.
-		l *= 0.85 + 0.15*lightly/weight
+		// Optional words are not needed, but add to the evidence.
+		l *= 0.85 + 0.15*optional/weight
 		lexical, both, closest = max(lexical, l), max(both, b), max(closest, z/weight)
 		if share := c / max(t, 1); share > bestShare {
 			bestShare, covered, total = share, c, t
@@ -151,17 +153,16 @@ func (f *features) part(p *plan, part *part) (lexical, both, closest, covered, t
 	return lexical, both, closest, covered, total, rarest
 }
 
-// missingCap is the logit of which a window in which a part of the theme is missing stays short: what it scores above
-// counts missingShare. The fit alone is too lenient, because one rare word often stands for a whole theme, but "bicycle
-// for sale" is not "theft of bicycles".
+// A window that lacks a part of the theme counts only missingShare of its logit above missingCap. The fit alone is too
+// lenient: one rare word often stands for a whole theme, but "bicycle for sale" is not "theft of bicycles".
 const (
 	missingCap   = -1.5
 	missingShare = 0.2
 )
 
-// weigh scores the inputs of a window: a logistic regression with a small hidden layer beside it, which knows how the
-// inputs depend on each other. weights.go holds what engine/train/cmd/themes found.
-func (m *Weights) weigh(x *[numInputs]float32) float64 {
+// logit scores the inputs of a window: a logistic regression, with a small hidden layer beside it for the
+// interactions of the inputs. weights.go holds the weights that engine/train/cmd/themes fitted.
+func (m *Weights) logit(x *[numInputs]float32) float64 {
 	var sum float32
 	for i, v := range x {
 		sum += m.Linear[i] * v
@@ -171,7 +172,7 @@ func (m *Weights) weigh(x *[numInputs]float32) float64 {
 		for i, v := range x {
 			act += m.Hidden[u][i] * v
 		}
-		// The soft sign bends like the hyperbolic tangent and costs a division.
+		// Softsign has the shape of the hyperbolic tangent and costs only a division.
 		sum += m.Out[u] * act / (1 + max(act, -act))
 	}
 	if x[inputMissing] > 0 && sum > missingCap {

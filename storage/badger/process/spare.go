@@ -12,26 +12,26 @@ import (
 )
 
 // reserved is how many descriptors starting a process takes: three pipes, one more for its status, and a handle on it.
-const reserved = 12
+const spareCount = 12
 
-// Reserve holds file descriptors that are given up for the moment in which a process is started. A server that uses all of its
-// descriptors for connections could not start its database again otherwise. The zero value holds none until [Reserve.Fill].
-type Reserve struct {
+// SpareDescriptors holds file descriptors that are given up for the moment in which a process is started. A server that uses all of its
+// descriptors for connections could not start its database again otherwise. The zero value holds none until [SpareDescriptors.Fill].
+type SpareDescriptors struct {
 	mu     sync.Mutex
 	wanted bool
 	files  []*os.File
 }
 
 // Fill takes descriptors until the reserve is full. The error says that it is not: it is filled again after each start.
-func (r *Reserve) Fill() error {
+func (r *SpareDescriptors) Fill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wanted = true
 	return r.fill()
 }
 
-func (r *Reserve) fill() error {
-	for len(r.files) < reserved {
+func (r *SpareDescriptors) fill() error {
+	for len(r.files) < spareCount {
 		f, err := os.Open(os.DevNull)
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (r *Reserve) fill() error {
 }
 
 // Close gives the descriptors up.
-func (r *Reserve) Close() error {
+func (r *SpareDescriptors) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wanted = false
@@ -50,7 +50,7 @@ func (r *Reserve) Close() error {
 	return nil
 }
 
-func (r *Reserve) empty() {
+func (r *SpareDescriptors) empty() {
 	for _, f := range r.files {
 		_ = f.Close()
 	}
@@ -58,13 +58,13 @@ func (r *Reserve) empty() {
 }
 
 // Start is [Start] with the descriptors of the reserve.
-func (r *Reserve) Start(ctx context.Context, o disk.Options) (*Client, error) {
-	return launcher{reserve: r}.start(ctx, o)
+func (r *SpareDescriptors) Start(ctx context.Context, o disk.Options) (*Client, error) {
+	return launcher{spare: r}.start(ctx, o)
 }
 
 // lend calls use with the descriptors free, and takes them again. Others may be faster with either: the reserve is a chance,
 // not a promise. Without a reserve it only calls use.
-func (r *Reserve) lend(use func() error) error {
+func (r *SpareDescriptors) releaseFor(use func() error) error {
 	if r == nil {
 		return use()
 	}

@@ -25,7 +25,7 @@ func TestThemesSeeThroughDisguises(t *testing.T) {
 			t.Parallel()
 			got := moderate(t, e, engine.Request{Content: c.content, Themes: []string{c.theme}}).Themes[0]
 			if !got.Flagged || len(got.Matches) == 0 {
-				t.Fatalf("not flagged at %.3f", got.Probability)
+				t.Fatalf("not flagged at %.3f, want it to be, with a match", got.Probability)
 			}
 			points := []rune(c.content)
 			if m := got.Matches[0]; string(points[m.Begin:m.End]) != c.match {

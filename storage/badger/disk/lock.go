@@ -13,7 +13,7 @@ import (
 
 // Hold takes the lock of a directory until it is closed, so that nobody opens the database meanwhile. Nothing in the directory is
 // changed. The error wraps [ErrLocked] when somebody has it open.
-func Hold(dir string) (io.Closer, error) {
+func Lock(dir string) (io.Closer, error) {
 	handle, err := os.Open(dir)
 	if err != nil {
 		return nil, err
