@@ -104,7 +104,8 @@ func framingAttempts(vile string) []group {
 	}
 }
 
-// TestHarmlessFilesPass sends files as clients send them that are no browsers. None may be refused for its form or its size.
+// TestHarmlessFilesPass sends files as clients send them that are no browsers. None may be refused for its form or its
+// size.
 func TestHarmlessFilesPass(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, "moderate\n"+app.proxy()))

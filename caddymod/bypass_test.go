@@ -533,8 +533,8 @@ func TestBypass(t *testing.T) {
 	}
 }
 
-// TestBypassTables sees that the tables say something: a row that is refused must be refused for its text, and not for its
-// form, so that the same row with a harmless text reaches the app, byte for byte.
+// TestBypassTables sees that the tables say something: a row that is refused must be refused for its text, and not for
+// its form, so that the same row with a harmless text reaches the app, byte for byte.
 func TestBypassTables(t *testing.T) {
 	app := newBackend(t)
 	load(t, bypassConfig(t, app))

@@ -118,8 +118,9 @@ func largeForm(last string) (contentType, body string) {
 	return form.FormDataContentType(), b.String()
 }
 
-// TestAnswersWaitForTheirCount guards against answers that a client has read and whose count a crash can still take: of no
-// answer that counts a byte is there before the count is committed. When the commit fails, the guard's policy decides.
+// TestAnswersWaitForTheirCount guards against answers that a client has read and whose count a crash can still take: of
+// no answer that counts a byte is there before the count is committed. When the commit fails, the guard's policy
+// decides.
 func TestAnswersWaitForTheirCount(t *testing.T) {
 	backend := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -289,7 +290,8 @@ func TestStreamsCountWhatIsFlaggedLate(t *testing.T) {
 	}
 }
 
-// TestUploadsCountWhatIsFlaggedLate behind a file that is larger than what the guard holds, in an upload that was settled before.
+// TestUploadsCountWhatIsFlaggedLate behind a file that is larger than what the guard holds, in an upload that was
+// settled before.
 func TestUploadsCountWhatIsFlaggedLate(t *testing.T) {
 	backend := newBackend(t)
 	for mode, status := range map[string]int{"": http.StatusUnprocessableEntity, "shadow": http.StatusOK} {
@@ -305,8 +307,8 @@ func TestUploadsCountWhatIsFlaggedLate(t *testing.T) {
 	}
 }
 
-// TestGuardsWhoseAccountIsDeleted guards against threats that pass, and posts that are lost, because the account that a guard
-// counts for is gone: before a request comes, and while it is counted.
+// TestGuardsWhoseAccountIsDeleted guards against threats that pass, and posts that are lost, because the account that a
+// guard counts for is gone: before a request comes, and while it is counted.
 func TestGuardsWhoseAccountIsDeleted(t *testing.T) {
 	backend := newBackend(t)
 	for _, test := range []struct {
@@ -419,8 +421,8 @@ func TestLogOfAFailingStoreIsShort(t *testing.T) {
 	t.Errorf("the lines tell of %v", counted)
 }
 
-// TestReadyAndStoreUpGoByHealth and not by whether the last request happened to succeed: a store that cannot keep what it must is
-// not ready although it can be read.
+// TestReadyAndStoreUpGoByHealth and not by whether the last request happened to succeed: a store that cannot keep what
+// it must is not ready although it can be read.
 func TestReadyAndStoreUpGoByHealth(t *testing.T) {
 	load(t, onWaiting(t, "moderation_api"))
 	replaced = true // the admin endpoint is

@@ -65,8 +65,8 @@ func (b *backend) take() []received {
 	return taken
 }
 
-// whole returns what has reached the app to its end. Of a large body that was refused in the middle the app may hear when the
-// test has gone on.
+// whole returns what has reached the app to its end. Of a large body that was refused in the middle the app may hear
+// when the test has gone on.
 func (b *backend) whole() []received {
 	return slices.DeleteFunc(b.take(), func(r received) bool { return r.err != nil })
 }

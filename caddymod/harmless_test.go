@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestHarmlessBodiesPass sends what programs and people send all day. None may be refused for its form or its size, and each
-// reaches the app byte for byte.
+// TestHarmlessBodiesPass sends what programs and people send all day. None may be refused for its form or its size, and
+// each reaches the app byte for byte.
 func TestHarmlessBodiesPass(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, "moderate\n"+app.proxy()))

@@ -335,7 +335,8 @@ func TestMistakesAreTold(t *testing.T) {
 	}
 }
 
-// TestAccessLogWithoutJudgedText runs the filter that docs/guard.md shows for sites that judge queries and header fields.
+// TestAccessLogWithoutJudgedText runs the filter that docs/guard.md shows for sites that judge queries and header
+// fields.
 func TestAccessLogWithoutJudgedText(t *testing.T) {
 	page, err := os.ReadFile("../docs/guard.md")
 	if err != nil {

@@ -110,8 +110,8 @@ func TestStreamsThatComeAtOnce(t *testing.T) {
 	}
 }
 
-// TestOrdinaryArraysAreHeld though they are sent in pieces: an array whose first elements come whole may be a stream, but one
-// that is cut anywhere is not.
+// TestOrdinaryArraysAreHeld though they are sent in pieces: an array whose first elements come whole may be a stream,
+// but one that is cut anywhere is not.
 func TestOrdinaryArraysAreHeld(t *testing.T) {
 	app := newStreaming(t, "Content-Type", "application/json", "Etag", `"x"`)
 	load(t, guardConfig(t, "moderate_response\n"+app.proxy()))

@@ -411,8 +411,8 @@ func TestUploadLimits(t *testing.T) {
 	app.check(t)
 }
 
-// TestFieldsOfUploadsCannotHide has the guard read one field only, and the vile text in a part that some servers take for
-// this field.
+// TestFieldsOfUploadsCannotHide has the guard read one field only, and the vile text in a part that some servers take
+// for this field.
 func TestFieldsOfUploadsCannotHide(t *testing.T) {
 	app := newLanding(t)
 	load(t, guardConfig(t, "moderate {\n form comment\n }\n"+app.proxy()))
@@ -486,8 +486,8 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestAbortedUploadsLeakNothing has clients leave in the middle: of what is read first, of a file, of a text that is held,
-// and right after a text that is refused.
+// TestAbortedUploadsLeakNothing has clients leave in the middle: of what is read first, of a file, of a text that is
+// held, and right after a text that is refused.
 func TestAbortedUploadsLeakNothing(t *testing.T) {
 	app := newLanding(t)
 	load(t, uploadConfig(t, "moderate {\n max_body 16KiB\n }\n"+app.proxy()))
@@ -586,7 +586,8 @@ func TestAbortedUploadsLeakNothing(t *testing.T) {
 	app.check(t)
 }
 
-// TestUploadsPassSeveralGuards sees that each of several guards judges what comes late in a large body, by its own policy.
+// TestUploadsPassSeveralGuards sees that each of several guards judges what comes late in a large body, by its own
+// policy.
 func TestUploadsPassSeveralGuards(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, `
@@ -647,8 +648,8 @@ func TestUploadsPassSeveralGuards(t *testing.T) {
 	}
 }
 
-// TestUploadsComeInPackets sees that fields which say something only together are judged together, even when each of them
-// comes late and by itself.
+// TestUploadsComeInPackets sees that fields which say something only together are judged together, even when each of
+// them comes late and by itself.
 func TestUploadsComeInPackets(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, "moderate\n"+app.proxy()))
