@@ -129,7 +129,7 @@ func TestHarmlessFilesPass(t *testing.T) {
 				body := strings.ReplaceAll(field("title", fine)+part(test.content, test.header)+field("comment", fine)+lastPart, "--xyz", "--"+boundary)
 				got := call(t, http.MethodPost, base, "", strings.NewReader(body), "Content-Type", "multipart/form-data; boundary="+boundary)
 				if got.status != http.StatusOK {
-					t.Fatalf("%d %s", got.status, got.body)
+					t.Fatalf("got %d %s, want 200", got.status, got.body)
 				}
 				if arrived := app.take(); len(arrived) != 1 || string(arrived[0].body) != body {
 					t.Errorf("the app got %d requests", len(arrived))

@@ -255,7 +255,7 @@ func TestAnswersWaitForTheirCount(t *testing.T) {
 						want = http.StatusServiceUnavailable
 					}
 					if got.status != want || refused && strings.Contains(string(got.body), fine[:20]) || (got.err != nil) {
-						t.Errorf("%d %s %v", got.status, got.body, got.err)
+						t.Errorf("got %d %s, error %v, want %d", got.status, got.body, got.err, want)
 					}
 					disk.commit.Store(nil)
 					usage, err := services(t).Gate.Usage(t.Context(), "acme")
@@ -282,11 +282,11 @@ func TestStreamsCountWhatIsFlaggedLate(t *testing.T) {
 	})
 	load(t, onWaiting(t, "moderate_response {\naccount acme\n}\n"+backend.proxy()))
 	if got := get2path(t, "/"); !strings.HasSuffix(string(got.body), filteredEvents) {
-		t.Errorf("%s", got.body)
+		t.Errorf("got %s, want the end of a rejected stream", got.body)
 	}
 	usage, err := services(t).Gate.Usage(t.Context(), "acme")
 	if err != nil || usage.Counts.Period != 1 || usage.Flagged["violence"] != 1 {
-		t.Errorf("%+v %v", usage, err)
+		t.Errorf("the usage is %+v, %v, want one message, flagged for violence", usage, err)
 	}
 }
 
@@ -298,11 +298,11 @@ func TestUploadsCountWhatIsFlaggedLate(t *testing.T) {
 		load(t, onWaiting(t, "moderate {\naccount acme\n"+mode+"\n}\n"+backend.proxy()))
 		contentType, body := largeForm(vile)
 		if got := send(t, contentType, body); got.status != status {
-			t.Errorf("%q: %d %s", mode, got.status, got.body)
+			t.Errorf("%q: got %d %s, want %d", mode, got.status, got.body, status)
 		}
 		usage, err := services(t).Gate.Usage(t.Context(), "acme")
 		if err != nil || usage.Counts.Period != 1 || usage.Flagged["violence"] != 1 {
-			t.Errorf("%q: %+v %v", mode, usage, err)
+			t.Errorf("%q: the usage is %+v, %v, want one message, flagged for violence", mode, usage, err)
 		}
 	}
 }
@@ -348,7 +348,7 @@ func TestGuardsWhoseAccountIsDeleted(t *testing.T) {
 			post(fine, http.StatusOK, 0)
 			post(vile, http.StatusUnprocessableEntity, 0)
 			if usage, err := gate.Usage(t.Context(), "fleeting"); err != nil || usage.Counts.Period != 2 {
-				t.Errorf("%+v %v", usage, err)
+				t.Errorf("the usage is %+v, %v, want two messages", usage, err)
 			}
 		})
 	}
@@ -370,10 +370,10 @@ func TestLogOfAFailingStoreIsShort(t *testing.T) {
 		group.Go(func() {
 			for range requests / 10 {
 				if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusServiceUnavailable {
-					t.Errorf("%d %s", got.status, got.body)
+					t.Errorf("the API: got %d %s, want 503", got.status, got.body)
 				}
 				if got := send(t, "application/json", `{"comment":"`+fine+`"}`); got.status != http.StatusOK {
-					t.Errorf("%d %s", got.status, got.body)
+					t.Errorf("a guarded post: got %d %s, want 200", got.status, got.body)
 				}
 			}
 		})
@@ -438,7 +438,7 @@ func TestReadyAndStoreUpGoByHealth(t *testing.T) {
 			disk.health.Store(&full)
 		}
 		if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusOK {
-			t.Errorf("%d %s", got.status, got.body)
+			t.Errorf("got %d %s, want 200", got.status, got.body)
 		}
 		status, body, up := look()
 		if sick && (status != http.StatusServiceUnavailable || !strings.Contains(body, "the disk is full") || up) || !sick && (status != http.StatusOK || !up) {
