@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// natural is varied ordinary English; it is repeated where a benchmark needs more.
+// natural is varied ordinary English. Benchmarks that need more repeat it.
 const natural = `The bus was late again this morning, so I walked along the canal and counted herons. There were four, each
 looking as if somebody had cancelled its meeting. My sister says I should write these things down before I forget them. We
 argued about the kitchen for an hour: she wants green, I want anything that hides the tea stains, and the landlord wants us
@@ -24,7 +24,7 @@ on the street will touch it. I've read the report twice. It doesn't say who deci
 is impressive for something of ninety pages. `
 
 func BenchmarkModerate(b *testing.B) {
-	judge, err := engine.New(engine.Options{})
+	e, err := engine.New(engine.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func BenchmarkModerate(b *testing.B) {
 		b.Run(t.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := judge.Moderate(b.Context(), engine.Request{Content: t.content}); err != nil {
+				if _, err := e.Moderate(b.Context(), engine.Request{Content: t.content}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// worked is how long the calling thread has kept a processor busy: what else runs on the machine does not count.
-func worked() time.Duration {
+// threadTime is the processor time of the calling thread. Other programs on the machine do not count.
+func threadTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(thread, &usage); err != nil {

@@ -40,14 +40,14 @@ type fixed struct {
 func (f fixed) Classify(context.Context, string) (engine.Scores, error) { return f.scores, f.err }
 func (f fixed) Version() string                                         { return "fixed-1" }
 
-// categories makes a classifier of the probabilities of the categories.
+// categories makes a classifier that always gives these probabilities of the categories.
 func categories(p ...float64) fixed {
 	var f fixed
 	copy(f.scores.Categories[:], p)
 	return f
 }
 
-// noThemes and oneTheme are judges of themes with a fixed opinion.
+// oneTheme is a theme screener that always finds the first theme, or never.
 type oneTheme struct{ flagged bool }
 
 func (o oneTheme) ScreenThemes(_ string, wanted []string) ([]engine.ThemeResult, int) {
@@ -80,7 +80,8 @@ func TestVerdictFollowsTheThresholds(t *testing.T) {
 	} {
 		r := moderate(t, newEngine(t, engine.Options{Classifier: categories(c.p...)}), engine.Request{Content: "x"})
 		if r.Flagged != c.flagged || r.Recommendation != c.recommendation {
-			t.Errorf("%s: flagged %v, %s; want %v, %s", c.name, r.Flagged, r.Recommendation, c.flagged, c.recommendation)
+			t.Errorf("%s: flagged %v, %s; want %v, %s",
+				c.name, r.Flagged, r.Recommendation, c.flagged, c.recommendation)
 		}
 	}
 }
@@ -95,7 +96,8 @@ func TestAThemeHitRejects(t *testing.T) {
 			want = engine.Reject
 		}
 		if r.Flagged != hit || r.Recommendation != want || r.Confidence != 0.9 {
-			t.Errorf("hit %v: flagged %v, %s, confidence %v", hit, r.Flagged, r.Recommendation, r.Confidence)
+			t.Errorf("theme found %v: flagged %v, %s, confidence %v; want %v, %s, 0.9",
+				hit, r.Flagged, r.Recommendation, r.Confidence, hit, want)
 		}
 	}
 }
@@ -113,23 +115,24 @@ func TestConfidenceIsTheProbabilityThatFlaggedIsRight(t *testing.T) {
 	} {
 		r := moderate(t, newEngine(t, engine.Options{Classifier: categories(c.p...)}), engine.Request{Content: "x"})
 		if math.Abs(r.Confidence-c.want) > 1e-12 {
-			t.Errorf("%v: confidence %v, want %v", c.p, r.Confidence, c.want)
+			t.Errorf("probabilities %v: confidence %v, want %v", c.p, r.Confidence, c.want)
 		}
 	}
 }
 
 func TestARequestsPolicyOverridesTheEngines(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, engine.Options{Classifier: categories(0.6), Policy: engine.Policy{Thresholds: [5]float64{0.9}}})
+	policy := engine.Policy{Thresholds: [5]float64{0.9}}
+	e := newEngine(t, engine.Options{Classifier: categories(0.6), Policy: policy})
 	if r := moderate(t, e, engine.Request{Content: "x"}); r.Flagged {
-		t.Error("flagged under the engine's threshold of 0.9")
+		t.Error("0.6 is flagged under the engine's threshold of 0.9, want it not to be")
 	}
 	r := moderate(t, e, engine.Request{Content: "x", Policy: &engine.Policy{Thresholds: [5]float64{0.2}}})
 	if !r.Flagged || r.Recommendation != engine.Reject {
-		t.Errorf("flagged %v, %s under a threshold of 0.2, whose reject level is 0.6", r.Flagged, r.Recommendation)
+		t.Errorf("0.6 under a threshold of 0.2: flagged %v, %s; want true, reject", r.Flagged, r.Recommendation)
 	}
-	if got := e.Policy().Thresholds; got != [5]float64{0.9, 0.7, 0.5, 0.8, 0.6} {
-		t.Errorf("the engine's thresholds are %v", got)
+	if got, want := e.Policy().Thresholds, [5]float64{0.9, 0.7, 0.5, 0.8, 0.6}; got != want {
+		t.Errorf("the engine's thresholds are %v, want %v", got, want)
 	}
 }
 
@@ -147,11 +150,11 @@ func TestPolicyOutOfRangeIsRefusedByName(t *testing.T) {
 	} {
 		_, err := engine.New(engine.Options{Policy: c.policy})
 		if err == nil || err.Error() != c.want {
-			t.Errorf("New: %v, want %q", err, c.want)
+			t.Errorf("New: error %v, want %q", err, c.want)
 		}
 		e := newEngine(t, engine.Options{Classifier: categories()})
 		if _, err := e.Moderate(t.Context(), engine.Request{Content: "x", Policy: &c.policy}); err == nil {
-			t.Errorf("Moderate took the policy of %q", c.want)
+			t.Errorf("Moderate took a policy out of range, want the error %q", c.want)
 		}
 	}
 }
@@ -160,18 +163,51 @@ func TestAForeignClassifierCannotSmuggleInNonsense(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []float64{math.NaN(), math.Inf(1), -0.01, 1.01} {
 		c := categories(0, 0, bad)
-		if _, err := newEngine(t, engine.Options{Classifier: c}).Moderate(t.Context(), engine.Request{Content: "x"}); !errors.Is(err, engine.ErrProbability) {
-			t.Errorf("category %v: %v", bad, err)
+		_, err := newEngine(t, engine.Options{Classifier: c}).Moderate(t.Context(), engine.Request{Content: "x"})
+		if !errors.Is(err, engine.ErrProbability) {
+			t.Errorf("category %v: error %v, want %v", bad, err, engine.ErrProbability)
 		}
 		c = fixed{}
 		c.scores.Attributes[3] = bad
-		if _, err := newEngine(t, engine.Options{Classifier: c}).Classify(t.Context(), "x"); !errors.Is(err, engine.ErrProbability) {
-			t.Errorf("attribute %v: %v", bad, err)
+		_, err = newEngine(t, engine.Options{Classifier: c}).Classify(t.Context(), "x")
+		if !errors.Is(err, engine.ErrProbability) {
+			t.Errorf("attribute %v: error %v, want %v", bad, err, engine.ErrProbability)
 		}
 	}
 	down := errors.New("down")
-	if _, err := newEngine(t, engine.Options{Classifier: fixed{err: down}}).Moderate(t.Context(), engine.Request{Content: "x"}); !errors.Is(err, down) {
-		t.Errorf("the classifier's error is lost: %v", err)
+	e := newEngine(t, engine.Options{Classifier: fixed{err: down}})
+	if _, err := e.Moderate(t.Context(), engine.Request{Content: "x"}); !errors.Is(err, down) {
+		t.Errorf("error %v, want the classifier's: %v", err, down)
+	}
+}
+
+// Hazard: the constants stand in another order than the names of the model's heads, and one category is reported as
+// another.
+func TestConstantsHaveTheirNames(t *testing.T) {
+	t.Parallel()
+	for i, want := range []struct {
+		category engine.Category
+		name     string
+	}{
+		{engine.Hate, "hate"}, {engine.Harassment, "harassment"}, {engine.SelfHarm, "self-harm"},
+		{engine.Sexual, "sexual"}, {engine.Violence, "violence"}, {engine.NumCategories, "category 5"},
+	} {
+		if got := want.category.String(); got != want.name {
+			t.Errorf("category %d is named %q, want %q", i, got, want.name)
+		}
+	}
+	for i, want := range []struct {
+		attribute engine.Attribute
+		name      string
+	}{
+		{engine.Toxicity, "TOXICITY"}, {engine.SevereToxicity, "SEVERE_TOXICITY"},
+		{engine.IdentityAttack, "IDENTITY_ATTACK"}, {engine.Insult, "INSULT"}, {engine.Profanity, "PROFANITY"},
+		{engine.Threat, "THREAT"}, {engine.SexuallyExplicit, "SEXUALLY_EXPLICIT"}, {engine.Spam, "SPAM"},
+		{engine.NumAttributes, "attribute 8"},
+	} {
+		if got := want.attribute.String(); got != want.name {
+			t.Errorf("attribute %d is named %q, want %q", i, got, want.name)
+		}
 	}
 }
 
@@ -179,20 +215,21 @@ func TestNamesRoundTrip(t *testing.T) {
 	t.Parallel()
 	for c := range engine.Category(engine.NumCategories) {
 		if got, err := engine.ParseCategory(c.String()); got != c || err != nil {
-			t.Errorf("%s: %v, %v", c, got, err)
+			t.Errorf("ParseCategory(%q): got %v and error %v, want %v", c, got, err, c)
 		}
 	}
 	for a := range engine.Attribute(engine.NumAttributes) {
 		if got, err := engine.ParseAttribute(a.String()); got != a || err != nil {
-			t.Errorf("%s: %v, %v", a, got, err)
+			t.Errorf("ParseAttribute(%q): got %v and error %v, want %v", a, got, err, a)
 		}
 	}
 	_, err := engine.ParseCategory("Hate")
-	if err == nil || err.Error() != `unknown category "Hate": must be one of hate, harassment, self-harm, sexual, violence` {
-		t.Errorf("ParseCategory: %v", err)
+	want := `unknown category "Hate": must be one of hate, harassment, self-harm, sexual, violence`
+	if err == nil || err.Error() != want {
+		t.Errorf("ParseCategory(Hate): error %v, want %s", err, want)
 	}
 	if _, err := engine.ParseAttribute("toxicity"); err == nil {
-		t.Error("ParseAttribute took a name in lower case")
+		t.Error("ParseAttribute took a name in lower case, want an error")
 	}
 }
 
@@ -201,11 +238,12 @@ func TestOrdinaryTextIsApprovedAndPlainHarmIsFlagged(t *testing.T) {
 	e := newEngine(t, engine.Options{})
 	for _, content := range []string{
 		"", " ", "Thanks, see you at six.", "The recipe needs two eggs and a pinch of salt.",
-		"Can anyone recommend a dentist near the old harbour?", "My grandmother is Polish and makes the best dumplings in the world.",
-		"The car park by the library closes at six.", "Das Wetter ist heute schön.", "今日はいい天気ですね。", "Сегодня хорошая погода, пойдём в парк.",
+		"Can anyone recommend a dentist near the old harbour?", "The car park by the library closes at six.",
+		"My grandmother is Polish and makes the best dumplings in the world.",
+		"Das Wetter ist heute schön.", "今日はいい天気ですね。", "Сегодня хорошая погода, пойдём в парк.",
 	} {
 		if r := moderate(t, e, engine.Request{Content: content}); r.Flagged {
-			t.Errorf("%q is flagged: %v", content, r.Categories)
+			t.Errorf("%q is flagged, want it not to be: %v", content, r.Categories)
 		}
 	}
 	for _, c := range []struct {
@@ -219,7 +257,7 @@ func TestOrdinaryTextIsApprovedAndPlainHarmIsFlagged(t *testing.T) {
 		{"I'm going to stab you in the throat and watch you bleed.", engine.Violence},
 	} {
 		if r := moderate(t, e, engine.Request{Content: c.content}); !r.Categories[c.want].Flagged {
-			t.Errorf("%q is not flagged as %s: %v", c.content, c.want, r.Categories)
+			t.Errorf("%q is not flagged as %s, want it to be: %v", c.content, c.want, r.Categories)
 		}
 	}
 }
@@ -243,7 +281,7 @@ func TestDisguisesKeepTheVerdict(t *testing.T) {
 		{"capitals", "I WILL KILL YOU, YOU WORTHLESS BITCH"},
 	} {
 		if r := moderate(t, e, engine.Request{Content: c.content}); !r.Flagged {
-			t.Errorf("%s: %q is not flagged: %v", c.name, c.content, r.Categories)
+			t.Errorf("%s: %q is not flagged, want it to be: %v", c.name, c.content, r.Categories)
 		}
 	}
 }
@@ -252,11 +290,12 @@ func TestLengthAloneDoesNotFlag(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, engine.Options{})
 	for _, content := range []string{
-		strings.Repeat(natural, 8), strings.Repeat("a", 10_000), strings.Repeat("a ", 5_000), strings.Repeat("😀", 10_000),
-		strings.Repeat("我", 10_000), strings.Repeat("\xff", 10_000), strings.Repeat("no ", 3_000), strings.Repeat("7 ", 5_000),
+		strings.Repeat(natural, 8), strings.Repeat("a", 10_000), strings.Repeat("a ", 5_000),
+		strings.Repeat("😀", 10_000), strings.Repeat("我", 10_000), strings.Repeat("\xff", 10_000),
+		strings.Repeat("no ", 3_000), strings.Repeat("7 ", 5_000),
 	} {
 		if r := moderate(t, e, engine.Request{Content: content}); r.Flagged {
-			t.Errorf("%.40q… is flagged: %v", content, r.Categories)
+			t.Errorf("%.40q… is flagged, want it not to be: %v", content, r.Categories)
 		}
 	}
 }
@@ -268,7 +307,7 @@ func TestOneBadSentenceInALongTextIsFound(t *testing.T) {
 	for _, before := range []int{0, 1, 3, 7} {
 		content := strings.Repeat(natural, before) + needle + " " + strings.Repeat(natural, 7-before)
 		if r := moderate(t, e, engine.Request{Content: content}); !r.Flagged {
-			t.Errorf("not found after %d parts of the text: %v", before, r.Categories)
+			t.Errorf("the bad sentence after %d parts of the text is not flagged, want it to be: %v", before, r.Categories)
 		}
 	}
 }
@@ -279,14 +318,16 @@ func TestTokensUsedCountsContentAndThemes(t *testing.T) {
 	if r := moderate(t, e, engine.Request{Content: "one two three"}); r.TokensUsed != 3 {
 		t.Errorf("%d tokens, want 3", r.TokensUsed)
 	}
-	r := moderate(t, e, engine.Request{Content: "one two three", Themes: []string{"garden tools", "garden tools", "boats"}})
+	themes := []string{"garden tools", "garden tools", "boats"}
+	r := moderate(t, e, engine.Request{Content: "one two three", Themes: themes})
 	if r.TokensUsed != 6 {
 		t.Errorf("%d tokens, want 6: 3 of the content and 3 of the distinct themes", r.TokensUsed)
 	}
 	if len(r.Themes) != 2 || r.Themes[0].Theme != "garden tools" || r.Themes[1].Theme != "boats" {
-		t.Errorf("themes %v", r.Themes)
+		t.Errorf("themes %v, want garden tools and boats", r.Themes)
 	}
-	if r := moderate(t, newEngine(t, engine.Options{Classifier: categories()}), engine.Request{Content: "one two"}); r.TokensUsed != 2 {
+	foreign := newEngine(t, engine.Options{Classifier: categories()})
+	if r := moderate(t, foreign, engine.Request{Content: "one two"}); r.TokensUsed != 2 {
 		t.Errorf("%d tokens with a foreign classifier, want 2", r.TokensUsed)
 	}
 }
@@ -297,16 +338,18 @@ func TestMemoryDoesNotGrowWithTheText(t *testing.T) {
 		return testing.AllocsPerRun(50, func() { moderate(t, e, engine.Request{Content: content}) })
 	}
 	short, long := allocations("a short text"), allocations(strings.Repeat(natural, 8))
-	// A pool may be emptied in between, and the race detector empties it on purpose: its buffers then grow anew, in a few
-	// steps. One allocation for each of the 1,900 words would show.
+	// A pool may be emptied in between, and the race detector empties it on purpose: its buffers then grow again, in a
+	// few steps. One allocation for each of the 1,900 words would show.
 	if long > short+50 {
-		t.Errorf("%v allocations for a long text, %v for a short one", long, short)
+		t.Errorf("%v allocations for a long text, want at most %v, 50 more than for a short one", long, short+50)
 	}
 }
 
 func FuzzModerate(f *testing.F) {
 	e := newEngine(f, engine.Options{})
-	for _, seed := range []string{"", "hello", "\xff\xfe", "k1ll", "😀", "\u202e\u200b", "f.u.c.k", strings.Repeat("a", 300), "\"quoted\" 'x'"} {
+	for _, seed := range []string{
+		"", "hello", "\xff\xfe", "k1ll", "😀", "\u202e\u200b", "f.u.c.k", strings.Repeat("a", 300), "\"quoted\" 'x'",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
@@ -316,10 +359,10 @@ func FuzzModerate(f *testing.F) {
 		}
 		again, err := e.Moderate(t.Context(), engine.Request{Content: content})
 		if err != nil || again.Categories != r.Categories || again.Attributes != r.Attributes {
-			t.Fatalf("judged twice, got %v and %v (%v)", r, again, err)
+			t.Fatalf("second call gave %v (error %v), want %v", again, err, r)
 		}
 		if r.Confidence < 0 || r.Confidence > 1 || r.TokensUsed < 0 {
-			t.Fatalf("confidence %v, %d tokens", r.Confidence, r.TokensUsed)
+			t.Fatalf("confidence %v and %d tokens, want 0 to 1 and at least 0", r.Confidence, r.TokensUsed)
 		}
 	})
 }

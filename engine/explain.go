@@ -12,25 +12,26 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// ErrEvidence says that a classifier gave evidence that does not lie in the text.
+// ErrEvidence reports that a classifier gave evidence that does not lie in the text.
 var ErrEvidence = errors.New("classifier gave evidence that does not lie in the text")
 
 // Evidence is a part of a text that carries the probability of a category.
 type Evidence struct {
 	Span
-	// Weight is the part's share of all that speaks for the category, above 0 and at most 1. The weights of a category
-	// add up to at most 1; what is missing is spread over words that carry little each.
+	// Weight is the part's share of everything that speaks for the category, above 0 and at most 1. The weights of a
+	// category add up to at most 1; the rest is spread over words that carry little each.
 	Weight float64
 }
 
-// Explanation holds the evidence for each category, by [Category], in the order of the text and without overlap. Of a
-// classifier that cannot explain itself it is empty.
+// Explanation holds the evidence for each category, by [Category], in the order of the text and without overlap. It is
+// empty with a classifier that is no [Explainer].
 type Explanation [NumCategories][]Evidence
 
-// Explainer is a [Classifier] that can say what its probabilities come from. A classifier need not be one.
+// Explainer is a [Classifier] that can say which parts of a text its probabilities come from. A classifier need not be
+// one.
 type Explainer interface {
 	Classifier
-	// Explain finds the parts of text that carry the probabilities of the wanted categories. Like Classify it must answer
+	// Explain finds the parts of text that carry the probabilities of the wanted categories. Like Classify it must take
 	// any string and be safe for concurrent use, and must not keep a reference to text.
 	Explain(ctx context.Context, text string, wanted [NumCategories]bool) (Explanation, error)
 }
@@ -38,19 +39,19 @@ type Explainer interface {
 // explainAbove is the probability above which a category is explained even if it is not flagged.
 const explainAbove = 0.2
 
-// Explain judges a request as [Engine.Moderate] does, and explains the verdict: for each category that is flagged or whose
-// probability exceeds 0.2 it gives the parts of the content that carry the probability. Themes carry their matches in
-// [ThemeResult] already.
+// Explain moderates a request as [Engine.Moderate] does and explains the verdict: for each category that is flagged or
+// whose probability exceeds 0.2 it returns the parts of the content that carry the probability. The parts that carry a
+// theme are in [ThemeResult.Matches] already.
 //
-// The embedded classifier gives at most five parts for a category. What a word carries is how far the category's logit
-// falls when the word is left out of the part of the text that decides; what carries less than 15 % of the part that carries
-// most is left out. The text is read once for judging and explaining, and what explaining takes is bounded, whatever the text:
-// at most 160 words are left out, one after the other.
+// The embedded classifier gives at most five parts for a category. A word carries as much as the category's logit falls
+// when the word is left out of the windows of the text that decide. Parts that carry less than 15 % of what the
+// strongest one does are left out. The content is classified once, for the verdict and for the explanation, and the
+// cost is bounded whatever the content: at most 160 words are left out, one at a time.
 //
-// It fails as Moderate does, and when the classifier cannot explain now what it could judge.
+// It fails as Moderate does, if the classifier cannot explain what it classified, or with [ErrEvidence].
 func (e *Engine) Explain(ctx context.Context, req Request) (Result, Explanation, error) {
-	if own, ok := e.classifier.(Embedded); ok {
-		return e.explainOwn(own, req)
+	if embedded, ok := e.classifier.(Embedded); ok {
+		return e.explainEmbedded(embedded, req)
 	}
 	result, err := e.Moderate(ctx, req)
 	if err != nil {
@@ -76,16 +77,16 @@ func (e *Engine) Explain(ctx context.Context, req Request) (Result, Explanation,
 	return result, explanation, nil
 }
 
-// explainOwn is [Engine.Explain] with the embedded classifier, which reads the text once for both.
-func (e *Engine) explainOwn(own Embedded, req Request) (Result, Explanation, error) {
+// explainEmbedded is [Engine.Explain] with the embedded classifier, which classifies the content once for both.
+func (e *Engine) explainEmbedded(embedded Embedded, req Request) (Result, Explanation, error) {
 	if req.Policy != nil {
 		if err := req.Policy.Validate(); err != nil {
 			return Result{}, Explanation{}, err
 		}
 	}
-	examination := own.model.ClassifyExplainable(req.Content)
-	defer examination.Close()
-	result, err := e.verdict(req, scoresOf(examination.Probabilities), examination.Words)
+	explainable := embedded.model.ClassifyExplainable(req.Content)
+	defer explainable.Close()
+	result, err := e.decide(req, scoresOf(explainable.Probabilities), explainable.Words)
 	if err != nil {
 		return Result{}, Explanation{}, err
 	}
@@ -93,10 +94,10 @@ func (e *Engine) explainOwn(own Embedded, req Request) (Result, Explanation, err
 	if wanted == [NumCategories]bool{} {
 		return result, Explanation{}, nil
 	}
-	return result, explain(examination, wanted), nil
+	return result, explain(explainable, wanted), nil
 }
 
-// wanted says which categories are to be explained.
+// wanted returns the categories to explain.
 func (r *Result) wanted() (wanted [NumCategories]bool) {
 	for c, verdict := range r.Categories {
 		wanted[c] = verdict.Flagged || verdict.Probability > explainAbove
@@ -104,13 +105,15 @@ func (r *Result) wanted() (wanted [NumCategories]bool) {
 	return wanted
 }
 
-// check refuses what a foreign classifier must not give for a text of so many code points.
+// check refuses what a foreign classifier must not give for a text of that many code points.
 func (x *Explanation) check(points int) error {
 	for c, parts := range x {
 		at := 0
 		for _, part := range parts {
-			if part.Begin < at || part.End <= part.Begin || part.End > points || !(part.Weight > 0 && part.Weight <= 1) {
-				return fmt.Errorf("%w: %s from %d to %d, weight %v", ErrEvidence, Category(c), part.Begin, part.End, part.Weight)
+			inText := part.Begin >= at && part.End > part.Begin && part.End <= points
+			if !inText || !(part.Weight > 0 && part.Weight <= 1) {
+				return fmt.Errorf("%w: %s from %d to %d, weight %v",
+					ErrEvidence, Category(c), part.Begin, part.End, part.Weight)
 			}
 			at = part.End
 		}
@@ -120,16 +123,17 @@ func (x *Explanation) check(points int) error {
 
 // Explain finds the parts of a text that carry the probabilities of the wanted categories. It never fails.
 func (e Embedded) Explain(_ context.Context, content string, wanted [NumCategories]bool) (Explanation, error) {
-	examination := e.model.ClassifyExplainable(content)
-	defer examination.Close()
-	return explain(examination, wanted), nil
+	explainable := e.model.ClassifyExplainable(content)
+	defer explainable.Close()
+	return explain(explainable, wanted), nil
 }
 
-func explain(examination *model.Explainable, wanted [NumCategories]bool) (x Explanation) {
+// explain asks for the evidence of the categories, which are the first heads of the model.
+func explain(explainable *model.Explainable, wanted [NumCategories]bool) (x Explanation) {
 	var heads [model.Heads]bool
 	copy(heads[:], wanted[:])
-	for c, carriers := range examination.Explain(heads) {
-		for _, part := range carriers {
+	for c, evidence := range explainable.Explain(heads) {
+		for _, part := range evidence {
 			x[c] = append(x[c], Evidence{Span: Span{Begin: part.Begin, End: part.End}, Weight: part.Weight})
 		}
 	}

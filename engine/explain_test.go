@@ -15,17 +15,19 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// explaining is a classifier that always says and explains the same.
+// explaining is a classifier that always gives the same probabilities and evidence.
 type explaining struct {
 	fixed
 	explanation engine.Explanation
 	err         error
-	asked       *[engine.NumCategories]bool
+	wanted      *[engine.NumCategories]bool // set to what Explain was called with
 }
 
-func (e explaining) Explain(_ context.Context, _ string, wanted [engine.NumCategories]bool) (engine.Explanation, error) {
-	if e.asked != nil {
-		*e.asked = wanted
+func (e explaining) Explain(
+	_ context.Context, _ string, wanted [engine.NumCategories]bool,
+) (engine.Explanation, error) {
+	if e.wanted != nil {
+		*e.wanted = wanted
 	}
 	return e.explanation, e.err
 }
@@ -46,28 +48,35 @@ func evidence(begin, end int, weight float64) []engine.Evidence {
 
 func TestOnlyWhatIsLikelyOrFlaggedIsExplained(t *testing.T) {
 	t.Parallel()
-	var asked [engine.NumCategories]bool
-	all := engine.Explanation{evidence(0, 1, 1), evidence(1, 2, 0.5), evidence(2, 3, 0.1), evidence(0, 3, 1), evidence(1, 3, 1)}
-	e := newEngine(t, engine.Options{Classifier: explaining{fixed: categories(0.2, 0.21, 0.9, 0, 0.1), explanation: all, asked: &asked}})
-	_, x := explain(t, e, engine.Request{Content: "abc", Policy: &engine.Policy{Thresholds: [engine.NumCategories]float64{engine.Violence: 0.05}}})
-	if want := [engine.NumCategories]bool{engine.Harassment: true, engine.SelfHarm: true, engine.Violence: true}; asked != want {
-		t.Errorf("asked for %v, want %v", asked, want)
+	var wanted [engine.NumCategories]bool
+	all := engine.Explanation{
+		evidence(0, 1, 1), evidence(1, 2, 0.5), evidence(2, 3, 0.1), evidence(0, 3, 1), evidence(1, 3, 1),
 	}
-	if want := (engine.Explanation{engine.Harassment: all[1], engine.SelfHarm: all[2], engine.Violence: all[4]}); !reflect.DeepEqual(x, want) {
-		t.Errorf("explained by %v, want %v", x, want)
+	e := newEngine(t, engine.Options{Classifier: explaining{
+		fixed: categories(0.2, 0.21, 0.9, 0, 0.1), explanation: all, wanted: &wanted,
+	}})
+	policy := engine.Policy{Thresholds: [engine.NumCategories]float64{engine.Violence: 0.05}}
+	_, x := explain(t, e, engine.Request{Content: "abc", Policy: &policy})
+	likely := [engine.NumCategories]bool{engine.Harassment: true, engine.SelfHarm: true, engine.Violence: true}
+	if wanted != likely {
+		t.Errorf("the classifier was asked to explain %v, want %v", wanted, likely)
+	}
+	want := engine.Explanation{engine.Harassment: all[1], engine.SelfHarm: all[2], engine.Violence: all[4]}
+	if !reflect.DeepEqual(x, want) {
+		t.Errorf("explanation %v, want %v", x, want)
 	}
 }
 
-func TestAClassifierThatCannotExplainIsNotAsked(t *testing.T) {
+func TestWithoutAnExplainerThereIsNoExplanation(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, engine.Options{Classifier: categories(0.9, 0.9, 0.9, 0.9, 0.9)})
 	req := engine.Request{Content: "text", Themes: []string{"boats"}}
 	r, x := explain(t, e, req)
 	if !reflect.DeepEqual(x, engine.Explanation{}) {
-		t.Errorf("explained by %v", x)
+		t.Errorf("explanation %v, want none", x)
 	}
 	if want := moderate(t, e, req); !reflect.DeepEqual(r, want) {
-		t.Errorf("judged as %v, want %v", r, want)
+		t.Errorf("result %v, want %v as by Moderate", r, want)
 	}
 }
 
@@ -92,10 +101,14 @@ func TestEvidenceOutsideTheTextIsRefused(t *testing.T) {
 		{"weight above 1", evidence(0, 1, 1.01), false},
 		{"weight not a number", evidence(0, 1, math.NaN()), false},
 	} {
-		e := newEngine(t, engine.Options{Classifier: explaining{fixed: categories(0.9), explanation: engine.Explanation{c.parts}}})
+		classifier := explaining{fixed: categories(0.9), explanation: engine.Explanation{c.parts}}
+		e := newEngine(t, engine.Options{Classifier: classifier})
 		_, x, err := e.Explain(t.Context(), engine.Request{Content: content})
-		if c.ok && (err != nil || !reflect.DeepEqual(x[0], c.parts)) || !c.ok && !errors.Is(err, engine.ErrEvidence) {
-			t.Errorf("%s: %v, error %v", c.name, x[0], err)
+		if c.ok && (err != nil || !reflect.DeepEqual(x[0], c.parts)) {
+			t.Errorf("%s: got %v and error %v, want %v", c.name, x[0], err, c.parts)
+		}
+		if !c.ok && !errors.Is(err, engine.ErrEvidence) {
+			t.Errorf("%s: error %v, want %v", c.name, err, engine.ErrEvidence)
 		}
 	}
 }
@@ -104,28 +117,35 @@ func TestExplainFailsAsTheClassifierDoes(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
 	for name, c := range map[string]explaining{
-		"judging":    {fixed: fixed{err: down}},
-		"explaining": {fixed: categories(0.9), err: down},
+		"classifying": {fixed: fixed{err: down}},
+		"explaining":  {fixed: categories(0.9), err: down},
 	} {
-		if _, _, err := newEngine(t, engine.Options{Classifier: c}).Explain(t.Context(), engine.Request{Content: "text"}); !errors.Is(err, down) {
-			t.Errorf("%s: error %v", name, err)
+		e := newEngine(t, engine.Options{Classifier: c})
+		if _, _, err := e.Explain(t.Context(), engine.Request{Content: "text"}); !errors.Is(err, down) {
+			t.Errorf("%s: error %v, want %v", name, err, down)
 		}
 	}
-	if _, x, err := newEngine(t, engine.Options{Classifier: explaining{fixed: categories(0.1), err: down}}).Explain(t.Context(), engine.Request{Content: "text"}); err != nil || !reflect.DeepEqual(x, engine.Explanation{}) {
-		t.Errorf("nothing to explain: %v, error %v", x, err)
+	e := newEngine(t, engine.Options{Classifier: explaining{fixed: categories(0.1), err: down}})
+	_, x, err := e.Explain(t.Context(), engine.Request{Content: "text"})
+	if err != nil || !reflect.DeepEqual(x, engine.Explanation{}) {
+		t.Errorf("nothing to explain: got %v and error %v, want neither", x, err)
 	}
 	bad := &engine.Policy{Thresholds: [engine.NumCategories]float64{2}}
-	if _, _, err := newEngine(t, engine.Options{}).Explain(t.Context(), engine.Request{Content: "text", Policy: bad}); err == nil {
-		t.Error("a policy out of range is taken")
+	e = newEngine(t, engine.Options{})
+	if _, _, err := e.Explain(t.Context(), engine.Request{Content: "text", Policy: bad}); err == nil {
+		t.Error("a policy out of range is taken, want an error")
 	}
 }
 
 func TestHarmlessTextsHaveNoEvidence(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, engine.Options{})
-	for _, content := range []string{"", " ", "Good morning, is the bakery open on Sundays?", "The car park by the library closes at six.", natural[:600]} {
+	for _, content := range []string{
+		"", " ", "Good morning, is the bakery open on Sundays?", "The car park by the library closes at six.",
+		natural[:600],
+	} {
 		if _, x := explain(t, e, engine.Request{Content: content}); !reflect.DeepEqual(x, engine.Explanation{}) {
-			t.Errorf("%.40q is explained by %v", content, x)
+			t.Errorf("%.40q has the evidence %v, want none", content, x)
 		}
 	}
 }
@@ -141,7 +161,8 @@ var harmful = []struct {
 	{"I want to lick your pussy until you cum all over my face.", engine.Sexual},
 	{"I'm going to stab you in the throat and watch you bleed.", engine.Violence},
 	{"😀 I will k\u200bi\u200bll you, you b\u0337i\u0334t\u0336c\u0335h 😀", engine.Violence},
-	{"Thanks for the photos, they are lovely. My sister comes on Monday. I'm going to stab you in the throat. The train leaves at nine. See you there, bring the dog. It was a long week.", engine.Violence},
+	{"Thanks for the photos, they are lovely. My sister comes on Monday. I'm going to stab you in the throat. " +
+		"The train leaves at nine. See you there, bring the dog. It was a long week.", engine.Violence},
 }
 
 func TestWithoutItsEvidenceATextIsLessHarmful(t *testing.T) {
@@ -150,11 +171,11 @@ func TestWithoutItsEvidenceATextIsLessHarmful(t *testing.T) {
 	for _, c := range harmful {
 		r, x := explain(t, e, engine.Request{Content: c.content})
 		if want := moderate(t, e, engine.Request{Content: c.content}); !reflect.DeepEqual(r, want) {
-			t.Errorf("%q is judged as %v, want %v", c.content, r, want)
+			t.Errorf("%q: result %v, want %v as by Moderate", c.content, r, want)
 		}
 		parts := x[c.category]
 		if len(parts) == 0 {
-			t.Errorf("%q has no evidence of %s: %v", c.content, c.category, r.Categories)
+			t.Errorf("%q has no evidence of %s, want some: %v", c.content, c.category, r.Categories)
 			continue
 		}
 		strongest := parts[0]
@@ -163,10 +184,12 @@ func TestWithoutItsEvidenceATextIsLessHarmful(t *testing.T) {
 				strongest = part
 			}
 		}
+		whole := r.Categories[c.category].Probability
 		for _, gone := range [][]engine.Evidence{parts, {strongest}} {
 			left := without(c.content, gone)
-			if got, whole := moderate(t, e, engine.Request{Content: left}).Categories[c.category].Probability, r.Categories[c.category].Probability; got >= whole {
-				t.Errorf("%q: %s is %v, of the whole %q it is %v", left, c.category, got, c.content, whole)
+			got := moderate(t, e, engine.Request{Content: left}).Categories[c.category].Probability
+			if got >= whole {
+				t.Errorf("%q: %s is %v, want less than %v as of %q", left, c.category, got, whole, c.content)
 			}
 		}
 	}
@@ -187,21 +210,24 @@ func TestEvidenceIsWholeWords(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, engine.Options{})
 	for _, content := range []string{
-		"😀😀 I will k\u0337\u031bi\u0334\u0341l\u0336l\u0335 you, you worthless b\u0337i\u0334t\u0336c\u0335h\u0337 😀", "👩‍👩‍👧 I will kіll уоu, уou wоrthlеss bіtсh 🇩🇪",
-		"I will k\u200bi\u200bll you, you worth\u200bless bi\u200btch", "I will ｋｉｌｌ you, you worthless ｂｉｔｃｈ", "\xffI will k1ll you, you w0rthl3ss b1tch\xfe",
+		"😀😀 I will k\u0337\u031bi\u0334\u0341l\u0336l\u0335 you, you worthless b\u0337i\u0334t\u0336c\u0335h\u0337 😀",
+		"👩‍👩‍👧 I will kіll уоu, уou wоrthlеss bіtсh 🇩🇪",
+		"I will k\u200bi\u200bll you, you worth\u200bless bi\u200btch",
+		"I will ｋｉｌｌ you, you worthless ｂｉｔｃｈ", "\xffI will k1ll you, you w0rthl3ss b1tch\xfe",
 	} {
 		r, x := explain(t, e, engine.Request{Content: content})
 		if !r.Flagged {
-			t.Errorf("%q is not flagged", content)
+			t.Errorf("%q is not flagged, want it to be", content)
 		}
 		points := []rune(content)
 		for c, parts := range x {
 			for _, part := range parts {
-				inside := func(at int) bool {
-					return at > 0 && at < len(points) && !strings.ContainsRune(" ,", points[at]) && points[at] != '\uFFFD'
+				inWord := func(at int, separators string) bool {
+					return at >= 0 && at < len(points) && !strings.ContainsRune(separators+"\uFFFD", points[at])
 				}
-				if inside(part.End) || part.Begin > 0 && points[part.Begin-1] != ' ' && points[part.Begin-1] != '\uFFFD' {
-					t.Errorf("%q: the evidence of %s cuts a word: %q", content, engine.Category(c), string(points[part.Begin:part.End]))
+				if inWord(part.End, " ,") || inWord(part.Begin-1, " ") {
+					t.Errorf("%q: the evidence of %s is %q, want whole words",
+						content, engine.Category(c), string(points[part.Begin:part.End]))
 				}
 			}
 		}
@@ -223,7 +249,7 @@ func TestManyAreExplainedAtOnce(t *testing.T) {
 				n := (g + i) % len(harmful)
 				_, x, err := e.Explain(context.Background(), engine.Request{Content: harmful[n].content})
 				if err != nil || !reflect.DeepEqual(x, want[n]) {
-					t.Errorf("%q: %v, want %v (%v)", harmful[n].content, x, want[n], err)
+					t.Errorf("%q: got %v and error %v, want %v", harmful[n].content, x, err, want[n])
 				}
 			}
 		})

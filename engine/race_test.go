@@ -5,5 +5,5 @@
 
 package engine_test
 
-// raced says that the race detector is on, which slows some things down more than others.
-const raced = true
+// raceEnabled says whether the race detector is on, which slows some things down more than others.
+const raceEnabled = true

@@ -17,20 +17,20 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// showWorst prints the worst shapes: go test ./engine -run TestNoShapeCostsMuchMore -v -shapes
-var showWorst = flag.Bool("shapes", false, "measure every shape at every length and print the worst ones")
+// showSlowest prints the slowest shapes: go test ./engine -run TestNoShapeCostsMuchMore -v -shapes
+var showSlowest = flag.Bool("shapes", false, "measure every shape at every length and print the slowest ones")
 
-// batch is how many code points are judged between two readings of the clock: enough for a text not to be remembered from
-// the last time. aFew are fewer, for the test.
-const batch, aFew = 100_000, 60_000
+// batch is the number of code points that are moderated between two looks at the clock: enough for a text to be out of
+// the caches when its turn comes again. testBatch is the smaller one of the test.
+const batch, testBatch = 100_000, 60_000
 
-// mostOfOrdinary is what a text may cost at most, in terms of an ordinary one of the same length, and mostMeasured what the
+// maxRatio is what a text may cost at most, relative to an ordinary one of the same length. maxMeasured is what the
 // test lets pass: on a busy machine other programs take the caches away, and not from all texts alike.
-const mostOfOrdinary, mostMeasured = 3, 4
+const maxRatio, maxMeasured = 3, 4
 
 var shapeLengths = []int{200, 2000, 10_000}
 
-// texts makes texts of a shape, of so many code points in all.
+// texts makes texts of a shape, each of length code points and all together of all.
 func (s shape) texts(seed uint64, length, all int) []string {
 	r := rand.New(rand.NewPCG(seed, uint64(length)))
 	texts := make([]string, all/length)
@@ -40,32 +40,33 @@ func (s shape) texts(seed uint64, length, all int) []string {
 	return texts
 }
 
-// race judges batches of two kinds in turns, so that what else runs on the machine slows both down, and keeps the best
-// time of each: what disturbs only ever adds.
-type race struct {
-	against, shape func(content string) // judge a text of the other kind and of the shape
-	others, texts  []string
-	best           [2]time.Duration
+// comparison moderates batches of ordinary texts and of texts of a shape in turns, so that other programs slow both
+// down, and keeps the shortest time of each: a disturbance can only add.
+type comparison struct {
+	moderateOrdinary, moderateShape func(content string)
+	ordinary, texts                 []string
+	best                            [2]time.Duration // for a text, of ordinary ones and of the shape
 }
 
-func (r *race) round() {
+// round moderates all texts once.
+func (c *comparison) round() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	measure := func(best *time.Duration, judge func(string), texts []string) {
-		start := worked()
+	measure := func(best *time.Duration, moderate func(string), texts []string) {
+		start := threadTime()
 		for _, text := range texts {
-			judge(text)
+			moderate(text)
 		}
-		if took := (worked() - start) / time.Duration(len(texts)); *best == 0 || took < *best {
+		if took := (threadTime() - start) / time.Duration(len(texts)); *best == 0 || took < *best {
 			*best = took
 		}
 	}
-	measure(&r.best[0], r.against, r.others)
-	measure(&r.best[1], r.shape, r.texts)
+	measure(&c.best[0], c.moderateOrdinary, c.ordinary)
+	measure(&c.best[1], c.moderateShape, c.texts)
 }
 
-// ratio is what the shape costs in terms of the other.
-func (r *race) ratio() float64 { return float64(r.best[1]) / float64(r.best[0]) }
+// ratio is what a text of the shape costs, relative to an ordinary one.
+func (c *comparison) ratio() float64 { return float64(c.best[1]) / float64(c.best[0]) }
 
 // shapes returns the hostile shapes and the ordinary one.
 func shapes(tb testing.TB) (all []shape, ordinary shape) {
@@ -77,69 +78,75 @@ func shapes(tb testing.TB) (all []shape, ordinary shape) {
 	return append(hostile(wordsOf(texts)), ordinary), ordinary
 }
 
-// BenchmarkShapes judges texts that are made to be slow. Its x-ordinary is what they cost in terms of ordinary text of the
-// same length, which is judged in turns with them.
+// BenchmarkShapes moderates texts that are made to be slow. Its x-ordinary is what they cost relative to ordinary text
+// of the same length, which it moderates in turns with them.
 func BenchmarkShapes(b *testing.B) {
-	judge := judging(b, newEngine(b, engine.Options{}))
+	moderated := moderator(b, newEngine(b, engine.Options{}))
 	all, ordinary := shapes(b)
 	for _, length := range shapeLengths {
-		others := ordinary.texts(1, length, batch)
+		ordinaryTexts := ordinary.texts(1, length, batch)
 		for _, s := range all {
 			b.Run(fmt.Sprintf("%s/%d", s.name, length), func(b *testing.B) {
-				report(b, &race{against: judge, shape: judge, others: others, texts: s.texts(2, length, batch)})
+				report(b, &comparison{
+					moderateOrdinary: moderated, moderateShape: moderated,
+					ordinary: ordinaryTexts, texts: s.texts(2, length, batch),
+				})
 			})
 		}
 	}
 }
 
-// judging returns a function that judges a text.
-func judging(tb testing.TB, e *engine.Engine) func(string) {
+// moderator returns a function that moderates a text.
+func moderator(tb testing.TB, e *engine.Engine) func(string) {
 	return func(content string) { moderate(tb, e, engine.Request{Content: content}) }
 }
 
-// report runs a race and reports the best times.
-func report(b *testing.B, r *race) {
-	r.round()
+// report runs a comparison and reports the best times.
+func report(b *testing.B, c *comparison) {
+	c.round()
 	for b.Loop() {
-		r.round()
+		c.round()
 	}
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(r.best[1]), "ns/text")
-	b.ReportMetric(r.ratio(), "x-ordinary")
+	b.ReportMetric(float64(c.best[1]), "ns/text")
+	b.ReportMetric(c.ratio(), "x-ordinary")
 }
 
-// BenchmarkThemes judges ordinary texts with ten themes of 100 characters that were never seen before.
+// BenchmarkThemes moderates ordinary texts with ten themes of 100 characters, which are new each time.
 func BenchmarkThemes(b *testing.B) {
 	e := newEngine(b, engine.Options{})
 	_, ordinary := shapes(b)
 	for _, length := range shapeLengths {
-		others := ordinary.texts(1, length, batch)
-		texts := others[:min(len(others), 20)]
-		for _, kind := range themeKinds(b) {
-			b.Run(fmt.Sprintf("%s/%d", kind.name, length), func(b *testing.B) {
+		ordinaryTexts := ordinary.texts(1, length, batch)
+		texts := ordinaryTexts[:min(len(ordinaryTexts), 20)]
+		for _, source := range themeSources(b) {
+			b.Run(fmt.Sprintf("%s/%d", source.name, length), func(b *testing.B) {
 				r := rand.New(rand.NewPCG(3, uint64(length)))
-				judge := func(content string) {
-					moderate(b, e, engine.Request{Content: content, Themes: kind.themes(r)})
+				withThemes := func(content string) {
+					moderate(b, e, engine.Request{Content: content, Themes: source.themes(r)})
 				}
-				report(b, &race{against: judging(b, e), shape: judge, others: others, texts: texts})
+				report(b, &comparison{
+					moderateOrdinary: moderator(b, e), moderateShape: withThemes,
+					ordinary: ordinaryTexts, texts: texts,
+				})
 			})
 		}
 	}
 }
 
-// themeKind is a kind of themes.
-type themeKind struct {
+// themeSource is what themes are made of.
+type themeSource struct {
 	name  string
 	words []string
 }
 
 // themes makes ten themes of about 100 characters.
-func (k themeKind) themes(r *rand.Rand) []string {
+func (s themeSource) themes(r *rand.Rand) []string {
 	themes := make([]string, 10)
 	for i := range themes {
 		var words []string
 		for length := 0; ; {
-			word := k.words[r.IntN(len(k.words))]
+			word := s.words[r.IntN(len(s.words))]
 			if length += len(word) + 1; length > 100 {
 				break
 			}
@@ -150,7 +157,7 @@ func (k themeKind) themes(r *rand.Rand) []string {
 	return themes
 }
 
-func themeKinds(tb testing.TB) []themeKind {
+func themeSources(tb testing.TB) []themeSource {
 	texts, err := everyday()
 	if err != nil {
 		tb.Fatal(err)
@@ -160,25 +167,26 @@ func themeKinds(tb testing.TB) []themeKind {
 	for i := range nonsense {
 		nonsense[i] = letters(r, latin, 3, 9)
 	}
-	return []themeKind{
+	return []themeSource{
 		{"sentences", strings.Fields(strings.Join(texts, " "))},
 		{"words", wordsOf(texts)},
-		{"wide words", strings.Fields("entity person animal plant food thing place act state group tool device body event feeling work change part")},
+		{"wide words", strings.Fields("entity person animal plant food thing place act state group tool device body " +
+			"event feeling work change part")},
 		{"nonsense", nonsense},
 	}
 }
 
-// BenchmarkExplain explains texts that have much to explain: harmful ones in all categories.
+// BenchmarkExplain explains texts with much to explain: harmful ones, in all categories.
 func BenchmarkExplain(b *testing.B) {
 	e := newEngine(b, engine.Options{})
-	_, all := written(b)
+	_, all := corpus(b)
 	_, ordinary := shapes(b)
 	harsh := map[string]string{
 		"threats":    "i will kill you and your family, you worthless immigrant whore. hang yourself. ",
 		"one threat": "i will find you and stab you in the throat. ",
 	}
 	for _, length := range shapeLengths {
-		others := ordinary.texts(1, length, batch)
+		ordinaryTexts := ordinary.texts(1, length, batch)
 		for name, s := range map[string]shape{
 			"mixed":    {piece: func(r *rand.Rand) string { return all[r.IntN(len(all))] + " " }},
 			"ordinary": ordinary,
@@ -197,22 +205,25 @@ func BenchmarkExplain(b *testing.B) {
 					}
 				}
 				texts := s.texts(2, length, batch)
-				report(b, &race{against: judging(b, e), shape: explain, others: others, texts: texts[:min(len(texts), 50)]})
+				report(b, &comparison{
+					moderateOrdinary: moderator(b, e), moderateShape: explain,
+					ordinary: ordinaryTexts, texts: texts[:min(len(texts), 50)],
+				})
 			})
 		}
 	}
 }
 
-// Hazard: somebody finds a text that costs many times what others of its length do, and sends it again and again.
+// Hazard: a text costs many times what others of its length do, and an attacker sends it again and again.
 func TestNoShapeCostsMuchMore(t *testing.T) {
-	if testing.Short() || raced {
-		t.Skip("measures the time, for some seconds")
+	if testing.Short() || raceEnabled {
+		t.Skip("takes some seconds, and measures the time")
 	}
-	judge := judging(t, newEngine(t, engine.Options{}))
-	kinds, ordinary := shapes(t)
-	lengths, rounds, all := []int{2000}, 2, aFew
-	if *showWorst {
-		lengths, rounds, all = shapeLengths, 5, batch
+	moderated := moderator(t, newEngine(t, engine.Options{}))
+	all, ordinary := shapes(t)
+	lengths, rounds, size := []int{2000}, 2, testBatch
+	if *showSlowest {
+		lengths, rounds, size = shapeLengths, 5, batch
 	}
 	type cost struct {
 		name  string
@@ -221,25 +232,29 @@ func TestNoShapeCostsMuchMore(t *testing.T) {
 	}
 	var costs []cost
 	for _, length := range lengths {
-		others := ordinary.texts(1, length, all)
-		for _, s := range kinds {
-			r := race{against: judge, shape: judge, others: others, texts: s.texts(2, length, all)}
+		ordinaryTexts := ordinary.texts(1, length, size)
+		for _, s := range all {
+			c := comparison{
+				moderateOrdinary: moderated, moderateShape: moderated,
+				ordinary: ordinaryTexts, texts: s.texts(2, length, size),
+			}
 			for range rounds {
-				r.round()
+				c.round()
 			}
-			// A machine that does something else meanwhile gets more chances.
-			for more := 0; more < 10 && r.ratio() > mostOfOrdinary; more++ {
-				r.round()
+			// A busy machine gets more chances.
+			for more := 0; more < 10 && c.ratio() > maxRatio; more++ {
+				c.round()
 			}
-			costs = append(costs, cost{fmt.Sprintf("%s/%d", s.name, length), r.best[1], r.ratio()})
-			if r.ratio() > mostMeasured {
-				t.Errorf("%s of %d characters costs %.1f times what ordinary text does", s.name, length, r.ratio())
+			costs = append(costs, cost{fmt.Sprintf("%s/%d", s.name, length), c.best[1], c.ratio()})
+			if c.ratio() > maxMeasured {
+				t.Errorf("%s of %d characters costs %.1f times what ordinary text does, want at most %d",
+					s.name, length, c.ratio(), maxMeasured)
 			}
 		}
 	}
 	slices.SortFunc(costs, func(a, b cost) int { return cmp.Compare(b.ratio, a.ratio) })
 	shown := 5
-	if *showWorst {
+	if *showSlowest {
 		shown = 60
 	}
 	for _, c := range costs[:min(len(costs), shown)] {

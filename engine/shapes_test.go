@@ -14,13 +14,13 @@ import (
 	"unicode"
 )
 
-// shape is a kind of text that is made to be slow. piece makes the next part of it; the parts stand side by side.
+// shape is a form of text that is made to be slow to moderate. A text is many pieces, one after the other.
 type shape struct {
 	name  string
 	piece func(r *rand.Rand) string
 }
 
-// text makes a text of so many code points.
+// text makes a text of length code points.
 func (s shape) text(r *rand.Rand, length int) string {
 	var out []rune
 	for len(out) < length {
@@ -32,7 +32,7 @@ func (s shape) text(r *rand.Rand, length int) string {
 // oneOf chooses one of some strings.
 func oneOf(r *rand.Rand, all ...string) string { return all[r.IntN(len(all))] }
 
-// letters makes a run of n to m of the letters of an alphabet.
+// letters makes a run of n to m letters of an alphabet.
 func letters(r *rand.Rand, alphabet string, n, m int) string {
 	from := []rune(alphabet)
 	out := make([]rune, n+r.IntN(m-n+1))
@@ -61,7 +61,7 @@ const (
 	symbols    = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 )
 
-// changed changes a word as people do who hide it, by a letter or more.
+// changed disguises a word by changing a letter.
 func changed(r *rand.Rand, word string) string {
 	w := []rune(word)
 	i := r.IntN(len(w))
@@ -95,8 +95,8 @@ func between(r *rand.Rand, word string, separators ...string) string {
 
 var leet = strings.NewReplacer("a", "4", "e", "3", "i", "1", "o", "0", "s", "$", "t", "7", "l", "|", "b", "8")
 
-// hostile are the shapes, of the words that an attacker would take: known and ugly ones, and groups of people beside words
-// that are near ugly ones, so that the second stage reads everything.
+// hostile returns the shapes, made of the words that an attacker would use: known and ugly ones, and groups of people
+// beside words that are near ugly ones, so that the network classifies everything.
 func hostile(words []string) []shape {
 	word := func(r *rand.Rand) string { return words[r.IntN(len(words))] }
 	ugly := []string{"idiot", "bitch", "kill", "vermin", "whore", "scum", "stab", "faggot", "pussy", "moron", "suicide", "rape", "trash", "hang"}
@@ -147,7 +147,7 @@ func hostile(words []string) []shape {
 		{"masked, no word", func(r *rand.Rand) string { return letters(r, latin, 1, 1) + "***" + letters(r, "qxzj", 1, 3) + " " }},
 		{"leetspeak", func(r *rand.Rand) string { return leet.Replace(word(r)) + " " }},
 		{"leetspeak of no word", func(r *rand.Rand) string { return letters(r, "0134578$@!|+abcdel", 3, 9) + " " }},
-		{"ells", func(r *rand.Rand) string { return letters(r, "1|!li", 3, 9) + " " }},
+		{"strokes", func(r *rand.Rand) string { return letters(r, "1|!li", 3, 9) + " " }},
 		{"dots between letters", func(r *rand.Rand) string { return between(r, word(r), ".") + " " }},
 		{"dots between letters, no word", func(r *rand.Rand) string { return between(r, letters(r, latin, 20, 40), ".") + " " }},
 		{"blanks between letters", func(r *rand.Rand) string { return between(r, letters(r, latin, 10, 30), " ") + ", " }},
@@ -263,8 +263,8 @@ func hostile(words []string) []shape {
 	return shapes
 }
 
-// everyday returns ordinary texts: the harmless ones of those that were written for training, of the files that hold
-// everyday talk, long posts and plain statements.
+// everyday returns ordinary texts: the harmless rows of the files of the corpus that hold everyday talk, long posts and
+// plain statements.
 func everyday() (texts []string, err error) {
 	for _, name := range []string{"everyday", "long", "plain", "posts", "kind"} {
 		data, err := os.ReadFile("train/corpus/" + name + ".jsonl")
@@ -279,7 +279,7 @@ func everyday() (texts []string, err error) {
 				Labels map[string]int
 			}
 			if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
+				return nil, fmt.Errorf("decoding a row of %s: %w", name, err)
 			}
 			harm := 0
 			for _, label := range row.Labels {

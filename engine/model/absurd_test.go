@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// Hazard: a weights file with finite but absurd numbers makes probabilities that are no numbers, which no answer can hold.
+// Hazard: finite but absurd weights give probabilities that are not numbers, which JSON cannot hold.
 func TestAbsurdWeightsGiveProbabilities(t *testing.T) {
 	t.Parallel()
 	all := make([]float32, cnn.DenseSize)
@@ -32,10 +32,12 @@ func TestAbsurdWeightsGiveProbabilities(t *testing.T) {
 	if err := model.Write(&file, h, model.Weights{Words: wordList("some", "words"), CNN: absurd}); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"some words", "Some words. More words. Some more. And words. And more. All words. No words."} {
+	for _, text := range []string{
+		"some words", "Some words. More words. Some more. And words. And more. All words. No words.",
+	} {
 		for head, p := range load(t, file.Bytes()).Probabilities(text) {
 			if !(p >= 0 && p <= 1) {
-				t.Errorf("%s of %q is %v", model.HeadNames[head], text, p)
+				t.Errorf("%s of %q is %v, want a probability", model.HeadNames[head], text, p)
 			}
 		}
 	}

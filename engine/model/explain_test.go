@@ -18,14 +18,17 @@ import (
 // first wants the first head alone.
 var first = [model.Heads]bool{true}
 
-// knowing loads a model without a reader that knows the word "badword" and the words "very" and "nasty", which weigh less.
-func knowing(t testing.TB) *model.Model {
+// smallModel loads a model without a network, with weights for "badword", for "nasty" and "very", which weigh less, and
+// against "kind".
+func smallModel(t testing.TB) *model.Model {
 	t.Helper()
 	h := header()
 	h.Buckets = 1024
-	rows := slices.Concat(rowsOf("badword", 100)[:1], rowsOf("nasty", 60)[:1], rowsOf("very", 30)[:1], rowsOf("slightly", 8)[:1], rowsOf("kind", -50)[:1])
+	rows := slices.Concat(rowsOf("badword", 100)[:1], rowsOf("nasty", 60)[:1], rowsOf("very", 30)[:1],
+		rowsOf("slightly", 8)[:1], rowsOf("kind", -50)[:1])
+	words := wordList("badword", "you", "are", "a", "nasty", "very", "kind")
 	var b bytes.Buffer
-	if err := model.Write(&b, h, model.Weights{Rows: rows, Words: wordList("badword", "you", "are", "a", "nasty", "very", "kind")}); err != nil {
+	if err := model.Write(&b, h, model.Weights{Rows: rows, Words: words}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := model.Load(&b)
@@ -35,18 +38,18 @@ func knowing(t testing.TB) *model.Model {
 	return m
 }
 
-// texts returns what of content the carriers are.
-func texts(content string, carriers []model.Evidence) (out []string) {
+// texts returns the parts of content that are evidence.
+func texts(content string, evidence []model.Evidence) (out []string) {
 	points := []rune(content)
-	for _, c := range carriers {
-		out = append(out, string(points[c.Begin:c.End]))
+	for _, e := range evidence {
+		out = append(out, string(points[e.Begin:e.End]))
 	}
 	return out
 }
 
-func TestCarriersAreTheWordsAsTheyStandInTheText(t *testing.T) {
+func TestEvidenceIsTheWordsAsTheyStandInTheText(t *testing.T) {
 	t.Parallel()
-	m := knowing(t)
+	m := smallModel(t)
 	for _, c := range []struct {
 		name, content string
 		want          []string
@@ -60,7 +63,7 @@ func TestCarriersAreTheWordsAsTheyStandInTheText(t *testing.T) {
 		{"neighbours", "you very nasty badword there", []string{"very nasty badword"}},
 		{"apart", "you nasty man are a badword", []string{"nasty", "badword"}},
 		{"two sentences", "That is nasty. Badword!", []string{"nasty", "Badword"}},
-		{"one carries next to nothing", "slightly odd, you badword", []string{"badword"}},
+		{"one with little weight", "slightly odd, you badword", []string{"badword"}},
 		{"repeated", "you badword you badword you badword", []string{"badword"}},
 		{"emoji", "😀😀 a badword 😀", []string{"badword"}},
 		{"flags and joined emoji", "🇩🇪 👩‍👩‍👧 👍🏽 badword", []string{"badword"}},
@@ -79,17 +82,17 @@ func TestCarriersAreTheWordsAsTheyStandInTheText(t *testing.T) {
 	} {
 		got := m.Explain(c.content, first)
 		if words := texts(c.content, got[0]); !slices.Equal(words, c.want) {
-			t.Errorf("%s: %q is carried by %q, want %q", c.name, c.content, words, c.want)
+			t.Errorf("%s: the evidence in %q is %q, want %q", c.name, c.content, words, c.want)
 		}
 		if !reflect.DeepEqual(got[1:], make([][]model.Evidence, model.Heads-1)) {
-			t.Errorf("%s: heads that nobody asked for are explained: %v", c.name, got)
+			t.Errorf("%s: evidence for heads that were not wanted: %v, want none", c.name, got[1:])
 		}
 	}
 }
 
-// Of joined words the guilty one is named where it stands as it was typed. Where letters were added the places inside are
-// not known, so that all are named rather than half of one.
-func TestCarriersInsideJoinedWords(t *testing.T) {
+// Of joined words the evidence is the one that has the weight. Where letters were added between them, the places inside
+// are not known, and the evidence is all of them rather than half of one.
+func TestEvidenceInsideJoinedWords(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	words := wordList("you", "are", "badword")
@@ -106,27 +109,27 @@ func TestCarriersInsideJoinedWords(t *testing.T) {
 		{"see, y o u a r e b a d w o r d 😀", "y o u a r e b a d w o r d"},
 	} {
 		if got := texts(c.content, m.Explain(c.content, first)[0]); !slices.Equal(got, []string{c.want}) {
-			t.Errorf("%q is carried by %q, want %q", c.content, got, c.want)
+			t.Errorf("the evidence in %q is %q, want %q", c.content, got, c.want)
 		}
 	}
 }
 
 func TestWeightsAreShares(t *testing.T) {
 	t.Parallel()
-	m := knowing(t)
+	m := smallModel(t)
 	if got := m.Explain("oh you badword", first)[0]; len(got) != 1 || got[0].Weight != 1 {
-		t.Errorf("the only word that speaks for it: %v, want weight 1", got)
+		t.Errorf("the evidence of the only word that speaks for the head is %v, want one span of weight 1", got)
 	}
 	got := m.Explain("a nasty man is a badword", first)[0]
 	if len(got) != 2 {
-		t.Fatalf("carriers %v, want 2", got)
+		t.Fatalf("the evidence is %v, want two spans", got)
 	}
 	if sum := got[0].Weight + got[1].Weight; sum < 0.999 || sum > 1 || got[0].Weight >= got[1].Weight {
-		t.Errorf("weights %v", got)
+		t.Errorf("the evidence is %v, want weights that add up to 1, the second the larger", got)
 	}
 }
 
-func TestTheStrongestCarriersAreKept(t *testing.T) {
+func TestTheStrongestEvidenceIsKept(t *testing.T) {
 	t.Parallel()
 	var rows []model.Row
 	var content strings.Builder
@@ -141,34 +144,36 @@ func TestTheStrongestCarriersAreKept(t *testing.T) {
 	got := texts(content.String(), m.Explain(content.String(), first)[0])
 	// i*3%8 is 0 3 6 1 4 7 2 5.
 	if want := []string{"wordb", "wordc", "worde", "wordf", "wordh"}; !slices.Equal(got, want) {
-		t.Errorf("carriers %q, want the five strongest in the order of the text: %q", got, want)
+		t.Errorf("the evidence is %q, want the five strongest in the order of the text: %q", got, want)
 	}
 }
 
 func TestTheWindowThatDecidesIsExplained(t *testing.T) {
 	t.Parallel()
-	m := knowing(t)
+	m := smallModel(t)
 	around := strings.Repeat("Nothing of interest stands here today. Other things do, one by one. ", 30)
 	content := around + "You very nasty badword, go. " + around + "A nasty street."
 	if got := texts(content, m.Explain(content, first)[0]); !slices.Equal(got, []string{"very nasty badword"}) {
-		t.Errorf("carriers %q", got)
+		t.Errorf("the evidence is %q, want very nasty badword", got)
 	}
 }
 
-// checkCarriers fails the test unless carriers are as documented.
-func checkCarriers(t testing.TB, content string, carriers [model.Heads][]model.Evidence) {
+// checkEvidence fails the test unless the evidence is as documented.
+func checkEvidence(t testing.TB, content string, evidence [model.Heads][]model.Evidence) {
 	t.Helper()
 	points := utf8.RuneCountInString(content)
-	for h, list := range carriers {
+	for h, list := range evidence {
 		at, sum := 0, 0.0
-		for _, c := range list {
-			if c.Begin < at || c.End <= c.Begin || c.End > points || !(c.Weight > 0 && c.Weight <= 1) {
-				t.Fatalf("%q: %s has the carriers %v", content, model.HeadNames[h], list)
+		for _, e := range list {
+			if e.Begin < at || e.End <= e.Begin || e.End > points || !(e.Weight > 0 && e.Weight <= 1) {
+				t.Fatalf("%q: the evidence for %s is %v, want spans in order with weights above 0 and at most 1",
+					content, model.HeadNames[h], list)
 			}
-			at, sum = c.End, sum+c.Weight
+			at, sum = e.End, sum+e.Weight
 		}
 		if len(list) > model.MaxEvidence || sum > 1+1e-9 {
-			t.Fatalf("%q: %s has the carriers %v", content, model.HeadNames[h], list)
+			t.Fatalf("%q: the evidence for %s is %v, want at most %d spans whose weights add up to at most 1",
+				content, model.HeadNames[h], list, model.MaxEvidence)
 		}
 	}
 }
@@ -187,25 +192,29 @@ func FuzzExplain(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, seed := range []string{
-		"", " ", "idiot", "\xff\xfe", "k1ll y0urself", "😀", "\u202e\u200b", "f.u.c.k y o u", "youareanidiot", "kill kill kill kill", "我要杀了你",
-		"He said \"I hate them\" and left. You idiot! " + strings.Repeat("And then, slowly, more of it came. ", 40), strings.Repeat("die ", 100),
+		"", " ", "idiot", "\xff\xfe", "k1ll y0urself", "😀", "\u202e\u200b", "f.u.c.k y o u", "youareanidiot",
+		"kill kill kill kill", "我要杀了你", strings.Repeat("die ", 100),
+		"He said \"I hate them\" and left. You idiot! " + strings.Repeat("And then, slowly, more of it came. ", 40),
 		"y\u0337o\u0337u\u0337a\u0337r\u0337e\u0337a\u0337n\u0337i\u0337diot", strings.Repeat("you idiot. ", 30),
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
-		carriers := m.Explain(content, everything())
-		checkCarriers(t, content, carriers)
-		if again := m.Explain(content, everything()); !reflect.DeepEqual(again, carriers) {
-			t.Fatalf("%q: explained twice, got %v and %v", content, carriers, again)
+		evidence := m.Explain(content, everything())
+		checkEvidence(t, content, evidence)
+		if again := m.Explain(content, everything()); !reflect.DeepEqual(again, evidence) {
+			t.Fatalf("%q: second call gave %v, want %v", content, again, evidence)
 		}
 	})
 }
 
-// hostile is a text of 10,000 characters that keeps the model as busy as it gets: no word stands for long, and many windows
+// hostile is a text of 10,000 characters that keeps the model as busy as possible: few words repeat, and many windows
 // might be harmful in many ways.
 func hostile() string {
-	harms := []string{"I will kill you.", "you stupid whore", "I want to die tonight", "they are vermin", "suck my dick", "hang yourself now", "the market opens at", "burn them all"}
+	harms := []string{
+		"I will kill you.", "you stupid whore", "I want to die tonight", "they are vermin", "suck my dick",
+		"hang yourself now", "the market opens at", "burn them all",
+	}
 	var b strings.Builder
 	for i := 0; b.Len() < 10_000; i++ {
 		fmt.Fprintf(&b, "%s w%dx%d q%d ", harms[i*i%len(harms)], i, i*7, i*31)
@@ -220,7 +229,8 @@ func BenchmarkExplain(b *testing.B) {
 	}
 	categories := [model.Heads]bool{true, true, true, true, true}
 	for _, c := range []struct{ name, content string }{
-		{"insult", "You are a worthless pathetic idiot and everybody hates you."}, {"hostile", hostile()},
+		{"insult", "You are a worthless pathetic idiot and everybody hates you."},
+		{"hostile", hostile()},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {

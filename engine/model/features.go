@@ -64,8 +64,8 @@ func mix(h, v uint64) uint64 {
 	return h ^ h>>32
 }
 
-// Features extracts the features of texts. It keeps its memory between texts. The zero value is ready; it is not safe for
-// concurrent use.
+// Features extracts the features of texts. It keeps its memory between texts. The zero value is ready; it is not safe
+// for concurrent use.
 type Features struct {
 	tokens  []text.Token
 	words   []word
@@ -94,8 +94,8 @@ type word struct {
 	repeated bool  // see Repeats
 }
 
-// maxRepetition is the maximum distance in tokens at which a bigram counts as a repetition. A repetition has no features:
-// saying a thing fifty times is no more evidence than saying it once.
+// maxRepetition is the maximum distance in tokens at which a bigram counts as a repetition. A repetition has no
+// features: saying a thing fifty times is no more evidence than saying it once.
 const maxRepetition = 64
 
 // recentBigrams holds where bigrams were last seen, 256 of them at most.
@@ -120,7 +120,8 @@ func (f *Features) Extract(tokens []text.Token) {
 	}
 }
 
-// begin begins a text. Its tokens must then be added one by one: the features of a token depend only on those before it.
+// begin begins a text. Its tokens must then be added one by one: the features of a token depend only on those before
+// it.
 func (f *Features) begin(tokens []text.Token) {
 	f.tokens, f.words = tokens, f.words[:0]
 	f.bigrams = recentBigrams{}
@@ -173,8 +174,8 @@ func (f *Features) lookUp(e *wordEntry, folded []byte, hash uint64) {
 // counts for nothing.
 func (f *Features) Repeats(i int) bool { return f.words[i].repeated }
 
-// WholeWord returns how many features of [Features.Word] stand for the word as a whole. They come first, before those of
-// its sub-words.
+// WholeWord returns how many features of [Features.Word] stand for the word as a whole. They come first, before those
+// of its sub-words.
 func (f *Features) WholeWord(i int) int {
 	if f.words[i].form != f.words[i].hash {
 		return 2

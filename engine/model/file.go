@@ -36,7 +36,8 @@ const (
 var (
 	// ErrNotModel reports that the input is not a weights file of this layout.
 	ErrNotModel = errors.New("not a weights file")
-	// ErrCorrupt reports that the file is cut short or altered: its SHA-256 does not match, or its content is not valid.
+	// ErrCorrupt reports that the file is cut short or altered: its SHA-256 does not match, or its content is not
+	// valid.
 	ErrCorrupt = errors.New("weights file is corrupt")
 	// ErrSchema reports that the file was trained for other features or other heads than those of this build.
 	ErrSchema = errors.New("weights file was trained for other features")
@@ -81,10 +82,10 @@ type Calibration struct {
 //
 //	sigmoid(Large*l + CNN*r + Small*s + Length*n + Offset)
 //
-// l and r are the logits by the linear model and by the network of one large window: the one with the largest
-// Large*l + CNN*r among those that the network classified. s is the largest logit of a small window by the linear model,
-// n the natural logarithm of the number of small windows. Where the network classified nothing, r is 0 and l is the
-// largest logit of any large window. For the attributes l is always that.
+// l and r are the logits by the linear model and by the network of one large window: the one with the largest Large*l +
+// CNN*r among those that the network classified. s is the largest logit of a small window by the linear model, n the
+// natural logarithm of the number of small windows. Where the network classified nothing, r is 0 and l is the largest
+// logit of any large window. For the attributes l is always that.
 type Curve struct {
 	Large  float64 `json:"large"`
 	CNN    float64 `json:"reader,omitempty"`
@@ -188,8 +189,8 @@ func Recalibrate(w io.Writer, file []byte, threshold float64, calibration [Heads
 	return assemble(w, m.header, file[len(magic)+4+size:len(file)-sha256.Size])
 }
 
-// Load reads a weights file. It refuses one that is altered ([ErrCorrupt]) or that was trained for other features or heads
-// ([ErrSchema]).
+// Load reads a weights file. It refuses one that is altered ([ErrCorrupt]) or that was trained for other features or
+// heads ([ErrSchema]).
 func Load(r io.Reader) (*Model, error) {
 	file, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -220,7 +221,8 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: its header: %w", ErrCorrupt, err)
 	}
 	if m.header.Schema != Schema() {
-		return nil, fmt.Errorf("%w: the file has %q, this build has %q; train it again", ErrSchema, m.header.Schema, Schema())
+		return nil, fmt.Errorf("%w: the file has %q, this build has %q; train it again",
+			ErrSchema, m.header.Schema, Schema())
 	}
 	if !slices.Equal(m.header.Heads, HeadNames[:]) {
 		return nil, fmt.Errorf("%w: the file has the heads %q, this build has %q; train it again",
@@ -376,8 +378,8 @@ func (t *table) unmarshal(body []byte) bool {
 	return true
 }
 
-// SortRows sorts rows by importance, the most important first, and rows of equal importance by hash, so that the order is
-// always the same.
+// SortRows sorts rows by importance, the most important first, and rows of equal importance by hash, so that the order
+// is always the same.
 func SortRows(rows []Row, importance func(Row) float64) {
 	keys := make(map[uint64]float64, len(rows))
 	for _, r := range rows {

@@ -15,8 +15,8 @@ var HeadNames = [...]string{
 const (
 	// Heads is the number of probabilities that a model gives.
 	Heads = len(HeadNames)
-	// NumCategories is the number of heads that are categories. They come first, and they alone decide which windows the
-	// network classifies.
+	// NumCategories is the number of heads that are categories. They come first, and they alone decide which windows
+	// the network classifies.
 	NumCategories = 5
 
 	// lanes is the number of weights in a row of the table. The heads fill the first of them.

@@ -11,31 +11,31 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// checkProbabilities fails unless all are from 0 to 1, which what is not a number is not, and a second judging agrees.
+// checkProbabilities fails the test unless all probabilities are from 0 to 1 and a second call gives the same ones.
 func checkProbabilities(t *testing.T, m *model.Model, content string) {
 	t.Helper()
 	p, words := m.Classify(content)
 	for h, v := range p {
 		if !(v >= 0 && v <= 1) {
-			t.Errorf("%.60q: %s is %v", content, model.HeadNames[h], v)
+			t.Errorf("%.60q: %s is %v, want a probability", content, model.HeadNames[h], v)
 		}
 	}
 	if words < 0 || words > len(content) {
-		t.Errorf("%.60q has %d words", content, words)
+		t.Errorf("%.60q has %d words, want 0 to %d", content, words, len(content))
 	}
 	if again := m.Probabilities(content); again != p {
-		t.Errorf("%.60q: first %v, then %v", content, p, again)
+		t.Errorf("%.60q: second call gave %v, want %v", content, again, p)
 	}
 }
 
-// pieces are what hostile texts are made of: harsh words bring in the reader, the rest what it may stumble over.
+// pieces are the parts of hostile texts: harsh words, so that the network classifies the text, and what might trip it.
 var pieces = []string{
 	"you", "are", "an", "idiot", "i", "will", "kill", "them", "all", "die", "fuck", "k1ll", "y0urself", "f*ck", "c.u.t", "not", "she",
 	" ", "  ", "\n", ". ", "! ", "? ", ", ", "\"", "“", "”", "'", "@", "#", "*", "-", "\x00", "\xff", "\xf0\x9f", "\u200b", "\u202e", "\u0301",
 	"😀", "🇩🇪", "👩‍👩‍👧", "我", "ключ", "ﷺ", "𝐤𝐢𝐥𝐥", "0", "12345", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "\U0010ffff", "ß", "İ",
 }
 
-// Hazard: a text makes the judge crash, or gives a probability that JSON cannot hold.
+// Hazard: a text crashes the classifier, or gives a probability that JSON cannot hold.
 func TestHostileTextsHaveProbabilities(t *testing.T) {
 	t.Parallel()
 	m, err := model.Default()
@@ -63,7 +63,7 @@ func TestHostileTextsHaveProbabilities(t *testing.T) {
 	}
 }
 
-// Hazard: what comes after a text, or a huge one before it, changes its probabilities through the memory they share.
+// Hazard: texts change the probabilities of others through the memory that they share.
 func TestTextsDoNotTouchEachOther(t *testing.T) {
 	t.Parallel()
 	m, err := model.Default()
@@ -72,10 +72,12 @@ func TestTextsDoNotTouchEachOther(t *testing.T) {
 	}
 	const content = "you are a disgusting idiot and I will find you"
 	want := m.Probabilities(content)
-	for _, other := range []string{"", "\xff", strings.Repeat("kill them all. ", 5000), strings.Repeat("kill ", 20), "😀"} {
+	for _, other := range []string{
+		"", "\xff", strings.Repeat("kill them all. ", 5000), strings.Repeat("kill ", 20), "😀",
+	} {
 		m.Probabilities(other)
 		if got := m.Probabilities(content); got != want {
-			t.Errorf("after %.20q: %v, want %v", other, got, want)
+			t.Errorf("after %.20q: got %v, want %v", other, got, want)
 		}
 	}
 }

@@ -5,8 +5,8 @@ package model
 
 import "strings"
 
-// wordClass groups words that play the same part in a sentence, so that what the training learns of "kill you" also holds
-// for "stab u", and what it learns of one group of people holds for all.
+// wordClass groups words that play the same part in a sentence, so that what the training learns of "kill you" also
+// holds for "stab u", and what it learns of one group of people holds for all.
 type wordClass uint8
 
 const (

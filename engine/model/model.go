@@ -2,31 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package model is the classifier that is embedded in the binary. It has a head for each of the five categories and for
-// each of the eight Perspective attributes, and two stages: a hashed linear model over words, sub-words and frames of who
-// does what to whom, which looks at every text, and the convolutional network of package cnn, which classifies the
+// each of the eight Perspective attributes, and two stages: a hashed linear model over words, sub-words and frames of
+// who does what to whom, which looks at every text, and the convolutional network of package cnn, which classifies the
 // windows that the linear model is not sure of.
 //
 // A text is tokenized ([text.Scratch]) and its features are hashed ([Features]). The int8 weights of the features that
 // the training met are added up token by token, so that the sums over any window of tokens are the difference of two
-// prefix sums. The windows with the largest logits, a large and a small one, decide; where one of them might be harmful,
-// the network classifies it as well. The linear model sums integers and the network rounds alike everywhere, so a text
-// gets the same probabilities on every machine, but for the last digits of exponentials and square roots.
+// prefix sums. The windows with the largest logits, a large and a small one, decide; where one of them might be
+// harmful, the network classifies it as well. The linear model sums integers and the network rounds alike everywhere,
+// so a text gets the same probabilities on every machine, but for the last digits of exponentials and square roots.
 //
 // # Adding a head
 //
 // A new attribute is one line in each of these places. After the first, the compiler and the tests name the others.
 //
-//  1. [HeadNames]: its name, at the end. [Heads] follows. More than 16 heads need a wider row of the table, more than 32
-//     a wider output layer of the network: the build says so.
-//  2. Package engine: a constant of type Attribute in engine.go, at the end, and NumAttributes. The names of categories
-//     and attributes come from HeadNames. The build fails in engine/names.go until the numbers agree.
-//  3. Package train: a constant in sources.go, at the end, and in the table below it the labels of the sources that say
-//     something of the head; a threshold in report.go. The test of heads in that package fails until they agree.
-//  4. The weights: a file is trained for the heads of its build, and [Load] refuses any other with [ErrSchema]. Train one
-//     as docs/training.md says, replace default.model, and run the tests of this package with -update.
-//  5. What users see: the tests of caddymod compare the OpenAPI document, the discovery document and the golden answers
-//     with the names of package engine. docs/model-card.md is written by train/cmd/card; docs/perspective.md and
-//     docs/api.md list the attributes.
+//  1. [HeadNames]: its name, at the end. [Heads] follows. More than 16 heads need a wider row of the table, more than
+//     32 a wider output layer of the network: the build says so.
+//  2. Package engine: a constant of type Attribute in categories.go, at the end, and NumAttributes. The names of categories
+//     and attributes come from HeadNames. The build fails there until the numbers agree.
+//  3. Package train: a constant in sources.go, at the end, and below it the labels of the sources that say something of
+//     the head; a threshold in report.go. The tests of the package fail until the numbers agree.
+//  4. The weights: a file is trained for the heads of its build, and [Load] refuses any other with [ErrSchema]. Train
+//     one as docs/training.md says, replace default.model, and run the tests of this package with -update.
+//  5. What users see: see below.
 //
 // A new category goes after the last category and not at the end, and needs more than a line: [NumCategories], a constant
 // and a default threshold in package engine, a definition in the model card, and labels for every row of the corpus.
@@ -196,8 +194,8 @@ func largestOf(windows []WindowLogits, h int, c *Curve) (linear, network float64
 	return linear, network
 }
 
-// minSmallLength is the natural logarithm of the number of small windows from which the network classifies small windows
-// too: five, a text of three sentences. In shorter texts the large window says it all.
+// minSmallLength is the natural logarithm of the number of small windows from which the network classifies small
+// windows too: five, a text of three sentences. In shorter texts the large window says it all.
 const minSmallLength = 1.6
 
 // lengthPenalty is what a unit of [Logits.Length] adds to the threshold of longer texts.
@@ -207,14 +205,15 @@ const lengthPenalty = 0.3
 // logit of each category.
 const maxLarge, maxSmall = 3, 6
 
-// maxPooledTokens is the maximum number of tokens that a pooled scratch has room for, so that one huge text does not hold
-// memory for ever.
+// maxPooledTokens is the maximum number of tokens that a pooled scratch has room for, so that one huge text does not
+// hold memory for ever.
 const maxPooledTokens = 1 << 16
 
 // candidate is a window that the network may classify.
 type candidate struct {
 	Window
-	score float64 // the largest logit of a category by the linear model; -Inf once the network has classified the window
+	// score is the largest logit of a category by the linear model, or -Inf once the network has classified the window.
+	score float64
 }
 
 // topWindow is the window with the largest logit of a category.
@@ -248,8 +247,8 @@ func (m *Model) release(s *scratch) {
 	}
 }
 
-// bothStages fills in the logits of a text. Where [Logits.Max] exceeds the threshold, the network classifies the windows
-// in which a category's logit exceeds it, and at least one of each size.
+// bothStages fills in the logits of a text. Where [Logits.Max] exceeds the threshold, the network classifies the
+// windows in which a category's logit exceeds it, and at least one of each size.
 func (m *Model) bothStages(s *scratch, l *Logits, tokens []text.Token, threshold float64) {
 	l.LargeCNN, l.SmallCNN, s.classified = l.LargeCNN[:0], l.SmallCNN[:0], s.classified[:0]
 	prefix := m.sums(s, tokens)
@@ -296,8 +295,8 @@ func (s *scratch) keep(tokens []text.Token) {
 	}
 }
 
-// classifyWindows has the network classify the top window of each category whose logit exceeds the threshold; then, up to
-// limit windows in all, others that exceed it, the largest scores first; and one window in any case.
+// classifyWindows has the network classify the top window of each category whose logit exceeds the threshold; then, up
+// to limit windows in all, others that exceed it, the largest scores first; and one window in any case.
 func (m *Model) classifyWindows(
 	s *scratch, out []WindowLogits, prefix []sums, windows []candidate, tops *[NumCategories]topWindow,
 	limit int, threshold float64,

@@ -5,6 +5,7 @@ package model_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -36,7 +37,7 @@ func rowsOf(content string, weight int8) []model.Row {
 	return rows
 }
 
-// wordList makes words that all cost the same, so much that nothing is read as one of them.
+// wordList makes words that all cost the same: so much that no other word is recovered as one of them.
 func wordList(words ...string) []text.Word {
 	var list []text.Word
 	for _, w := range words {
@@ -56,7 +57,9 @@ func header() model.Header {
 func write(t *testing.T, h model.Header, rows []model.Row) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := model.Write(&b, h, model.Weights{Rows: rows, Clusters: map[uint64]uint16{model.WordHash([]byte("some")): 3}, Words: wordList("some", "words")}); err != nil {
+	clusters := map[uint64]uint16{model.WordHash([]byte("some")): 3}
+	weights := model.Weights{Rows: rows, Clusters: clusters, Words: wordList("some", "words")}
+	if err := model.Write(&b, h, weights); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -71,15 +74,16 @@ func load(t *testing.T, file []byte) *model.Model {
 	return m
 }
 
-// The word list is there for speed alone: words in it, beyond what fits of it, too long for it and met again after it must
-// score as they do without it.
+// The vocabulary is there for speed alone: words in it, beyond its size and too long for it must have the probabilities
+// that they have without it.
 func TestWordListChangesNoProbability(t *testing.T) {
 	t.Parallel()
 	rows := slices.Concat(rowsOf("badword", 100), rowsOf("some", -30), rowsOf("extraordinarilylong", 50))
 	clusters := map[uint64]uint16{model.WordHash([]byte("some")): 3, model.WordHash([]byte("here")): 4}
 	with := func(words ...string) *model.Model {
 		var b bytes.Buffer
-		if err := model.Write(&b, header(), model.Weights{Rows: rows, Clusters: clusters, Words: wordList(words...)}); err != nil {
+		weights := model.Weights{Rows: rows, Clusters: clusters, Words: wordList(words...)}
+		if err := model.Write(&b, header(), weights); err != nil {
 			t.Fatal(err)
 		}
 		return load(t, b.Bytes())
@@ -91,17 +95,19 @@ func TestWordListChangesNoProbability(t *testing.T) {
 		{"badword", "badword", "", "extraordinarilylong"},
 	} {
 		m := with(words...)
-		for _, content := range []string{"badword", "some badword here", "You are not a BADWORD, some are here.", "extraordinarilylong b4dword",
-			"badwords here and some", strings.Repeat("some other words, badword. ", 300)} {
+		for _, content := range []string{
+			"badword", "some badword here", "You are not a BADWORD, some are here.", "extraordinarilylong b4dword",
+			"badwords here and some", strings.Repeat("some other words, badword. ", 300),
+		} {
 			if got, want := m.Probabilities(content), without.Probabilities(content); got != want {
-				t.Errorf("with the words %q, %.40q scores %v, without them %v", words, content, got, want)
+				t.Errorf("with the words %q, %.40q has %v, want %v as without them", words, content, got, want)
 			}
 		}
 	}
 }
 
 // The dictionary must survive the file: words that begin alike share their letters in it.
-func TestDisguisedWordsScoreAsTheWordsTheyHide(t *testing.T) {
+func TestDisguisedWordsCountAsTheWordsTheyHide(t *testing.T) {
 	t.Parallel()
 	var list []text.Word
 	for i, w := range []string{"you", "are", "an", "badword", "badwords", "bad", "été", "2024", "a"} {
@@ -114,11 +120,13 @@ func TestDisguisedWordsScoreAsTheWordsTheyHide(t *testing.T) {
 	m := load(t, b.Bytes())
 	want := m.Probabilities("you are badword")
 	if want[0] < 0.7 {
-		t.Fatalf("the word in clear scores %v", want[0])
+		t.Fatalf("the word in clear has probability %v, want at least 0.7", want[0])
 	}
-	for _, content := range []string{"you are bdaword", "you are badwrd", "youarebadword", "you are bbaaddwwoorrdd", "you a r e b.a.d.w.o.r.d"} {
+	for _, content := range []string{
+		"you are bdaword", "you are badwrd", "youarebadword", "you are bbaaddwwoorrdd", "you a r e b.a.d.w.o.r.d",
+	} {
 		if got := m.Probabilities(content); got[0] < 0.7 {
-			t.Errorf("%q scores %v, in clear %v", content, got[0], want[0])
+			t.Errorf("%q has probability %v, want at least 0.7; in clear it is %v", content, got[0], want[0])
 		}
 	}
 }
@@ -128,10 +136,10 @@ func TestWeightsSurviveTheFile(t *testing.T) {
 	m := load(t, write(t, header(), rowsOf("badword", 100)))
 	bad, good := m.Probabilities("a badword here"), m.Probabilities("something else here")
 	if !(bad[0] > 0.9 && bad[1] < 0.1) {
-		t.Errorf("the learned word scores %v and %v", bad[0], bad[1])
+		t.Errorf("the learned word has probabilities %v and %v, want above 0.9 and below 0.1", bad[0], bad[1])
 	}
 	if good[0] != 0.5 || good[1] != 0.5 {
-		t.Errorf("unknown words score %v and %v, want 0.5: no evidence", good[0], good[1])
+		t.Errorf("unknown words have probabilities %v and %v, want 0.5", good[0], good[1])
 	}
 }
 
@@ -141,8 +149,10 @@ func TestTheSameRowsGiveTheSameBytesAndVersion(t *testing.T) {
 	if !bytes.Equal(a, b) {
 		t.Error("two files of the same rows differ")
 	}
-	if v := load(t, a).Version(); !strings.HasPrefix(v, "cascade-1-") || len(v) != len("cascade-1-")+8 || v != load(t, b).Version() {
-		t.Errorf("version %q", v)
+	const prefix = "cascade-1-"
+	v := load(t, a).Version()
+	if !strings.HasPrefix(v, prefix) || len(v) != len(prefix)+8 || v != load(t, b).Version() {
+		t.Errorf("version %q, want cascade-1- and eight digits, the same for the same bytes", v)
 	}
 	if load(t, a).Version() == load(t, write(t, header(), rowsOf("some words", 8))).Version() {
 		t.Error("other weights have the same version")
@@ -156,16 +166,45 @@ func TestADamagedFileIsRefused(t *testing.T) {
 		bad := slices.Clone(good)
 		bad[i] ^= 0x40
 		if _, err := model.Load(bytes.NewReader(bad)); err == nil {
-			t.Fatalf("byte %d altered, and still loaded", i)
+			t.Fatalf("a file with byte %d altered was loaded, want an error", i)
 		}
 	}
 	for _, cut := range []int{0, 5, 9, 40, len(good) - 1} {
-		if _, err := model.Load(bytes.NewReader(good[:cut])); !errors.Is(err, model.ErrCorrupt) && !errors.Is(err, model.ErrNotModel) {
-			t.Errorf("cut to %d bytes: %v", cut, err)
+		_, err := model.Load(bytes.NewReader(good[:cut]))
+		if !errors.Is(err, model.ErrCorrupt) && !errors.Is(err, model.ErrNotModel) {
+			t.Errorf("cut to %d bytes: error %v, want %v or %v", cut, err, model.ErrCorrupt, model.ErrNotModel)
 		}
 	}
 	if _, err := model.Load(strings.NewReader("something else altogether")); !errors.Is(err, model.ErrNotModel) {
-		t.Errorf("another file: %v", err)
+		t.Errorf("another file: error %v, want %v", err, model.ErrNotModel)
+	}
+}
+
+// Hazard: weights that were trained for other heads, or for the same in another order, give the probability of one head
+// as that of another.
+func TestWeightsOfOtherHeadsAreRefused(t *testing.T) {
+	t.Parallel()
+	good := write(t, header(), rowsOf("some words", 7))
+	for _, c := range []struct{ name, old, new string }{
+		{"renamed", `"SPAM"`, `"SCAM"`},
+		{"swapped", `"THREAT","SEXUALLY_EXPLICIT"`, `"SEXUALLY_EXPLICIT","THREAT"`},
+		{"one less", `,"SPAM"]`, `]       `},
+	} {
+		bad := bytes.Replace(good[:len(good)-sha256.Size], []byte(c.old), []byte(c.new), 1)
+		sum := sha256.Sum256(bad)
+		_, err := model.Load(bytes.NewReader(append(bad, sum[:]...)))
+		if !errors.Is(err, model.ErrSchema) {
+			t.Errorf("%s: error %v, want %v", c.name, err, model.ErrSchema)
+		}
+	}
+}
+
+func TestHeadsHaveDifferentNames(t *testing.T) {
+	t.Parallel()
+	for i, name := range model.HeadNames {
+		if name == "" || slices.Index(model.HeadNames[:], name) != i {
+			t.Errorf("head %d is named %q, want a name of its own", i, name)
+		}
 	}
 }
 
@@ -179,10 +218,10 @@ func TestAFullBucketDropsLaterRows(t *testing.T) {
 	}
 	m := load(t, write(t, h, rows))
 	if p := m.Probabilities("first")[0]; p <= 0.5 {
-		t.Errorf("the most important row is lost: %v", p)
+		t.Errorf("the most important row is lost: probability %v, want above 0.5", p)
 	}
 	if p := m.Probabilities("sixth")[0]; p != 0.5 {
-		t.Errorf("a row too many is kept: %v", p)
+		t.Errorf("a row too many is kept: probability %v, want 0.5", p)
 	}
 }
 
@@ -191,7 +230,7 @@ func TestRepetitionIsNoEvidence(t *testing.T) {
 	m := load(t, write(t, header(), rowsOf("badword", 20)))
 	few, many := m.Probabilities("badword badword badword"), m.Probabilities(strings.Repeat("badword ", 60))
 	if many[0] > few[0] {
-		t.Errorf("sixty times scores %v, three times %v", many[0], few[0])
+		t.Errorf("sixty times has probability %v, want at most %v as three times", many[0], few[0])
 	}
 }
 
@@ -199,9 +238,10 @@ func TestASentenceMeansTheSameInALongText(t *testing.T) {
 	t.Parallel()
 	m := load(t, write(t, header(), rowsOf("this is a badword", 60)))
 	alone := m.Logits("This is a badword.")
-	inside := m.Logits(strings.Repeat("Nothing of interest stands here today. Other things do. ", 20) + "This is a badword. " + strings.Repeat("More follows, slowly. ", 20))
+	inside := m.Logits(strings.Repeat("Nothing of interest stands here today. Other things do. ", 20) +
+		"This is a badword. " + strings.Repeat("More follows, slowly. ", 20))
 	if alone.Small[0] != inside.Small[0] {
-		t.Errorf("the sentence scores %v alone and %v inside", alone.Small[0], inside.Small[0])
+		t.Errorf("the logit of the sentence is %v inside a text, want %v as alone", inside.Small[0], alone.Small[0])
 	}
 }
 
@@ -222,7 +262,7 @@ func TestTheEmbeddedModelServesManyAtOnce(t *testing.T) {
 			for i := range 50 {
 				n := (g + i) % len(texts)
 				if got := m.Probabilities(texts[n]); got != want[n] {
-					t.Errorf("%.20q: %v, want %v", texts[n], got, want[n])
+					t.Errorf("%.20q: got %v, want %v", texts[n], got, want[n])
 				}
 			}
 		})
@@ -230,7 +270,7 @@ func TestTheEmbeddedModelServesManyAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestGoldenScores fails when the embedded model, the features or the arithmetic change. Run with -update after a
+// TestGoldenScores fails when the embedded model, the features or the arithmetic change. Run it with -update after a
 // training, and look at what changed.
 func TestGoldenScores(t *testing.T) {
 	m, err := model.Default()
@@ -238,8 +278,9 @@ func TestGoldenScores(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts := []string{
-		"", "Good morning, is the bakery open on Sundays?", "you are a disgusting idiot", "k1ll y0urself", "They should all be d.e.p.o.r.t.e.d, every single one",
-		"I can't wait to see you naked tonight", "I cut my wrists again last night", "WIN a FREE prize now!!! Call 0800 123 456", "He said \"I hate them\" and left.",
+		"", "Good morning, is the bakery open on Sundays?", "you are a disgusting idiot", "k1ll y0urself",
+		"They should all be d.e.p.o.r.t.e.d, every single one", "I can't wait to see you naked tonight",
+		"I cut my wrists again last night", "WIN a FREE prize now!!! Call 0800 123 456", "He said \"I hate them\" and left.",
 		"Ich habe keine Zeit.", "我爱你", strings.Repeat("A quiet street in a quiet town. ", 40),
 	}
 	got := map[string]model.Probabilities{}
@@ -271,7 +312,7 @@ func TestGoldenScores(t *testing.T) {
 			}
 		}
 		if _, ok := want[s]; !ok {
-			t.Errorf("%.30q: no golden score", s)
+			t.Errorf("%.30q: no golden score; run with -update", s)
 		}
 	}
 }

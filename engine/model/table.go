@@ -9,8 +9,8 @@ import "math/bits"
 const slots = 4
 
 // table maps feature hashes to rows of int8 weights. The low bits of a hash choose the bucket; the high 16 bits, one of
-// them always set, are the tag that tells the rows of a bucket apart. A feature that was never learned has the tag of one
-// of a full bucket's four rows about once in 8,000 times, so unknown text adds next to nothing. The hash is public:
+// them always set, are the tag that tells the rows of a bucket apart. A feature that was never learned has the tag of
+// one of a full bucket's four rows about once in 8,000 times, so unknown text adds next to nothing. The hash is public:
 // colliding words can be found on purpose.
 //
 // A weight is stored as an unsigned byte, 128 being zero, so that eight of them can be added in one machine word.
@@ -67,8 +67,8 @@ func (t *table) setRow(slot int, weights [lanes]int8) {
 // lookup returns the indexes in rows of the hashes that are in the table, in their order, using the memory of found. It
 // replaces each element of ends, an index in hashes, by the matching index in the result, and overwrites hashes.
 //
-// It does not branch on whether a hash is in the table, which no processor could predict. Many rows can then be on their
-// way from memory at once, and that is what takes the time.
+// It does not branch on whether a hash is in the table, which no processor could predict. Many rows can then be on
+// their way from memory at once, and that is what takes the time.
 func (t *table) lookup(found []uint32, hashes []uint64, ends []int32) []uint32 {
 	const low, high = 0x0001000100010001, 0x8000800080008000
 	if cap(found) < len(hashes)+1 {

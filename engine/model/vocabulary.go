@@ -118,7 +118,8 @@ func marshalWords(words []text.Word) []byte {
 	return append(appendLength(nil, len(body)), body...)
 }
 
-// unmarshalWords returns the words, the commonest first, and the rest of the body. ok is false where they are cut short.
+// unmarshalWords returns the words, the commonest first, and the rest of the body. ok is false where they are cut
+// short.
 func unmarshalWords(body []byte) (words []text.Word, rest []byte, ok bool) {
 	size, body, ok := takeLength(body)
 	if !ok || size > len(body) {

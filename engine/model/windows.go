@@ -26,7 +26,8 @@ type Window struct {
 	First, End int
 }
 
-// AppendLargeWindows appends the large windows of n tokens: 48 tokens every 16. A text of up to 56 tokens is one window.
+// AppendLargeWindows appends the large windows of n tokens: 48 tokens every 16. A text of up to 56 tokens is one
+// window.
 func AppendLargeWindows(out []Window, n int) []Window {
 	if n <= largeTokens+largeStride/2 {
 		return append(out, Window{0, n})

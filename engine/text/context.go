@@ -3,45 +3,48 @@
 
 package text
 
-// openQuote is a quotation mark that waits for its partner.
+// openQuote is the last opening quotation mark.
 type openQuote struct {
 	open  bool
-	close rune
-	from  int // index of the first token inside
+	close rune // the mark that closes it
+	from  int  // index of the first token inside
 }
 
-// maxQuoted is the longest quotation in tokens. A mark whose partner does not come within it quotes nothing, so that
+// maxQuoted is the maximum length of a quotation in tokens. A mark that is not closed within it quotes nothing, so that
 // one stray mark does not turn the rest of a text into a quotation.
 const maxQuoted = 40
 
-// reach is the number of tokens that a negator reaches over.
-const reach = 3
+// negatedTokens is the number of tokens after a negator that it negates.
+const negatedTokens = 3
 
-// punctuation takes note of a code point between words: ends of sentences and quotation marks.
+// punctuation handles a code point between words: ends of sentences and quotation marks.
 func (s *Scratch) punctuation(r rune, in *cursor) {
 	switch r {
 	case '.', ';', '…', '。', '\n', '\r', '\u2028', '\u2029':
-		s.mark(SentenceEnd)
+		s.flagLast(SentenceEnd)
 	case '!', '！':
-		s.mark(SentenceEnd | Exclaimed)
+		s.flagLast(SentenceEnd | Exclaimed)
 	case '?', '？':
-		s.mark(SentenceEnd | Asked)
+		s.flagLast(SentenceEnd | Asked)
 	case '"', '“', '”', '„', '«', '»', '「', '」':
 		s.quotation(r)
 	case '\'', '‘', '’':
 		// A single mark is a quotation mark only when it does not stand between letters.
-		if r == '‘' || s.quote.open && (s.quote.close == '\'' || s.quote.close == '’') || !isLetter(in.last) && isLetter(in.peek(1)) {
+		closes := s.quote.open && (s.quote.close == '\'' || s.quote.close == '’')
+		if r == '‘' || closes || !isLetter(in.last) && isLetter(in.peek(1)) {
 			s.quotation(r)
 		}
 	}
 }
 
-func (s *Scratch) mark(f Flags) {
+// flagLast adds a flag to the last token.
+func (s *Scratch) flagLast(f Flags) {
 	if n := len(s.tokens); n > 0 {
 		s.tokens[n-1].Flags |= f
 	}
 }
 
+// quotation handles a quotation mark: it closes the open quotation or opens another.
 func (s *Scratch) quotation(r rune) {
 	s.joinSingles()
 	if s.quote.open && (r == s.quote.close || r == '"' || r == '”') {
@@ -56,6 +59,7 @@ func (s *Scratch) quotation(r rune) {
 	s.quote = openQuote{open: true, close: partner(r), from: len(s.tokens)}
 }
 
+// partner returns the mark that closes a quotation that r opens.
 func partner(r rune) rune {
 	switch r {
 	case '“', '„':
@@ -70,7 +74,7 @@ func partner(r rune) rune {
 	return r
 }
 
-// negate flags the tokens that a negator reaches.
+// negate flags the tokens that a negator negates.
 func (s *Scratch) negate() {
 	left := 0
 	for i := range s.tokens {
@@ -80,7 +84,7 @@ func (s *Scratch) negate() {
 			left--
 		}
 		if isNegator(t.Folded) {
-			left = reach
+			left = negatedTokens
 		}
 		if t.Flags&SentenceEnd != 0 {
 			left = 0
@@ -89,7 +93,7 @@ func (s *Scratch) negate() {
 }
 
 func isNegator(word []byte) bool {
-	// All begin with n or end in t: most words are told by a look at two letters.
+	// All of them begin with n or end in t, which rules out most words at once.
 	if word[0] != 'n' && word[len(word)-1] != 't' {
 		return false
 	}

@@ -15,41 +15,43 @@ import (
 type Word struct {
 	// Folded is the word as [Token.Folded] has it.
 	Folded string
-	// Cost is how rare the word is: eight times the negative binary logarithm of its share of running text, so that a
-	// word that is half as common costs 8 more; 255 at most.
+	// Cost is how rare the word is: eight times the negative binary logarithm of its share of running text, at most
+	// 255. A word that is half as common costs 8 more.
 	Cost uint8
 }
 
-// Dictionary holds the words that disguised ones are read as. It is immutable and safe for concurrent use. One
-// of 40,000 words takes about a megabyte.
+// Dictionary holds the words that changed words are recovered as. It is immutable and safe for concurrent use. With
+// 40,000 words it takes about a megabyte.
 //
-// Whether a word is known is a probe by its [Hash]. What a changed word reads as is looked up by a second hash, which is a
-// polynomial of the letters: that of a word with two letters swapped, one put in or a piece cut out follows from those of
-// its beginnings in a few operations, so that many readings can be tried.
+// A word is looked up by its [Hash]. The words that a changed one may stand for are looked up by a second hash, which
+// is a polynomial of the letters: the hash of a word with two letters swapped, one inserted or some left out follows
+// from those of its prefixes in a few operations, so that many candidates can be tried.
 type Dictionary struct {
-	known  []uint16 // by Hash: marks of the words, 0 is free
-	marks  []uint32 // by polynomial: marks of the words of ASCII letters, 0 is free
-	costs  []uint8  // beside marks
-	shift  uint     // what the hashes are shifted by
-	filter []uint64 // bits of the polynomials of these words, to be rid of most readings at once
-	starts []uint64 // the same of the beginnings of these words
+	known  []uint16 // by Hash: tags of the words, 0 is free
+	tags   []uint32 // by polynomial: tags of the words of ASCII letters, 0 is free
+	costs  []uint8  // of the words in tags
+	shift  uint     // what hashes are shifted by to get a place
+	filter []uint64 // bits of the polynomials of these words, which rule out most candidates at once
+	starts []uint64 // the same for the prefixes of these words
 
-	letters []byte                     // the same words, by first letter, length and cost
-	columns [26][longestWord + 2]int32 // where in letters the words of a first letter and a length begin
+	letters []byte                 // the same words, by first letter, length and cost
+	columns [26][maxWord + 2]int32 // where in letters the words with a first letter and a length begin
 }
 
-// longestWord is the length in letters of the longest word that a disguise is read as.
-const longestWord = 20
+// maxWord is the maximum length in letters of a word that others are recovered as.
+const maxWord = 20
 
-// mostWords bounds a dictionary; further words are left out.
-const mostWords = 1 << 16
+// maxWords is the maximum number of words in a dictionary. Further words are left out.
+const maxWords = 1 << 16
 
-// NewDictionary makes a dictionary. The words may come in any order; of equal ones the first counts.
+// NewDictionary makes a dictionary of words in any order. Of equal words the first counts, and only the first 65,536
+// words do.
 func NewDictionary(words []Word) *Dictionary {
-	words = words[:min(len(words), mostWords)]
-	places := uint(bits.Len(uint(len(words) + len(words)/2))) // tight, for the sake of the processor's cache
+	words = words[:min(len(words), maxWords)]
+	places := uint(bits.Len(uint(len(words) + len(words)/2))) // few, for the sake of the processor's cache
 	d := &Dictionary{
-		known: make([]uint16, 1<<places), marks: make([]uint32, 1<<places), costs: make([]uint8, 1<<places), shift: 64 - places,
+		known: make([]uint16, 1<<places), tags: make([]uint32, 1<<places), costs: make([]uint8, 1<<places),
+		shift:  64 - places,
 		filter: make([]uint64, filterBits/64), starts: make([]uint64, filterBits/64),
 	}
 	var latin []Word
@@ -57,14 +59,17 @@ func NewDictionary(words []Word) *Dictionary {
 		if w.Folded == "" || d.Knows(Hash([]byte(w.Folded))) {
 			continue
 		}
-		d.learn(Hash([]byte(w.Folded)))
-		if len(w.Folded) <= longestWord && isLatin(w.Folded) {
+		d.addHash(Hash([]byte(w.Folded)))
+		if len(w.Folded) <= maxWord && isLatin(w.Folded) {
 			d.add(w)
 			latin = append(latin, w)
 		}
 	}
 	slices.SortStableFunc(latin, func(a, b Word) int {
-		return cmp.Or(cmp.Compare(a.Folded[0], b.Folded[0]), cmp.Compare(len(a.Folded), len(b.Folded)), cmp.Compare(a.Cost, b.Cost), strings.Compare(a.Folded, b.Folded))
+		return cmp.Or(
+			cmp.Compare(a.Folded[0], b.Folded[0]), cmp.Compare(len(a.Folded), len(b.Folded)),
+			cmp.Compare(a.Cost, b.Cost), strings.Compare(a.Folded, b.Folded),
+		)
 	})
 	n := 0
 	for first := range d.columns {
@@ -79,7 +84,8 @@ func NewDictionary(words []Word) *Dictionary {
 	return d
 }
 
-func isLatin(word string) bool {
+// isLatin reports whether a word is nothing but lower-case ASCII letters.
+func isLatin[T string | []byte](word T) bool {
 	for i := range len(word) {
 		if word[i] < 'a' || word[i] > 'z' {
 			return false
@@ -88,10 +94,10 @@ func isLatin(word string) bool {
 	return true
 }
 
-// Hash is the hash by which a dictionary and the features of the judge know a folded word. It takes eight bytes at a time.
+// Hash is the hash of a folded word in a dictionary and among the features of package model.
 func Hash(folded []byte) uint64 { return SeededHash(0x009E3779B97F4A7C, folded) }
 
-// SeededHash hashes a short byte string. Other seeds give other hashes.
+// SeededHash hashes a short byte string, eight bytes at a time. Other seeds give other hashes.
 func SeededHash(seed uint64, b []byte) uint64 {
 	h := mix(seed, uint64(len(b)))
 	for len(b) >= 8 {
@@ -101,14 +107,14 @@ func SeededHash(seed uint64, b []byte) uint64 {
 	return mix(h, tailOf(b)+1)
 }
 
-// mix folds v into h. Multiply-and-xor-shift spreads every bit well enough for hashing.
+// mix folds v into the hash h by multiply and xor-shift.
 func mix(h, v uint64) uint64 {
 	h = (h ^ v) * 0xff51afd7ed558ccd
 	return h ^ h>>32
 }
 
-// tailOf returns up to seven bytes as one number, the first the lowest. Reads that overlap need no loop, whose end nobody
-// could predict.
+// tailOf returns up to seven bytes as one number, the first the lowest. Loads that overlap need no loop, whose end no
+// processor could predict.
 func tailOf(b []byte) uint64 {
 	n := uint(len(b))
 	switch {
@@ -120,21 +126,22 @@ func tailOf(b []byte) uint64 {
 	return 0
 }
 
-// Knows reports whether a word with the hash is in the dictionary. About one unknown word in 10,000 is taken
-// for known, and so stays as it is.
+// Knows reports whether a word with this [Hash] is in the dictionary. About one unknown word in 10,000 is taken for a
+// known one, and is not recovered then.
 func (d *Dictionary) Knows(hash uint64) bool {
-	mark := uint16(hash>>16) | 1
+	tag := uint16(hash>>16) | 1
 	for at := hash >> d.shift; ; at++ {
 		switch d.known[at&uint64(len(d.known)-1)] {
 		case 0:
 			return false
-		case mark:
+		case tag:
 			return true
 		}
 	}
 }
 
-func (d *Dictionary) learn(hash uint64) {
+// addHash adds the Hash of a word.
+func (d *Dictionary) addHash(hash uint64) {
 	at := hash >> d.shift
 	for d.known[at&uint64(len(d.known)-1)] != 0 {
 		at++
@@ -142,11 +149,11 @@ func (d *Dictionary) learn(hash uint64) {
 	d.known[at&uint64(len(d.known)-1)] = uint16(hash>>16) | 1
 }
 
-// base is that of the polynomials: letters are their coefficients.
+// base is the base of the polynomials, whose coefficients are the letters.
 const base = 0x9E3779B97F4A7C15
 
-// powers are those of base.
-var powers = func() (p [longestWord + 2]uint64) {
+// powers are the powers of base.
+var powers = func() (p [maxWord + 2]uint64) {
 	p[0] = 1
 	for i := 1; i < len(p); i++ {
 		p[i] = p[i-1] * base
@@ -154,7 +161,7 @@ var powers = func() (p [longestWord + 2]uint64) {
 	return p
 }()
 
-// polynomial returns the polynomial of a word, whose letters are anything.
+// polynomial returns the polynomial of a word of any bytes.
 func polynomial(word []byte) (h uint64) {
 	for _, c := range word {
 		h = h*base + coefficient(c)
@@ -164,9 +171,10 @@ func polynomial(word []byte) (h uint64) {
 
 func coefficient(c byte) uint64 { return uint64(c) + 1 }
 
+// filterBits is the number of bits in a filter.
 const filterBits = 1 << 20
 
-// spread makes all bits of a polynomial count.
+// spread makes a hash of a polynomial: all bits of it count.
 func spread(poly uint64) uint64 {
 	poly ^= poly >> 32
 	return poly * 0xff51afd7ed558ccd
@@ -182,7 +190,7 @@ func put(filter []uint64, hash uint64) {
 	filter[bit/64] |= 1 << (bit % 64)
 }
 
-// add adds a word of ASCII letters.
+// add adds a word of ASCII letters and its prefixes.
 func (d *Dictionary) add(w Word) {
 	var poly uint64
 	for i := range len(w.Folded) {
@@ -191,48 +199,49 @@ func (d *Dictionary) add(w Word) {
 	}
 	hash := spread(poly)
 	put(d.filter, hash)
-	at := hash >> d.shift & uint64(len(d.marks)-1)
-	for d.marks[at] != 0 {
-		at = (at + 1) & uint64(len(d.marks)-1)
+	at := hash >> d.shift & uint64(len(d.tags)-1)
+	for d.tags[at] != 0 {
+		at = (at + 1) & uint64(len(d.tags)-1)
 	}
-	d.marks[at], d.costs[at] = uint32(hash>>8)|1, w.Cost
+	d.tags[at], d.costs[at] = uint32(hash>>8)|1, w.Cost
 }
 
-// unknown is the cost of what is no word.
+// unknown is the cost of what is not a word.
 const unknown = 1 << 20
 
-// cost returns what the word of a polynomial costs, or unknown.
+// cost returns the cost of the word with a polynomial, or unknown.
 func (d *Dictionary) cost(poly uint64) int {
 	hash := spread(poly)
 	if !has(d.filter, hash) {
 		return unknown
 	}
-	mark := uint32(hash>>8) | 1
+	tag := uint32(hash>>8) | 1
 	for at := hash >> d.shift; ; at++ {
-		at &= uint64(len(d.marks) - 1)
-		switch d.marks[at] {
+		at &= uint64(len(d.tags) - 1)
+		switch d.tags[at] {
 		case 0:
 			return unknown
-		case mark:
+		case tag:
 			return int(d.costs[at])
 		}
 	}
 }
 
-// begins reports whether words begin with the letters of a polynomial.
+// begins reports whether a word begins with the letters of a polynomial. It may be wrong about a few that none begins
+// with.
 func (d *Dictionary) begins(poly uint64) bool { return has(d.starts, spread(poly)) }
 
-// unmask returns the commonest word that fits a pattern, in which each * stands for a letter, or nil. It takes the number of
-// words that it looks at from looks and stops when there are none left.
-func (d *Dictionary) unmask(pattern []byte, looks *int) []byte {
+// unmask returns the commonest word that fits a pattern, in which each * stands for a letter, or nil. It counts
+// comparisons down by the words that it looks at, and stops at 0.
+func (d *Dictionary) unmask(pattern []byte, comparisons *int) []byte {
 	n := len(pattern)
-	if n < 3 || n > longestWord || pattern[0] < 'a' || pattern[0] > 'z' {
+	if n < 3 || n > maxWord || pattern[0] < 'a' || pattern[0] > 'z' {
 		return nil
 	}
 	column := &d.columns[pattern[0]-'a']
 	words := d.letters[column[n]:column[n+1]]
-	for ; len(words) > 0 && *looks > 0; words = words[n:] {
-		*looks--
+	for ; len(words) > 0 && *comparisons > 0; words = words[n:] {
+		*comparisons--
 		if fits(pattern, words[:n]) {
 			return words[:n:n]
 		}

@@ -9,30 +9,31 @@ import (
 	"unicode/utf8"
 )
 
-// letter is a code point of a word that is being read.
+// letter is a code point of a word that is being folded.
 type letter struct {
-	r    rune // as typed
-	to   rune // as it reads, 0 when it has no form of its own
-	kind kind
+	r       rune // as typed
+	to      rune // as it is meant, or 0 where it has no folded form
+	folding folding
 }
 
-// kind says what folding a letter means.
-type kind uint8
+// folding is what folding a letter means.
+type folding uint8
 
 const (
-	plain   kind = iota // ASCII, or a letter that stays as it is
-	accent              // Latin letter with a mark: é
-	compat              // another form of an ASCII letter: ｅ, 𝐞, ⓔ
-	look                // a letter of another script that looks the same: е
-	faux                // a letter of another script that is made to look so: є, я
-	foreign             // a letter of another script that looks like nothing in ASCII
-	digit               // 0 to 9, which may stand for a letter
-	symbol              // $ @ ! | + € ¢
-	mask                // * or #
-	silent              // apostrophe: in the raw form only
+	plain   folding = iota // ASCII, or a letter that stays as it is
+	accent                 // Latin letter with a mark: é
+	compat                 // another form of an ASCII letter: ｅ, 𝐞, ⓔ
+	look                   // a letter of another script that looks the same: е
+	faux                   // a letter of another script that is used as if it looked so: є, я
+	foreign                // a letter of another script that looks like nothing in ASCII
+	digit                  // 0 to 9, which may stand for a letter
+	symbol                 // $ @ ! | + € ¢
+	mask                   // * or #
+	silent                 // apostrophe, in the raw form only
 )
 
-// emitPlain makes a token of the ASCII letters from the cursor to the byte end.
+// emitPlain makes a token of the ASCII letters from the cursor to the byte end. before is the code point before the
+// word.
 func (s *Scratch) emitPlain(in *cursor, begin, end int, before rune) {
 	from := len(s.buf)
 	s.buf = append(s.buf, in.text[in.at:end]...)
@@ -51,7 +52,7 @@ func (s *Scratch) emitPlain(in *cursor, begin, end int, before rune) {
 	in.last = rune(in.text[end-1])
 	in.at, in.point = end, in.point+length
 	if !long && small > 0 && length > 1 && before != '@' && before != '#' {
-		// What most words are: nothing but letters.
+		// Most words are like this: nothing but letters.
 		s.joinSingles()
 		s.words, s.singles = s.words+1, 0
 		s.tokens = append(s.tokens, Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(from + length),
@@ -59,8 +60,8 @@ func (s *Scratch) emitPlain(in *cursor, begin, end int, before rune) {
 		return
 	}
 
-	t := Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(len(s.buf)), foldAt: int32(from), foldEnd: int32(len(s.buf)),
-		byteAt: at, byteEnd: int32(end)}
+	t := Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(len(s.buf)),
+		foldAt: int32(from), foldEnd: int32(len(s.buf)), byteAt: at, byteEnd: int32(end)}
 	if small == 0 && length >= 2 {
 		t.Flags |= Caps
 	}
@@ -79,7 +80,8 @@ func (s *Scratch) addWord(t Token, before rune) {
 	case '#':
 		t.Flags |= Hashtag
 	}
-	single := t.foldEnd-t.foldAt == 1 || s.singles >= 2 && t.rawEnd-t.rawAt <= 4 && s.buf[t.rawAt+1] == '\'' // t h a t's
+	single := t.foldEnd-t.foldAt == 1 ||
+		s.singles >= 2 && t.rawEnd-t.rawAt <= 4 && s.buf[t.rawAt+1] == '\'' // t h a t's
 	if single && isASCIILetter(rune(s.buf[t.foldAt])) {
 		s.addSingle(t, before)
 		return
@@ -88,7 +90,8 @@ func (s *Scratch) addWord(t Token, before rune) {
 	s.singles = 0
 }
 
-// emitWord makes a token of s.word at the place of t. hidden says that something invisible stood between its letters.
+// emitWord makes a token of s.word at the place of t. hidden says whether something invisible stands between its
+// letters.
 func (s *Scratch) emitWord(t Token, before rune, hidden bool) {
 	w := s.word
 	if len(w) == 0 {
@@ -133,7 +136,7 @@ func (s *Scratch) emitWord(t Token, before rune, hidden bool) {
 	if hidden {
 		t.Flags |= Obfuscated
 	}
-	count := s.classifyLetters()
+	count := s.foldLetters()
 	if count[digit] == len(w) {
 		t.Flags |= Number
 		s.addWord(t, before)
@@ -149,18 +152,18 @@ func (s *Scratch) emitWord(t Token, before rune, hidden bool) {
 	s.addWord(t, before)
 }
 
-// classifyLetters fills in what each letter of the word could read as, and counts the kinds.
-func (s *Scratch) classifyLetters() (count [silent + 1]int) {
+// foldLetters fills in what each letter of the word may stand for, and counts the foldings.
+func (s *Scratch) foldLetters() (count [silent + 1]int) {
 	for i := range s.word {
 		l := &s.word[i]
-		l.to, l.kind = foldRune(l.r)
-		count[l.kind]++
+		l.to, l.folding = foldRune(l.r)
+		count[l.folding]++
 	}
 	return count
 }
 
-// foldScripts decides whether letters of other scripts in the word are look-alikes in disguise, and takes back the
-// folding of those that are not.
+// foldScripts decides whether the letters of other scripts in the word are a disguise, and undoes their folding where
+// they are not.
 func (s *Scratch) foldScripts(t *Token, count [silent + 1]int) {
 	alike := count[look] + count[faux]
 	if alike == 0 {
@@ -177,7 +180,7 @@ func (s *Scratch) foldScripts(t *Token, count [silent + 1]int) {
 		return
 	}
 	for i := range s.word {
-		if l := &s.word[i]; l.kind == look || l.kind == faux {
+		if l := &s.word[i]; l.folding == look || l.folding == faux {
 			l.to = unicode.ToLower(l.r)
 		}
 	}
@@ -188,17 +191,17 @@ func (s *Scratch) foldDigits(t *Token, count [silent + 1]int) {
 	if count[digit] == 0 && count[symbol] == 0 {
 		return
 	}
-	s.ells = -1
+	s.strokes = -1
 	w := s.word
 	letters := len(w) - count[digit] - count[symbol] - count[mask] - count[silent]
 	if letters == 0 {
 		return
 	}
 	first, last := 0, len(w)-1
-	for first < len(w) && w[first].kind == digit {
+	for first < len(w) && w[first].folding == digit {
 		first++
 	}
-	for last >= 0 && w[last].kind == digit {
+	for last >= 0 && w[last].folding == digit {
 		last--
 	}
 	leading, trailing := first, len(w)-1-last
@@ -206,27 +209,27 @@ func (s *Scratch) foldDigits(t *Token, count [silent + 1]int) {
 	if leading > 0 && interior == 0 && trailing == 0 && s.isUnit(first) {
 		return
 	}
-	wholly := (letters+count[symbol] >= 2 || s.dictionary != nil) && s.readsAsKnown(letters)
+	wholly := (letters+count[symbol] >= 2 || s.dictionary != nil) && s.isWordInLeet(letters)
 	for i := range w {
 		l := &w[i]
-		if l.kind != digit && l.kind != symbol {
+		if l.folding != digit && l.folding != symbol {
 			continue
 		}
-		reads := wholly || l.kind == symbol
+		isLetter := wholly || l.folding == symbol
 		switch {
-		case reads:
+		case isLetter:
 		case i < leading:
-			reads = leading == 1 && letters >= 2
+			isLetter = leading == 1 && letters >= 2
 		case i > last:
-			reads = trailing == 1 && letters >= 3 && (interior > 0 || l.r == '0' || l.r == '3' || l.r == '4')
+			isLetter = trailing == 1 && letters >= 3 && (interior > 0 || l.r == '0' || l.r == '3' || l.r == '4')
 		default:
-			reads = true
+			isLetter = true
 		}
-		if !reads {
+		if !isLetter {
 			continue
 		}
 		l.to = s.leet(i)
-		if wholly || l.kind == symbol || i >= leading && i <= last && letters >= 3 && letters > count[digit] {
+		if wholly || l.folding == symbol || i >= leading && i <= last && letters >= 3 && letters > count[digit] {
 			t.Flags |= Obfuscated
 		}
 	}
@@ -255,14 +258,14 @@ func (s *Scratch) leet(i int) rune {
 	case '¢':
 		return 'c'
 	}
-	if s.ells >= 0 {
+	if s.strokes >= 0 {
 		nth := 0
 		for _, l := range w[:i] {
-			if isTwofold(l.r) {
+			if isStroke(l.r) {
 				nth++
 			}
 		}
-		if s.ells>>min(nth, 3)&1 != 0 {
+		if s.strokes>>min(nth, 3)&1 != 0 {
 			return 'l'
 		}
 		return 'i'
@@ -270,7 +273,8 @@ func (s *Scratch) leet(i int) rune {
 	if w[i].r == '!' {
 		return 'i'
 	}
-	// 1 and | are i, or l beside a vowel or beside another of their kind: k1ll, s1ut, ki11.
+	// 1 and | are l after a vowel, after another of themselves, or between some consonants and a vowel, else i: ki11,
+	// s1ut, k1ll.
 	if i > 0 {
 		if before := w[i-1].r | 0x20; isVowel(before) || w[i-1].r == w[i].r {
 			return 'l'
@@ -287,61 +291,62 @@ func (s *Scratch) leet(i int) rune {
 
 func isVowel(r rune) bool { return r == 'a' || r == 'e' || r == 'i' || r == 'o' || r == 'u' }
 
-// readsAsKnown says whether the word, which has so many letters, is a known one when all of its digits and symbols are
-// letters, and sets what those read as that have two readings.
-func (s *Scratch) readsAsKnown(letters int) bool {
-	twofold := 0
+// isWordInLeet reports whether the word, of which letters are letters, is a known or a likely one when all its digits
+// and symbols stand for letters, and sets strokes accordingly.
+func (s *Scratch) isWordInLeet(letters int) bool {
+	strokes := 0
 	for i := range s.word {
-		if isTwofold(s.word[i].r) {
-			twofold++
+		if isStroke(s.word[i].r) {
+			strokes++
 		}
 	}
-	for s.ells = -1; ; {
-		if !s.readAll() {
+	for s.strokes = -1; ; {
+		if !s.tryLeet() {
 			break
 		}
-		if isKnown(s.trial) || s.isLikely(letters) {
+		if isKnown(s.candidate) || s.isLikely(letters) {
 			return true
 		}
-		if s.ells++; s.dictionary == nil || twofold == 0 || s.ells >= 1<<min(twofold, 4) {
+		if s.strokes++; s.dictionary == nil || strokes == 0 || s.strokes >= 1<<min(strokes, 4) {
 			break
 		}
 	}
-	s.ells = -1
+	s.strokes = -1
 	return false
 }
 
-// isTwofold says whether a symbol reads as i or as l.
-func isTwofold(r rune) bool { return r == '1' || r == '!' || r == '|' }
+// isStroke reports whether a digit or symbol stands for i or for l.
+func isStroke(r rune) bool { return r == '1' || r == '!' || r == '|' }
 
-// readAll writes the word to s.trial with all of its digits and symbols read; it fails where that is no ASCII.
-func (s *Scratch) readAll() bool {
-	s.trial = s.trial[:0]
+// tryLeet sets s.candidate to the word with its digits and symbols as letters. It reports false where that is not ASCII
+// or too long.
+func (s *Scratch) tryLeet() bool {
+	s.candidate = s.candidate[:0]
 	for i := range s.word {
 		l := &s.word[i]
 		r := l.to
-		switch l.kind {
+		switch l.folding {
 		case silent:
 			continue
 		case digit, symbol:
 			r = s.leet(i)
 		}
-		if r >= utf8.RuneSelf || len(s.trial) == longestWord {
+		if r >= utf8.RuneSelf || len(s.candidate) == maxWord {
 			return false
 		}
-		s.trial = append(s.trial, byte(r))
+		s.candidate = append(s.candidate, byte(r))
 	}
 	return true
 }
 
-// isLikely says whether s.trial is a word of the dictionary and common enough for what it is made of: few letters among
-// digits are more often a name of something than a word.
+// isLikely reports whether s.candidate is a word of the dictionary and common enough: few letters among digits are more
+// often the name of something than a word.
 func (s *Scratch) isLikely(letters int) bool {
 	if s.dictionary == nil {
 		return false
 	}
-	cost := s.dictionary.cost(polynomial(s.trial))
-	switch n := len(s.trial); {
+	cost := s.dictionary.cost(polynomial(s.candidate))
+	switch n := len(s.candidate); {
 	case n < 3:
 		return false
 	case n == 3:
@@ -352,8 +357,8 @@ func (s *Scratch) isLikely(letters int) bool {
 	return cost < unknown
 }
 
-// completes says whether the symbol at the cursor makes a known word with the letters before it and those behind it, which
-// are none by themselves.
+// completes reports whether the symbol at the cursor makes a word of the dictionary with the letters before and after
+// it, and the letters after it are none by themselves.
 func (s *Scratch) completes(in *cursor, r rune) bool {
 	if s.dictionary == nil {
 		return false
@@ -366,67 +371,71 @@ func (s *Scratch) completes(in *cursor, r rune) bool {
 	default:
 		return false
 	}
-	if !mayRead(next) {
+	if !mayBeLetter(next) {
 		return false
 	}
-	// What is longer than any word, or has no letter, is no word: that is seen before anything is read.
+	// Too long, too short, or without a letter: no word. This is checked before anything is hashed.
 	end, letters := in.at+1, len(s.word)
-	for end < len(in.text) && end-in.at <= longestWord && mayRead(rune(in.text[end])) {
+	for end < len(in.text) && end-in.at <= maxWord && mayBeLetter(rune(in.text[end])) {
 		if isASCIILetter(rune(in.text[end])) {
 			letters++
 		}
 		end++
 	}
-	if n := len(s.word) + end - in.at; letters == 0 || n <= 3 || n > longestWord {
+	if n := len(s.word) + end - in.at; letters == 0 || n <= 3 || n > maxWord {
 		return false
 	}
-	for _, one := range [...]rune{'i', 'l'} {
-		s.trial = s.trial[:0]
+	for _, stroke := range [...]rune{'i', 'l'} {
+		s.candidate = s.candidate[:0]
 		for _, l := range s.word {
-			s.trial = appendReading(s.trial, l.r, one)
+			s.candidate = appendFolding(s.candidate, l.r, stroke)
 		}
-		s.trial = appendReading(s.trial, r, one)
-		after := len(s.trial)
+		s.candidate = appendFolding(s.candidate, r, stroke)
+		after := len(s.candidate)
 		for i := in.at + 1; i < end; i++ {
-			s.trial = appendReading(s.trial, rune(in.text[i]), one)
+			s.candidate = appendFolding(s.candidate, rune(in.text[i]), stroke)
 		}
-		if s.dictionary.cost(polynomial(s.trial)) < unknown && s.dictionary.cost(polynomial(s.trial[after:])) == unknown {
+		whole, rest := polynomial(s.candidate), polynomial(s.candidate[after:])
+		if s.dictionary.cost(whole) < unknown && s.dictionary.cost(rest) == unknown {
 			return true
 		}
 	}
 	return false
 }
 
-// masksEnd says whether an asterisk at the cursor masks the last letter of the word, which is none without it.
+// masksEnd reports whether an asterisk at the cursor masks the last letter of a word, which is none without it.
 func (s *Scratch) masksEnd(next rune) bool {
 	if len(s.word) < 3 || next == '*' || isDigit(next) {
 		return false
 	}
-	s.trial = s.trial[:0]
+	s.candidate = s.candidate[:0]
 	for _, l := range s.word {
-		s.trial = appendReading(s.trial, l.r, 'i')
+		s.candidate = appendFolding(s.candidate, l.r, 'i')
 	}
-	return !isKnown(s.trial) && s.dictionary.cost(polynomial(s.trial)) == unknown && s.dictionary.unmask(append(s.trial, '*'), &s.looks) != nil
+	return !isKnown(s.candidate) && s.dictionary.cost(polynomial(s.candidate)) == unknown &&
+		s.dictionary.unmask(append(s.candidate, '*'), &s.comparisons) != nil
 }
 
-// opens says whether the symbol at the cursor is the first letter of a known word: !diot, @ttack, $71ll.
+// opens reports whether the symbol at the cursor is the first letter of a word of the dictionary: !diot, @ttack, $71ll.
 func (s *Scratch) opens(in *cursor, r rune) bool {
 	s.word = s.word[:0]
 	return !isASCIILetter(in.last) && s.completes(in, r)
 }
 
-// mayRead says whether a code point may stand for an ASCII letter in a word.
-func mayRead(r rune) bool { return isASCIILetter(r) || isDigit(r) || r == '$' || r == '@' || r == '!' }
+// mayBeLetter reports whether a code point may stand for an ASCII letter in a word.
+func mayBeLetter(r rune) bool {
+	return isASCIILetter(r) || isDigit(r) || r == '$' || r == '@' || r == '!'
+}
 
-// appendReading appends the ASCII letter that a code point mostly reads as; one is what 1 does.
-func appendReading(to []byte, r, one rune) []byte {
+// appendFolding appends the ASCII letter that a code point mostly stands for. stroke is what 1, | and ! stand for.
+func appendFolding(to []byte, r, stroke rune) []byte {
 	if i := strings.IndexByte("0123456789$@", byte(r)); r < utf8.RuneSelf && i >= 0 {
 		r = rune("oizeasgtbgsa"[i])
 		if i == 1 {
-			r = one
+			r = stroke
 		}
-	} else if isTwofold(r) {
-		r = one
+	} else if isStroke(r) {
+		r = stroke
 	} else {
 		r, _ = foldRune(r)
 	}
@@ -436,7 +445,7 @@ func appendReading(to []byte, r, one rune) []byte {
 	return append(to, byte(r))
 }
 
-// isUnit says whether the letters from the index i on are those of an ordinal or a unit: 4th, 10km.
+// isUnit reports whether the letters from the index i on are those of an ordinal or a unit: 4th, 10km.
 func (s *Scratch) isUnit(i int) bool {
 	var name [5]byte
 	n := 0
@@ -458,19 +467,19 @@ func (s *Scratch) isUnit(i int) bool {
 	return false
 }
 
-// appendFolded writes the folded form of the word to the buffer, where it is not the raw form.
+// appendFolded appends the folded form of the word to the buffer, where it differs from the raw form.
 func (s *Scratch) appendFolded(t *Token, count [silent + 1]int) {
 	from := len(s.buf)
 	for _, l := range s.word {
 		switch {
-		case l.kind == silent:
-		case l.kind == mask:
+		case l.folding == silent:
+		case l.folding == mask:
 			s.buf = append(s.buf, '*')
-		case l.to == 'æ' && l.kind == accent:
+		case l.to == 'æ' && l.folding == accent:
 			s.buf = append(s.buf, 'a', 'e')
-		case l.to == 'œ' && l.kind == accent:
+		case l.to == 'œ' && l.folding == accent:
 			s.buf = append(s.buf, 'o', 'e')
-		case l.to == 'ß' && l.kind == accent:
+		case l.to == 'ß' && l.folding == accent:
 			s.buf = append(s.buf, 's', 's')
 		default:
 			s.buf = utf8.AppendRune(s.buf, l.to)
@@ -481,7 +490,7 @@ func (s *Scratch) appendFolded(t *Token, count [silent + 1]int) {
 			s.buf = append(s.buf[:from], word...)
 			t.Flags |= Obfuscated
 		} else if s.dictionary != nil {
-			if word := s.dictionary.unmask(s.buf[from:], &s.looks); word != nil {
+			if word := s.dictionary.unmask(s.buf[from:], &s.comparisons); word != nil {
 				s.buf = append(s.buf[:from], word...)
 				t.Flags |= Obfuscated
 			}
@@ -494,8 +503,8 @@ func (s *Scratch) appendFolded(t *Token, count [silent + 1]int) {
 	t.foldAt, t.foldEnd = int32(from), int32(len(s.buf))
 }
 
-// squeeze shortens runs of three and more equal letters in the folded form, to two, or to one when that is a known
-// word and two is not.
+// squeeze shortens runs of three and more equal letters in the folded form to two, or to one where that makes a
+// commoner word.
 func (s *Scratch) squeeze(t *Token) {
 	folded := s.buf[t.foldAt:t.foldEnd]
 	from := len(s.buf)
@@ -510,18 +519,18 @@ func (s *Scratch) squeeze(t *Token) {
 	t.foldAt, t.foldEnd = int32(from), int32(len(s.buf))
 }
 
-// rarity is what a word costs: nothing when it is one that people disguise.
+// rarity is the cost of a word, or 0 for a word that people disguise.
 func (s *Scratch) rarity(word []byte) int {
 	if isKnown(word) {
 		return 0
 	}
-	if s.dictionary == nil || len(word) > longestWord {
+	if s.dictionary == nil || len(word) > maxWord {
 		return unknown
 	}
 	return s.dictionary.cost(polynomial(word))
 }
 
-// appendSqueezed appends word with each run of three or more equal code points cut to keep of them.
+// appendSqueezed appends word with each run of three or more equal code points shortened to keep of them.
 func appendSqueezed(to, word []byte, keep int) []byte {
 	for i := 0; i < len(word); {
 		r, size := utf8.DecodeRune(word[i:])
@@ -544,7 +553,7 @@ func appendSqueezed(to, word []byte, keep int) []byte {
 	return to
 }
 
-// addSingle appends a token of one letter, which may belong to a word that is spelled with separators.
+// addSingle appends a token of one letter, which may be part of a word that is spelled with separators.
 func (s *Scratch) addSingle(t Token, before rune) {
 	n := len(s.tokens)
 	if s.singles == 0 || s.tokens[n-1].End != t.Begin-1 && !s.apostropheBetween(&s.tokens[n-1], &t, before) {
@@ -572,7 +581,7 @@ func (s *Scratch) addSingle(t Token, before rune) {
 	s.tokens = append(s.tokens, t)
 }
 
-// apostropheBetween says whether nothing but an apostrophe among separators divides two letters: t h a t ' s.
+// apostropheBetween reports whether only an apostrophe between two separators divides two letters: t h a t ' s.
 func (s *Scratch) apostropheBetween(a, b *Token, separator rune) bool {
 	if b.Begin-a.End != 3 || s.separator != separator || b.byteAt < a.byteEnd {
 		return false
@@ -580,7 +589,7 @@ func (s *Scratch) apostropheBetween(a, b *Token, separator rune) bool {
 	between := s.content[a.byteEnd:b.byteAt]
 	r, size := utf8.DecodeRuneInString(between)
 	mark, _ := utf8.DecodeRuneInString(between[size:])
-	return r == separator && classify(mark) == apostrophe
+	return r == separator && classOf(mark) == apostrophe
 }
 
 // joinSingles makes one word of the run of single letters at the end of the tokens, when there is one.
@@ -609,7 +618,8 @@ func (s *Scratch) joinSingles() {
 		flags |= Obfuscated
 	}
 	last := s.tokens[len(s.tokens)-1]
-	s.tokens[first] = Token{Begin: s.tokens[first].Begin, End: last.End, Flags: flags | last.Flags, byteAt: s.tokens[first].byteAt, byteEnd: last.byteEnd,
+	s.tokens[first] = Token{Begin: s.tokens[first].Begin, End: last.End, Flags: flags | last.Flags,
+		byteAt: s.tokens[first].byteAt, byteEnd: last.byteEnd,
 		rawAt: int32(from), rawEnd: int32(len(s.buf)), foldAt: int32(from), foldEnd: int32(len(s.buf))}
 	s.tokens = s.tokens[:first+1]
 	s.words -= count - 1

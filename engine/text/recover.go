@@ -8,74 +8,74 @@ import (
 	"unicode/utf8"
 )
 
-// What a change of a word costs, in the units of [Word.Cost]: eight to a bit. A change that can be made in many places, or
-// that people rarely make, costs more.
+// The costs of changes of a word, in the unit of [Word.Cost], an eighth of a bit. A change that can be made in many
+// places, or that people rarely make, costs more.
 const (
-	costDoubled  = 32  // letters are doubled
-	costSwapped  = 56  // two neighbours are swapped
-	costDropped  = 60  // a vowel is left out
-	costFirst    = 24  // and the first letter is another one then
-	costLast     = 8   // and it is the last letter
-	costBoundary = 16  // a space is left out
-	costLone     = 12  // a word of one letter stands there
-	costTwice    = 100 // two vowels are left out
-	costStrange  = 80  // a word that nobody knows stands among joined ones
-	eachStrange  = 32  // for each letter of it
+	costDoubled      = 32  // letters are doubled
+	costSwapped      = 56  // two neighbours are swapped
+	costDropped      = 60  // a vowel is left out
+	costFirst        = 24  // more where that changes the first letter
+	costLast         = 8   // more where it is the last letter
+	costBoundary     = 16  // a space is left out
+	costLone         = 12  // more before a word of one letter
+	costTwoDropped   = 100 // two vowels are left out
+	costStranger     = 80  // an unknown word is among joined ones
+	costStrangerEach = 32  // more for each letter of it
 )
 
-// What an unknown word of n letters may cost as a changed one: as much as it would be worth as a name that nobody knows.
-func mostOfEdit(n int) int  { return 120 + 20*n }
-func mostOfSplit(n int) int { return 110 + 24*n + 8*max(0, n-9) } // hardly a name is longer than that
-func mostOfRun(n int) int   { return 160 + 32*n }                 // letters that stand apart are no name
+// The maximum cost of an unknown word of n letters as a changed one: about what the word would cost as an unknown name.
+func maxEditCost(n int) int  { return 120 + 20*n }
+func maxSplitCost(n int) int { return 110 + 24*n + 8*max(0, n-9) } // names are hardly longer than nine letters
+func maxRunCost(n int) int   { return 160 + 32*n }                 // letters that stand apart are not a name
 
-// It is less where the word has a capital, as names have, and more where it has no vowel, as no name has.
+// What is taken off the maximum where the word has a capital, as names have, and what is added otherwise.
 const (
-	opensWith     = 20 // a sentence
-	isName        = 40 // inside a sentence
-	opensJoined   = 40 // a sentence, and joined words
-	eachJoined    = 4  // and for each letter
-	isJoinedName  = 120
-	opensPhrase   = 64 // more again where the first part is a word that begins sentences
-	costOfOpening = 80 // what such a word costs at most
-	noVowel       = 32
+	lessAtOpening       = 20  // of a changed word that begins a sentence
+	lessAsName          = 40  // of a changed word with a capital inside a sentence
+	lessJoinedAtOpening = 40  // of joined words that begin a sentence
+	lessJoinedEach      = 4   // more for each letter of joined words with a capital
+	lessJoinedAsName    = 120 // of joined words with a capital inside a sentence
+	moreAsPhrase        = 64  // of joined words that begin a sentence, and the first of them costs at most maxOpeningWord
+	maxOpeningWord      = 80
+	moreWithoutVowel    = 32 // of a changed word without a vowel, as no name is
 )
 
 const (
-	shortestEdit  = 3
-	shortestSplit = 5
-	longestSplit  = 400
-	// Strange words of such lengths may stand among joined ones, where they are so long together.
-	shortestStrange, longestStrange = 3, 10
-	shortestAround                  = 12
-	// patience is how many words of a text are tried with two vowels more: a text that consists of letters at random must
-	// not take much longer than others.
-	patience = 100
+	minEdit            = 3      // the minimum length of a word that may be a changed one
+	minSplit, maxSplit = 5, 400 // the lengths of a word that may be joined ones
+	// The lengths of unknown words among joined ones, and the minimum length of all of them together.
+	minStranger, maxStranger = 3, 10
+	minAroundStranger        = 12
+	// maxVowelTries is the maximum number of words of a text that are tried with two vowels more, so that a text of
+	// random letters does not take much longer than others.
+	maxVowelTries = 100
 )
 
-// recover reads the words that are in no dictionary as the ones that they may be a change of.
-func (s *Scratch) recover(content string) {
-	s.patience, s.shouting = patience, 0
+// recoverWords replaces words that are not in the dictionary by words of it that they may be a change of.
+func (s *Scratch) recoverWords(content string) {
+	s.vowelTries, s.capitals = maxVowelTries, 0
 	s.spare = s.spare[:0]
 	done := 0 // tokens that are in s.spare
 	for i := range s.tokens {
 		t := &s.tokens[i]
 		word := s.buf[t.foldAt:t.foldEnd]
 		t.hash = Hash(word)
-		if len(word) < shortestEdit || s.dictionary.Knows(t.hash) || t.Flags&(Emoji|Number|Mention) != 0 || !isLatinWord(word) || s.hasAccents(t) {
+		if len(word) < minEdit || s.dictionary.Knows(t.hash) || t.Flags&(Emoji|Number|Mention) != 0 ||
+			!isLatin(word) || s.hasAccents(t) {
 			continue
 		}
-		in := placeOf(content, t, i == 0 || s.tokens[i-1].Flags&SentenceEnd != 0)
-		if in == asAcronym && s.shouts() {
-			in = inText
+		role := roleOf(content, t, i == 0 || s.tokens[i-1].Flags&SentenceEnd != 0)
+		if role == acronym && s.mostlyCapitals() {
+			role = ordinary
 		}
-		if in == inAddress {
+		if role == inAddress {
 			continue
 		}
 		change := edit{cost: unknown}
 		if t.Flags&Hashtag == 0 {
-			change = s.edit(word, in)
+			change = s.edit(word, role)
 		}
-		if cost := s.split(word, t, in); cost < change.cost {
+		if cost := s.split(word, t, role); cost < change.cost {
 			s.spare = append(s.spare, s.tokens[done:i]...)
 			s.appendParts(*t)
 			done = i + 1
@@ -96,7 +96,7 @@ func (s *Scratch) recover(content string) {
 	}
 }
 
-// hasAccents says whether the word has letters with accents, as honest words of other languages have.
+// hasAccents reports whether the word has letters with accents, as honest words of other languages have.
 func (s *Scratch) hasAccents(t *Token) bool {
 	if t.Flags&Obfuscated != 0 {
 		return false
@@ -109,45 +109,35 @@ func (s *Scratch) hasAccents(t *Token) bool {
 	return false
 }
 
-// shouts says whether most words of the text are in capitals, so that they are no acronyms.
-func (s *Scratch) shouts() bool {
-	if s.shouting == 0 {
+// mostlyCapitals reports whether most words of the text are in capitals, so that they are not acronyms.
+func (s *Scratch) mostlyCapitals() bool {
+	if s.capitals == 0 {
 		for i := range s.tokens {
 			if s.tokens[i].Flags&Caps != 0 {
-				s.shouting += 2
+				s.capitals += 2
 			}
-			s.shouting--
+			s.capitals--
 		}
 	}
-	return s.shouting > 0
+	return s.capitals > 0
 }
 
-func isLatinWord(word []byte) bool {
-	for _, c := range word {
-		if c < 'a' || c > 'z' {
-			return false
-		}
-	}
-	return true
-}
-
-// place says what the letters around a word and its capitals make of it.
-type place uint8
+// role is what a word may be by its capitals and by what stands around it.
+type role uint8
 
 const (
-	inText    place = iota
-	asOpening       // with a capital, where a sentence begins, or with I
-	asName          // with a capital elsewhere
-	asAcronym
-	inAddress
+	ordinary  role = iota
+	opening        // has a capital because it begins a sentence, or because it begins with I
+	name           // has a capital elsewhere
+	acronym        // a short word in capitals
+	inAddress      // part of an address or an identifier, and so never a changed word
 )
 
-// placeOf tells addresses and identifiers, which are never words in disguise, and what may be names. opens says that a
-// sentence begins with the word.
-func placeOf(content string, t *Token, opens bool) place {
+// roleOf returns the role of a word. opens says whether it begins a sentence.
+func roleOf(content string, t *Token, opens bool) role {
 	from, end := int(t.byteAt), int(t.byteEnd)
 	if end <= from {
-		return inText
+		return ordinary
 	}
 	if from > 0 && (joins(content[from-1]) || strings.HasSuffix(content[:from], "www.")) {
 		return inAddress
@@ -156,15 +146,15 @@ func placeOf(content string, t *Token, opens bool) place {
 		return inAddress
 	}
 	switch {
-	case t.Flags&Caps != 0 && end-from <= longestAcronym:
-		return asAcronym
+	case t.Flags&Caps != 0 && end-from <= maxAcronym:
+		return acronym
 	case t.Flags&Caps == 0 && isCapital(content[from]) && !hasCapital(content[from+1:end]):
 		if opens || content[from] == 'I' {
-			return asOpening
+			return opening
 		}
-		return asName
+		return name
 	}
-	return inText
+	return ordinary
 }
 
 func isCapital(b byte) bool { return b >= 'A' && b <= 'Z' }
@@ -178,10 +168,10 @@ func hasCapital(letters string) bool {
 	return false
 }
 
-// longestAcronym is the length of the longest word of capitals that is left alone.
-const longestAcronym = 4
+// maxAcronym is the maximum length of an acronym, which is left alone.
+const maxAcronym = 4
 
-// joins says whether a byte joins words in addresses and identifiers.
+// joins reports whether a byte joins words in addresses and identifiers.
 func joins(b byte) bool {
 	switch b {
 	case '/', '\\', '_', '=', '&', '%', '~', '@':
@@ -190,107 +180,117 @@ func joins(b byte) bool {
 	return false
 }
 
-// isDomain says whether a text begins with the last part of a common kind of host or file name.
+// isDomain reports whether rest begins with the last part of a common host or file name.
 func isDomain(rest string) bool {
 	n := 0
 	for n < len(rest) && n < 5 && isASCIILetter(rune(rest[n])) {
 		n++
 	}
 	switch rest[:n] {
-	case "com", "org", "net", "edu", "gov", "io", "dev", "co", "uk", "de", "fr", "eu", "info", "app", "html", "php", "js", "ts", "py", "go", "md", "txt",
-		"pdf", "jpg", "png", "gif", "json", "xml", "exe", "zip":
+	case "com", "org", "net", "edu", "gov", "io", "dev", "co", "uk", "de", "fr", "eu", "info", "app", "html", "php", "js",
+		"ts", "py", "go", "md", "txt", "pdf", "jpg", "png", "gif", "json", "xml", "exe", "zip":
 		return true
 	}
 	return false
 }
 
-// edit is a word that another one may be a change of.
+// edit turns an unknown word back into the word that it may be a change of.
 type edit struct {
-	cost int
-	kind editKind
-	at   int8   // where
-	put  byte   // a letter to put in, 0 for none
-	also int8   // where to put in a second one
-	then byte   // the second one
-	keep uint32 // a bit for each run of equal letters of which two stay
+	cost      int
+	operation operation
+	at        int8   // where to swap or to insert
+	insert    byte   // the letter to insert
+	at2       int8   // where to insert another
+	insert2   byte   // the other letter, or 0 for none
+	keep      uint32 // a bit for each run of equal letters of which two are kept
 }
 
-type editKind uint8
+type operation uint8
 
 const (
-	swap editKind = iota
+	swap operation = iota
 	insert
 	collapse
 )
 
-// edit finds the word that costs least, among those that become the unknown one when letters are doubled, neighbours
-// swapped or vowels left out.
-func (s *Scratch) edit(word []byte, in place) edit {
+// edit finds the cheapest word among those that become the unknown one when letters are doubled, neighbours swapped or
+// vowels left out.
+func (s *Scratch) edit(word []byte, role role) edit {
 	best := edit{cost: unknown}
 	n := len(word)
-	if n > 2*longestWord || in == asAcronym {
+	if n > 2*maxWord || role == acronym {
 		return best
 	}
-	most := mostOfEdit(n)
-	switch in {
-	case asOpening:
-		most -= opensWith
-	case asName:
-		most -= isName
+	limit := maxEditCost(n)
+	switch role {
+	case opening:
+		limit -= lessAtOpening
+	case name:
+		limit -= lessAsName
 	}
 	if !hasVowel(word) {
-		most += noVowel
+		limit += moreWithoutVowel
 	}
 	s.collapse(word, &best)
-	if n <= longestWord {
-		d := s.dictionary
-		var heads [longestWord + 1]uint64
-		for i, c := range word {
-			heads[i+1] = heads[i]*base + coefficient(c)
-		}
-		whole := heads[n]
-		if n > 3 {
-			for i := range n - 1 {
-				if i > 0 && !d.begins(heads[i]) {
-					break // no word begins so
-				}
-				a, b := coefficient(word[i]), coefficient(word[i+1])
-				c := d.cost(whole+(b-a)*(powers[n-1-i]-powers[n-2-i])) + costSwapped
-				if i == 0 {
-					c += costFirst
-				}
-				if c < best.cost && a != b {
-					best = edit{cost: c, kind: swap, at: int8(i)}
-				}
-			}
-		}
-		for i := range n + 1 {
-			if i > 0 && !d.begins(heads[i]) {
-				break
-			}
-			head, tail := heads[i]*base, whole-heads[i]*powers[n-i]
-			extra := costDropped
-			switch i {
-			case 0:
-				extra += costFirst
-			case n:
-				extra += costLast
-			}
-			for _, v := range [...]byte{'a', 'e', 'i', 'o', 'u'} {
-				if c := d.cost((head+coefficient(v))*powers[n-i]+tail) + extra; c < best.cost {
-					best = edit{cost: c, kind: insert, at: int8(i), put: v}
-				}
-			}
-		}
-		if best.cost > most && n >= 4 && n <= 8 && s.patience > 0 && !hasVowel(word) {
-			s.patience--
-			s.insertTwo(word, &heads, &best)
+	if n <= maxWord {
+		prefixes := prefixesOf(word)
+		s.swapOrInsert(word, &prefixes, &best)
+		if best.cost > limit && n >= 4 && n <= 8 && s.vowelTries > 0 && !hasVowel(word) {
+			s.vowelTries--
+			s.insertTwo(word, &prefixes, &best)
 		}
 	}
-	if best.cost > most {
+	if best.cost > limit {
 		best.cost = unknown
 	}
 	return best
+}
+
+// prefixesOf returns the polynomials of the prefixes of a word.
+func prefixesOf(word []byte) (prefixes [maxWord + 1]uint64) {
+	for i, c := range word {
+		prefixes[i+1] = prefixes[i]*base + coefficient(c)
+	}
+	return prefixes
+}
+
+// swapOrInsert tries the word with two neighbours swapped, and with a vowel inserted.
+func (s *Scratch) swapOrInsert(word []byte, prefixes *[maxWord + 1]uint64, best *edit) {
+	d, n := s.dictionary, len(word)
+	whole := prefixes[n]
+	if n > 3 {
+		for i := range n - 1 {
+			if i > 0 && !d.begins(prefixes[i]) {
+				break
+			}
+			a, b := coefficient(word[i]), coefficient(word[i+1])
+			c := d.cost(whole+(b-a)*(powers[n-1-i]-powers[n-2-i])) + costSwapped
+			if i == 0 {
+				c += costFirst
+			}
+			if c < best.cost && a != b {
+				*best = edit{cost: c, operation: swap, at: int8(i)}
+			}
+		}
+	}
+	for i := range n + 1 {
+		if i > 0 && !d.begins(prefixes[i]) {
+			break
+		}
+		head, tail := prefixes[i]*base, whole-prefixes[i]*powers[n-i]
+		extra := costDropped
+		switch i {
+		case 0:
+			extra += costFirst
+		case n:
+			extra += costLast
+		}
+		for _, v := range [...]byte{'a', 'e', 'i', 'o', 'u'} {
+			if c := d.cost((head+coefficient(v))*powers[n-i]+tail) + extra; c < best.cost {
+				*best = edit{cost: c, operation: insert, at: int8(i), insert: v}
+			}
+		}
+	}
 }
 
 func hasVowel(word []byte) bool {
@@ -302,23 +302,26 @@ func hasVowel(word []byte) bool {
 	return false
 }
 
-// insertTwo tries two vowels between the letters of a word that has none.
-func (s *Scratch) insertTwo(word []byte, heads *[longestWord + 1]uint64, best *edit) {
+// insertTwo tries the word, which has no vowel, with two vowels inserted.
+func (s *Scratch) insertTwo(word []byte, prefixes *[maxWord + 1]uint64, best *edit) {
 	const vowels = "aeiou"
 	d, n := s.dictionary, len(word)
-	for i := 1; i < n && d.begins(heads[i]); i++ {
+	for i := 1; i < n && d.begins(prefixes[i]); i++ {
 		for v := range len(vowels) {
-			start := heads[i]*base + coefficient(vowels[v])
+			start := prefixes[i]*base + coefficient(vowels[v])
 			for j := i + 1; j <= n; j++ {
 				// The letters from i to j, the second vowel, the rest.
-				middle := start*powers[j-i] + heads[j] - heads[i]*powers[j-i]
+				middle := start*powers[j-i] + prefixes[j] - prefixes[i]*powers[j-i]
 				if !d.begins(middle) {
 					break
 				}
-				rest := heads[n] - heads[j]*powers[n-j]
+				rest := prefixes[n] - prefixes[j]*powers[n-j]
 				for w := range len(vowels) {
-					if c := d.cost((middle*base+coefficient(vowels[w]))*powers[n-j]+rest) + costTwice; c < best.cost {
-						*best = edit{cost: c, kind: insert, at: int8(i), put: vowels[v], also: int8(j), then: vowels[w]}
+					c := d.cost((middle*base+coefficient(vowels[w]))*powers[n-j]+rest) + costTwoDropped
+					if c < best.cost {
+						*best = edit{
+							cost: c, operation: insert, at: int8(i), insert: vowels[v], at2: int8(j), insert2: vowels[w],
+						}
 					}
 				}
 			}
@@ -326,10 +329,10 @@ func (s *Scratch) insertTwo(word []byte, heads *[longestWord + 1]uint64, best *e
 	}
 }
 
-// collapse tries the word with its doubled letters single, all but up to two.
+// collapse tries the word with its runs of equal letters as single letters, all but up to two, which stay doubled.
 func (s *Scratch) collapse(word []byte, best *edit) {
-	var single [2 * longestWord]byte
-	var double [2 * longestWord]int // indexes in single
+	var single [2 * maxWord]byte
+	var double [2 * maxWord]int // indexes in single
 	m, k := 0, 0
 	for i, c := range word {
 		if i > 0 && word[i-1] == c {
@@ -342,57 +345,54 @@ func (s *Scratch) collapse(word []byte, best *edit) {
 		single[m] = c
 		m++
 	}
-	if k == 0 || m > longestWord || m < 2 {
+	if k == 0 || m > maxWord || m < 2 {
 		return
 	}
 	try := func(poly uint64, keep uint32) {
 		if c := s.dictionary.cost(poly) + costDoubled; c < best.cost {
-			*best = edit{cost: c, kind: collapse, keep: keep}
+			*best = edit{cost: c, operation: collapse, keep: keep}
 		}
 	}
-	var heads [longestWord + 1]uint64
-	for i, c := range single[:m] {
-		heads[i+1] = heads[i]*base + coefficient(c)
-	}
-	whole := heads[m]
-	if m >= shortestEdit {
+	prefixes := prefixesOf(single[:m])
+	whole := prefixes[m]
+	if m >= minEdit {
 		try(whole, 0)
 	}
-	if m >= longestWord {
+	if m >= maxWord {
 		return
 	}
 	for a := range k {
-		// The letter once more, and what follows it.
+		// The letter twice, and what follows it.
 		i := double[a] + 1
-		tail := whole - heads[i]*powers[m-i]
-		twice := heads[i]*base + coefficient(single[i-1])
+		tail := whole - prefixes[i]*powers[m-i]
+		twice := prefixes[i]*base + coefficient(single[i-1])
 		try(twice*powers[m-i]+tail, 1<<double[a])
-		if m+2 > longestWord {
+		if m+2 > maxWord {
 			continue
 		}
 		for b := a + 1; b < k; b++ {
 			j := double[b] + 1
-			middle := twice*powers[j-i] + heads[j] - heads[i]*powers[j-i]
-			rest := whole - heads[j]*powers[m-j]
+			middle := twice*powers[j-i] + prefixes[j] - prefixes[i]*powers[j-i]
+			rest := whole - prefixes[j]*powers[m-j]
 			try((middle*base+coefficient(single[j-1]))*powers[m-j]+rest, 1<<double[a]|1<<double[b])
 		}
 	}
 }
 
-// appendTo appends the word as it reads.
+// appendTo appends the edited word.
 func (e *edit) appendTo(buf, word []byte) []byte {
-	switch e.kind {
+	switch e.operation {
 	case swap:
 		from := len(buf)
 		buf = append(buf, word...)
 		buf[from+int(e.at)], buf[from+int(e.at)+1] = word[e.at+1], word[e.at]
 	case insert:
-		buf = append(append(buf, word[:e.at]...), e.put)
-		if e.then == 0 {
+		buf = append(append(buf, word[:e.at]...), e.insert)
+		if e.insert2 == 0 {
 			return append(buf, word[e.at:]...)
 		}
-		buf = append(append(buf, word[e.at:e.also]...), e.then)
-		buf = append(buf, word[e.also:]...)
+		buf = append(append(buf, word[e.at:e.at2]...), e.insert2)
+		buf = append(buf, word[e.at2:]...)
 	case collapse:
 		m := 0
 		for i, c := range word {
@@ -409,34 +409,34 @@ func (e *edit) appendTo(buf, word []byte) []byte {
 	return buf
 }
 
-// split finds the words that a word consists of, by the least sum of their costs, and leaves the way to them in s.ways. It
-// returns the sum, or unknown.
-func (s *Scratch) split(word []byte, t *Token, in place) int {
+// split finds the words that a word may be joined of, by the least sum of their costs, and leaves them in s.segments.
+// It returns the sum, or unknown.
+func (s *Scratch) split(word []byte, t *Token, role role) int {
 	n := len(word)
-	if n < shortestSplit || n > longestSplit {
+	if n < minSplit || n > maxSplit {
 		return unknown
 	}
 	d := s.dictionary
-	if cap(s.ways) <= n {
-		s.ways = make([]way, 2*n+1)
+	if cap(s.segments) <= n {
+		s.segments = make([]segment, 2*n+1)
 	}
-	ways := s.ways[:n+1]
-	for i := range ways {
-		ways[i] = way{cost: unknown}
+	segments := s.segments[:n+1]
+	for i := range segments {
+		segments[i] = segment{cost: unknown}
 	}
-	ways[0].cost = 0
+	segments[0].cost = 0
 	for i := range n {
-		from := int(ways[i].cost)
+		from := int(segments[i].cost)
 		if from >= unknown {
 			continue
 		}
-		if n >= shortestAround {
-			for length := shortestStrange; length <= min(longestStrange, n-i); length++ {
-				ways[i+length].take(from+costBoundary+costStrange+eachStrange*length, i)
+		if n >= minAroundStranger {
+			for length := minStranger; length <= min(maxStranger, n-i); length++ {
+				segments[i+length].take(from+costBoundary+costStranger+costStrangerEach*length, i)
 			}
 		}
 		poly := uint64(0)
-		for j := i; j < min(n, i+longestWord); j++ {
+		for j := i; j < min(n, i+maxWord); j++ {
 			poly = poly*base + coefficient(word[j])
 			if !d.begins(poly) {
 				break
@@ -444,7 +444,7 @@ func (s *Scratch) split(word []byte, t *Token, in place) int {
 			cost := from + costBoundary
 			switch j - i {
 			case 0:
-				if !standsAlone(word[j]) {
+				if !isLoneLetter(word[j]) {
 					continue
 				}
 				cost += costLone
@@ -453,75 +453,77 @@ func (s *Scratch) split(word []byte, t *Token, in place) int {
 					continue
 				}
 			}
-			ways[j+1].take(cost+d.cost(poly), i)
+			segments[j+1].take(cost+d.cost(poly), i)
 		}
 	}
-	most := mostOfSplit(n)
+	limit := maxSplitCost(n)
 	switch {
 	case t.Flags&Obfuscated != 0:
-		most = mostOfRun(n)
-	case in == asName:
-		most -= isJoinedName + eachJoined*n
-	case in == asOpening:
-		most -= opensJoined + eachJoined*n
-		if s.opening(n) <= costOfOpening {
-			most += opensPhrase
+		limit = maxRunCost(n)
+	case role == name:
+		limit -= lessJoinedAsName + lessJoinedEach*n
+	case role == opening:
+		limit -= lessJoinedAtOpening + lessJoinedEach*n
+		if s.firstCost(n) <= maxOpeningWord {
+			limit += moreAsPhrase
 		}
 	}
-	if cost := int(ways[n].cost); cost <= most {
+	if cost := int(segments[n].cost); cost <= limit {
 		return cost
 	}
 	return unknown
 }
 
-// opening returns what the first part of the cheapest way to n letters costs.
-func (s *Scratch) opening(n int) int {
+// firstCost returns the cost of the first word of the cheapest split of n letters.
+func (s *Scratch) firstCost(n int) int {
 	first := n
-	for from := n; from > 0; from = int(s.ways[from].from) {
+	for from := n; from > 0; from = int(s.segments[from].from) {
 		first = from
 	}
-	return int(s.ways[first].cost) - costBoundary
+	return int(s.segments[first].cost) - costBoundary
 }
 
-// way is the cheapest way to read a word up to a letter, and where the last part of it begins.
-type way struct {
-	cost, from int32
+// segment is the last word of the cheapest split of the letters before a place.
+type segment struct {
+	cost int32 // of the whole split
+	from int32 // where the last word begins
 }
 
-// take takes another way where it is cheaper.
-func (w *way) take(cost, from int) {
-	if cost < int(w.cost) {
-		*w = way{cost: int32(cost), from: int32(from)}
+// take takes another split where it is cheaper.
+func (g *segment) take(cost, from int) {
+	if cost < int(g.cost) {
+		*g = segment{cost: int32(cost), from: int32(from)}
 	}
 }
 
-func standsAlone(c byte) bool { return c == 'a' || c == 'i' || c == 'u' }
+// isLoneLetter reports whether a letter is a word by itself.
+func isLoneLetter(c byte) bool { return c == 'a' || c == 'i' || c == 'u' }
 
-// isShortWord says whether two letters are a word that often stands in joined ones.
+// isShortWord reports whether two letters are a word that is common among joined ones.
 func isShortWord(a, b byte) bool {
 	switch string([]byte{a, b}) {
-	case "of", "to", "in", "is", "it", "on", "be", "at", "as", "he", "we", "me", "my", "do", "go", "no", "so", "us", "up", "an", "or", "by",
-		"if", "am", "im", "ur":
+	case "of", "to", "in", "is", "it", "on", "be", "at", "as", "he", "we", "me", "my", "do", "go", "no", "so", "us", "up",
+		"an", "or", "by", "if", "am", "im", "ur":
 		return true
 	}
 	return false
 }
 
-// appendParts appends the parts of a token that split has found, in the order of the text.
+// appendParts appends the words that split found in a token, in the order of the text.
 func (s *Scratch) appendParts(t Token) {
 	n := t.foldEnd - t.foldAt
 	count := 0
-	for end := n; end > 0; end = s.ways[end].from {
+	for end := n; end > 0; end = s.segments[end].from {
 		count++
 	}
 	first := len(s.spare)
 	for range count {
 		s.spare = append(s.spare, Token{})
 	}
-	// A run of letters that stand apart is longer than the word: its parts lie in proportion.
+	// A run of letters that stand apart is longer than the word. The places of its parts are in proportion.
 	span := t.End - t.Begin
 	for end, k := n, first+count-1; end > 0; k-- {
-		begin := s.ways[end].from
+		begin := s.segments[end].from
 		part := t
 		part.Flags |= Recovered
 		part.Flags &^= Hashtag

@@ -8,30 +8,30 @@ import (
 	"unicode/utf8"
 )
 
-// class says how a code point takes part in words.
+// class is the part that a code point plays in words.
 type class uint8
 
 const (
 	separator class = iota
 	letterClass
 	digitClass
-	markClass      // combining mark: belongs to the letter before it
+	markClass      // combining mark: part of the letter before it
 	invisible      // has no glyph: skipped wherever it stands
 	ideograph      // letter of a script without spaces: a word by itself
 	emojiClass     // a token by itself
-	regional       // regional indicator: two are a flag or letters, see readRegional
+	regional       // regional indicator: two are a flag or letters, see scanRegional
 	apostrophe     // part of a word between letters
-	symbolOfLetter // $ @ ! | + * and the like, part of a word in some places
+	symbolOfLetter // $ @ ! | + * and the like: part of a word in some places
 )
 
-// Tokenize splits content into tokens. The result is valid until s is used again.
+// Tokenize splits content into tokens and folds them. The result is valid until s is used again.
 func (s *Scratch) Tokenize(content string) []Token { return s.TokenizeWith(content, nil) }
 
-// TokenizeWith is [Scratch.Tokenize] with the help of a dictionary, which may be nil: words that are not in it are read as the
-// ones of it that they may be a change of. Words in addresses and identifiers are left alone, and so is what would cost
-// too much: a name must not become a bad word.
+// TokenizeWith is [Scratch.Tokenize] with a dictionary, which may be nil: words that are not in it are recovered as
+// words of it that they may be a change of. It leaves alone words in addresses and identifiers, and changes that are
+// too unlikely: a name must not become a bad word.
 func (s *Scratch) TokenizeWith(content string, d *Dictionary) []Token {
-	s.dictionary, s.content, s.looks = d, content, maxLooks
+	s.dictionary, s.content, s.comparisons = d, content, maxComparisons
 	s.tokens, s.buf, s.word = s.tokens[:0], s.buf[:0], s.word[:0]
 	s.words, s.singles, s.quote = 0, 0, openQuote{}
 	s.latin = mostlyLatin(content)
@@ -39,15 +39,15 @@ func (s *Scratch) TokenizeWith(content string, d *Dictionary) []Token {
 	in := cursor{text: content}
 	for in.at < len(content) {
 		r, size := in.rune()
-		switch kind := classify(r); {
-		case kind == letterClass, kind == digitClass, kind == symbolOfLetter && (in.opensWord(r) || s.opens(&in, r)):
-			s.readWord(&in)
-		case kind == ideograph:
+		switch c := classOf(r); {
+		case c == letterClass, c == digitClass, c == symbolOfLetter && (in.opensWord(r) || s.opens(&in, r)):
+			s.scanWord(&in)
+		case c == ideograph:
 			s.emitRune(&in, r, size, 0)
-		case kind == emojiClass:
+		case c == emojiClass:
 			s.emitRune(&in, r, size, Emoji)
-		case kind == regional:
-			s.readRegional(&in)
+		case c == regional:
+			s.scanRegional(&in)
 		default:
 			s.punctuation(r, &in)
 			in.skip(r, size)
@@ -56,9 +56,9 @@ func (s *Scratch) TokenizeWith(content string, d *Dictionary) []Token {
 	s.points = in.point
 	s.joinSingles()
 	if d != nil {
-		s.recover(content)
+		s.recoverWords(content)
 	}
-	s.content = "" // not to be kept alive
+	s.content = "" // a pooled Scratch must not keep the text alive
 	s.bind()
 	s.negate()
 	return s.tokens
@@ -69,9 +69,10 @@ type cursor struct {
 	text  string
 	at    int
 	point int
-	last  rune // the last code point that was skipped or read
+	last  rune // the code point before it
 }
 
+// rune returns the code point at the cursor and its length in bytes.
 func (c *cursor) rune() (rune, int) {
 	if b := c.text[c.at]; b < utf8.RuneSelf {
 		return rune(b), 1
@@ -79,13 +80,14 @@ func (c *cursor) rune() (rune, int) {
 	return utf8.DecodeRuneInString(c.text[c.at:])
 }
 
+// skip moves the cursor over the code point that rune returned.
 func (c *cursor) skip(r rune, size int) {
 	c.at += size
 	c.point++
 	c.last = r
 }
 
-// peek returns the code point that stands `after` bytes further on, 0 at the end. Invisible ones are not skipped.
+// peek returns the code point after bytes behind the cursor, or 0 at the end. It does not skip invisible ones.
 func (c *cursor) peek(after int) rune {
 	if c.at+after >= len(c.text) {
 		return 0
@@ -97,9 +99,9 @@ func (c *cursor) peek(after int) rune {
 	return r
 }
 
-// opensWord says whether the symbol at the cursor is the first letter of a word: $hit, @ss.
+// opensWord reports whether the symbol at the cursor is the first letter of a word: $hit, @ss.
 func (c *cursor) opensWord(r rune) bool {
-	if classify(c.last) == letterClass || classify(c.last) == digitClass {
+	if classOf(c.last) == letterClass || classOf(c.last) == digitClass {
 		return false
 	}
 	switch r {
@@ -112,8 +114,8 @@ func (c *cursor) opensWord(r rune) bool {
 	return false
 }
 
-// continues says whether the symbol at the cursor, which follows the letters read so far, belongs to the word. count
-// is the number of letters and symbols so far.
+// continues reports whether the symbol at the cursor belongs to the word before it, which has count letters and symbols
+// so far. opened is the code point before the word.
 func (c *cursor) continues(r rune, count int, opened rune) bool {
 	next := c.peek(utf8.RuneLen(r))
 	switch r {
@@ -134,22 +136,22 @@ func (c *cursor) continues(r rune, count int, opened rune) bool {
 			end++
 		}
 		after := c.peek(end)
-		return isASCIILetter(after) || (end >= 2 || c.last == '*') && count <= longestKnown && !isDigit(after)
+		return isASCIILetter(after) || (end >= 2 || c.last == '*') && count <= maxKnown && !isDigit(after)
 	}
 	return false
 }
 
-// maxLooks bounds the words that the masked ones of a text are compared with, so that a text of nothing but asterisks that
-// stand for no word takes little longer than others: a page of masked words takes a tenth of it.
-const maxLooks = 100_000
+// maxComparisons is the maximum number of words that the masked words of a text are compared with, so that a text of
+// nothing but masks that fit no word takes little longer than others. A page of masked words takes a tenth of it.
+const maxComparisons = 100_000
 
-// maxMask bounds the run of asterisks that can stand for letters.
+// maxMask is the maximum length of a run of asterisks that stands for letters.
 const maxMask = 8
 
-// looksLikeAddress says whether the @ at the cursor is that of an e-mail address: a dot follows in the same word.
+// looksLikeAddress reports whether the @ at the cursor is that of an e-mail address: a dot follows in the same word.
 func (c *cursor) looksLikeAddress() bool {
-	const reach = 40
-	for i := c.at + 1; i < len(c.text) && i < c.at+reach; i++ {
+	const maxDomain = 40
+	for i := c.at + 1; i < len(c.text) && i < c.at+maxDomain; i++ {
 		switch b := c.text[i]; {
 		case b == '.':
 			return i+1 < len(c.text) && isASCIILetter(rune(c.text[i+1]))
@@ -160,8 +162,8 @@ func (c *cursor) looksLikeAddress() bool {
 	return false
 }
 
-// readWord reads the word that starts at the cursor.
-func (s *Scratch) readWord(in *cursor) {
+// scanWord makes a token of the word that begins at the cursor.
+func (s *Scratch) scanWord(in *cursor) {
 	begin, opened := in.point, in.last
 	if end := plainWord(in.text, in.at); end > 0 {
 		s.emitPlain(in, begin, end, opened)
@@ -171,11 +173,11 @@ func (s *Scratch) readWord(in *cursor) {
 	from, to := in.at, in.at
 	end := begin
 	hidden, stacked := false, 0
-	pending := false // an invisible character stood after the last letter
+	pending := false // whether an invisible character stands after the last letter
 scan:
 	for in.at < len(in.text) {
 		r, size := in.rune()
-		switch classify(r) {
+		switch classOf(r) {
 		case letterClass, digitClass, regional:
 			s.word = append(s.word, letter{r: r})
 			if pending {
@@ -217,7 +219,7 @@ scan:
 	s.emitWord(Token{Begin: begin, End: end, byteAt: int32(from), byteEnd: int32(to)}, opened, hidden)
 }
 
-// plainWord returns the end of the word at the byte i when that word is made of ASCII letters alone, else 0.
+// plainWord returns the end of the word at byte i if the word is nothing but ASCII letters, else 0.
 func plainWord(text string, i int) int {
 	for ; i < len(text); i++ {
 		switch k := asciiClass[text[i]&0x7f]; {
@@ -233,26 +235,26 @@ func plainWord(text string, i int) int {
 	return i
 }
 
-// readRegional reads a run of regional indicators: flags, or letters where not all pairs are flags or where they are a word that
-// people disguise.
-func (s *Scratch) readRegional(in *cursor) {
+// scanRegional makes tokens of a run of regional indicators: flags, or a word where not all pairs are flags or where
+// the letters are a known word.
+func (s *Scratch) scanRegional(in *cursor) {
 	count, at, areFlags := 0, in.at, true
-	var word [longestKnown + 1]byte
+	var word [maxKnown + 1]byte
 	var last rune
 	for at < len(in.text) {
 		r, size := utf8.DecodeRuneInString(in.text[at:])
-		if classify(r) != regional {
+		if classOf(r) != regional {
 			break
 		}
 		letter := r - firstRegional
 		if count%2 == 1 {
 			areFlags = areFlags && flags[last][letter]
 		}
-		word[min(count, longestKnown)] = byte('a' + letter)
+		word[min(count, maxKnown)] = byte('a' + letter)
 		count, at, last = count+1, at+size, letter
 	}
 	if count%2 == 1 || !areFlags || count > 2 && isKnown(word[:min(count, len(word))]) {
-		s.readWord(in)
+		s.scanWord(in)
 		return
 	}
 	for ; count > 0; count -= 2 {
@@ -280,6 +282,7 @@ func (s *Scratch) emitRune(in *cursor, r rune, size int, flags Flags) {
 	s.add(t)
 }
 
+// add appends a token that is no single letter.
 func (s *Scratch) add(t Token) {
 	if t.Flags&Emoji == 0 {
 		s.words++
@@ -288,7 +291,7 @@ func (s *Scratch) add(t Token) {
 	s.tokens = append(s.tokens, t)
 }
 
-// bind points the forms of the tokens into the buffer, once it no longer moves.
+// bind sets the forms of the tokens, once the buffer no longer moves.
 func (s *Scratch) bind() {
 	for i := range s.tokens {
 		t := &s.tokens[i]
@@ -297,7 +300,7 @@ func (s *Scratch) bind() {
 	}
 }
 
-// mostlyLatin says whether most letters of the text are Latin. It matters to texts with bytes beyond ASCII only.
+// mostlyLatin reports whether most letters of the text are Latin. Only texts with bytes beyond ASCII need it.
 func mostlyLatin(content string) bool {
 	latin, other := 0, 0
 	for i := 0; i < len(content); i++ {
@@ -308,7 +311,7 @@ func mostlyLatin(content string) bool {
 	return latin > 2*other
 }
 
-// scriptOf is 1 for the bytes that are ASCII letters and 2 for the first bytes of Greek and Cyrillic ones.
+// scriptOf is 1 for ASCII letters and 2 for the first bytes of Greek and Cyrillic letters.
 var scriptOf = func() (t [256]uint8) {
 	for b := range t {
 		switch {
@@ -326,11 +329,11 @@ func isASCIILetter(r rune) bool { return r|32 >= 'a' && r|32 <= 'z' }
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
 func isLetter(r rune) bool {
-	return isASCIILetter(r) || r >= utf8.RuneSelf && classify(r) == letterClass
+	return isASCIILetter(r) || r >= utf8.RuneSelf && classOf(r) == letterClass
 }
 
-// keepsMarks says whether combining marks are ordinary spelling after the letter r: everywhere but in Latin, Greek and
-// Cyrillic.
+// keepsMarks reports whether combining marks are ordinary spelling after the letter r, as they are everywhere but in
+// Latin, Greek and Cyrillic.
 func keepsMarks(r rune) bool {
 	return r >= 0x0590 && r < 0x1D00 || r >= 0x2E80 && r < 0xA640 || r >= 0xA800 && r < 0xAB30
 }
@@ -358,30 +361,31 @@ var asciiClass = func() (t [128]class) {
 	return t
 }()
 
-func classify(r rune) class {
+// classOf returns the class of a code point.
+func classOf(r rune) class {
 	if r < utf8.RuneSelf {
 		return asciiClass[r&0x7f]
 	}
 	if r < tableEnd {
 		return lowClass[r]
 	}
-	return classifyRune(r)
+	return computeClass(r)
 }
 
-// tableEnd ends the code points whose class and folding are looked up and not computed: Latin, Greek, Cyrillic,
-// Armenian, Hebrew.
+// tableEnd is the end of the code points whose class and folding are looked up and not computed: Latin, Greek,
+// Cyrillic, Armenian and Hebrew.
 const tableEnd = 0x600
 
 // lowClass holds the classes of the code points below tableEnd.
 var lowClass = func() (t [tableEnd]class) {
 	for r := range rune(tableEnd) {
-		t[r] = classifyRune(r)
+		t[r] = computeClass(r)
 	}
 	return t
 }()
 
-// classifyRune computes the class of a code point beyond ASCII.
-func classifyRune(r rune) class {
+// computeClass computes the class of a code point beyond ASCII.
+func computeClass(r rune) class {
 	if r >= 0x1F200 && r < 0x1FB00 && (r < 0x1F3FB || r > 0x1F3FF) {
 		return emojiClass // the most common code points of four bytes
 	}
@@ -409,7 +413,7 @@ func classifyRune(r rune) class {
 		return letterClass
 	case r >= 0x1F000 && r < 0x1FB00, r >= 0x2600 && r < 0x27C0, r == 0x203C, r >= 0x2B00 && r < 0x2B60:
 		return emojiClass
-	case r >= 0x1D400 && r < 0x1D7CC, r >= 0xFF21 && r <= 0xFF3A, r >= 0xFF41 && r <= 0xFF5A: // mathematical and full-width letters
+	case r >= 0x1D400 && r < 0x1D7CC, r >= 0xFF21 && r <= 0xFF3A, r >= 0xFF41 && r <= 0xFF5A: // mathematical, full-width
 		return letterClass
 	case r >= 0x24B6 && r <= 0x24E9, r >= 0x249C && r <= 0x24B5: // circled and parenthesised letters
 		return letterClass
@@ -425,7 +429,7 @@ func classifyRune(r rune) class {
 	return separator
 }
 
-// isIdeograph says whether r is a letter of a script that is written without spaces.
+// isIdeograph reports whether r is a letter of a script that is written without spaces.
 func isIdeograph(r rune) bool {
 	switch {
 	case r >= 0x0E00 && r <= 0x0EFF, r >= 0x1000 && r <= 0x109F, r >= 0x1780 && r <= 0x17FF:
@@ -437,13 +441,13 @@ func isIdeograph(r rune) bool {
 	return false
 }
 
-// isInvisible says whether r has no glyph of its own: zero-width, bidirectional control, variation selector, tag.
+// isInvisible reports whether r has no glyph of its own: zero-width, bidirectional control, variation selector, tag.
 func isInvisible(r rune) bool {
 	switch {
 	case r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x206F,
 		r >= 0xFE00 && r <= 0xFE0F, r >= 0xE0000 && r <= 0xE0FFF, r >= 0xFFF9 && r <= 0xFFFB:
 		return true
-	case r == 0x034F, r == 0x061C, r == 0x0640, // the last is the tatweel, which makes Arabic words wider
+	case r == 0x034F, r == 0x061C, r == 0x0640, // the last is the tatweel, which stretches Arabic words
 		r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r >= 0x180B && r <= 0x180F,
 		r == 0x3164, r == 0xFEFF, r == 0xFFA0, r == 0x2800:
 		return true

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// foldRune returns what the code point of a word may read as, in lower case.
-func foldRune(r rune) (rune, kind) {
+// foldRune returns what a code point of a word may stand for, in lower case.
+func foldRune(r rune) (rune, folding) {
 	if r < tableEnd {
 		f := &lowFold[r]
-		return f.to, f.kind
+		return f.to, f.folding
 	}
 	return computeFold(r)
 }
@@ -23,12 +23,13 @@ func foldRune(r rune) (rune, kind) {
 // lowFold holds the foldings of the code points below tableEnd.
 var lowFold = func() (t [tableEnd]letter) {
 	for r := range rune(tableEnd) {
-		t[r].to, t[r].kind = computeFold(r)
+		t[r].to, t[r].folding = computeFold(r)
 	}
 	return t
 }()
 
-func computeFold(r rune) (rune, kind) {
+// computeFold computes what foldRune returns.
+func computeFold(r rune) (rune, folding) {
 	switch {
 	case isASCIILetter(r):
 		return r | 0x20, plain
@@ -53,7 +54,7 @@ func computeFold(r rune) (rune, kind) {
 	case r >= 0x3040 && r < 0xA4D0 || r >= 0xAC00 && r < 0xF900:
 		return r, foreign // Han, kana and Hangul have no forms that matter
 	}
-	// The letters that disguises are made of most, before the slower tables.
+	// The commonest letters of disguises, before the slower tables.
 	switch {
 	case r >= 0x1D400 && r < 0x1D6A4:
 		return 'a' + (r-0x1D400)%26, compat // thirteen mathematical alphabets of 26 capitals and 26 small letters
@@ -92,7 +93,7 @@ func computeFold(r rune) (rune, kind) {
 	return lower, foreign
 }
 
-// alikes are the letters that read as an ASCII letter, by the letter in lower case.
+// alikes are the letters that may stand for an ASCII letter, by the letter in lower case.
 var alikes = struct{ look, faux, latin map[rune]rune }{
 	// Letters of other scripts that look the same in most fonts.
 	look: pairs("аa", "еe", "ѐe", "ёe", "оo", "рp", "сc", "уy", "хx", "ѕs", "іi", "їi", "јj", "ԁd", "һh", "ԛq", "ԝw", "ѵv",
@@ -101,7 +102,7 @@ var alikes = struct{ look, faux, latin map[rune]rune }{
 		"օo", "սu", "ոn", "հh", "ցg", "զq", "յj", "ѡw", "ꭰd", "ꭱr", "ꭲt", "ꭵi", "ꭺa", "ꭻj", "ꭼe", "ꮃw", "ꮇm", "ꮋh", "ᏽy",
 		"ꮐg", "ꮓz", "ꮟb", "ꮢr", "ꮤw", "ꮥs", "ꮩv", "ꮪs", "ꮮl", "ꮯc", "ꮲp", "ꮶk", "ꮷd", "ᏼb",
 		"ꓮa", "ꓐb", "ꓚc", "ꓓd", "ꓰe", "ꓝf", "ꓖg", "ꓧh", "ꓲi", "ꓙj", "ꓗk", "ꓡl", "ꓟm", "ꓠn", "ꓳo", "ꓑp", "ꓣr", "ꓢs", "ꓔt", "ꓴu", "ꓦv", "ꓪw", "ꓫx", "ꓬy", "ꓜz"),
-	// Letters of other scripts that people make look so.
+	// Letters of other scripts that people use as if they looked so.
 	faux: pairs("яr", "иn", "йn", "шw", "щw", "дa", "цu", "чy", "єe", "эe", "зe", "пn", "гr", "лn", "фo", "бb", "ъb", "ыb", "юo",
 		"σo", "ςs", "μu", "δd", "θo", "λa", "πn", "ξe", "φo", "ψy", "սu", "տs", "բf", "ցg", "կk", "ճa", "ռn"),
 	// Latin letters that do not decompose.
@@ -111,7 +112,7 @@ var alikes = struct{ look, faux, latin map[rune]rune }{
 		"ƈc", "ƒf", "ƥp", "ƭt", "ʈt", "ɖd", "ƴy", "ȼc", "ɍr", "ɏy", "ɇe", "ɉj", "ᶃg", "ɫl", "ɭl", "ƚl", "ƀb", "ðd", "þp", "ʄf", "ᵽp", "ꝑp", "ꝺd"),
 }
 
-// pairs builds a table of strings that hold a letter and what it reads as.
+// pairs makes a table of strings of a letter and what it stands for.
 func pairs(list ...string) map[rune]rune {
 	table := make(map[rune]rune, len(list))
 	for _, p := range list {
@@ -122,8 +123,8 @@ func pairs(list ...string) map[rune]rune {
 	return table
 }
 
-// known are words that people disguise. They decide how a disguise is read (s*ut is slut, fuuuck is fuck); they do not
-// judge: most of a verdict comes from other words. In the order in which a mask is completed.
+// known are words that people disguise, in the order in which a mask is completed with them. They decide what a
+// disguise stands for (s*ut is slut, fuuuck is fuck) and not what is harmful: most of a verdict comes from other words.
 var known = strings.Fields(`
 fuck shit bitch cunt nigger nigga faggot fag dick cock pussy whore slut asshole ass retard rape kill die fucking fucked
 fucker fuckers fucks fuckin fuk fuckoff motherfucker motherfucking motherfuckers bullshit shitty shits shithole shithead
@@ -140,8 +141,8 @@ gun guns knife blood beat punch hurt burn lynch gas hate hates hated hater love 
 very what why yeah omg lol
 `)
 
-// longestKnown is the length of the longest known word.
-const longestKnown = 13
+// maxKnown is the length of the longest known word.
+const maxKnown = 13
 
 var (
 	knownSet = func() map[string]struct{} {
@@ -159,8 +160,8 @@ var (
 	}()
 )
 
-// flags are the pairs of regional indicators that fonts show as a flag: the codes of countries (ISO 3166-1), EU, UN and some
-// more.
+// flags are the pairs of regional indicators that fonts show as a flag: the codes of countries (ISO 3166-1), EU, UN and
+// a few more.
 var flags = func() (set [26][26]bool) {
 	for pair := range strings.FieldsSeq(`
 AC AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD CF CG CH
@@ -174,8 +175,9 @@ TA TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM UN US UY UZ VA VC VE
 	return set
 }()
 
+// isKnown reports whether a word is one that people disguise.
 func isKnown(word []byte) bool {
-	if len(word) > longestKnown {
+	if len(word) > maxKnown {
 		return false
 	}
 	_, ok := knownSet[string(word)]
@@ -184,7 +186,7 @@ func isKnown(word []byte) bool {
 
 // unmask returns the known word that fits a pattern, in which each * stands for a letter, or "".
 func unmask(pattern []byte) string {
-	if len(pattern) < 3 || len(pattern) > longestKnown+maxMask || pattern[0] < 'a' || pattern[0] > 'z' {
+	if len(pattern) < 3 || len(pattern) > maxKnown+maxMask || pattern[0] < 'a' || pattern[0] > 'z' {
 		return ""
 	}
 	words := knownByInitial[pattern[0]-'a']
@@ -193,7 +195,7 @@ func unmask(pattern []byte) string {
 			return w
 		}
 	}
-	// The number of asterisks is often wrong: f**ing. What stands around them must then say enough.
+	// The number of asterisks is often wrong: f**ing. The letters around them must then say enough.
 	first, last := strings.IndexByte(string(pattern), '*'), strings.LastIndexByte(string(pattern), '*')
 	prefix, suffix := string(pattern[:first]), string(pattern[last+1:])
 	if len(prefix)+len(suffix) < 3 {
@@ -207,6 +209,7 @@ func unmask(pattern []byte) string {
 	return ""
 }
 
+// fits reports whether a word of the same length fits a pattern.
 func fits[T string | []byte](pattern []byte, word T) bool {
 	for i, c := range pattern {
 		if c != '*' && c != word[i] {

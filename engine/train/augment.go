@@ -163,13 +163,13 @@ func Augment(examples []Example, share float64, seed uint64) []Example {
 	var out []Example
 	for _, e := range examples {
 		odds := share
-		if !e.Written {
+		if !e.InCorpus {
 			odds /= 3
 		}
 		if r.Float64() >= odds || e.Source == "lexicon" {
 			continue
 		}
-		e.Text, e.Made = Disguise(e.Text, r), true
+		e.Text, e.Derived = Disguise(e.Text, r), true
 		for h := range e.Labels {
 			e.Labels[h].Weight /= 2
 		}
@@ -181,7 +181,7 @@ func Augment(examples []Example, share float64, seed uint64) []Example {
 // Embed returns a part of the examples that were labelled for this project with ordinary harmless texts before and
 // after them, so that the judge learns to find them there, and as many copies of harmless ones, so that context itself
 // means nothing.
-func Embed(examples []Example, share float64, seed uint64) []Example {
+func Surround(examples []Example, share float64, seed uint64) []Example {
 	r := rand.New(rand.NewPCG(seed, 4))
 	var around []string
 	for i := range examples {
@@ -194,7 +194,7 @@ func Embed(examples []Example, share float64, seed uint64) []Example {
 	}
 	var out []Example
 	for _, e := range examples {
-		if !e.Written || len(e.Text) > 500 || r.Float64() >= share {
+		if !e.InCorpus || len(e.Text) > 500 || r.Float64() >= share {
 			continue
 		}
 		parts := []string{e.Text}
@@ -204,7 +204,7 @@ func Embed(examples []Example, share float64, seed uint64) []Example {
 		for range r.IntN(4) {
 			parts = append(parts, around[r.IntN(len(around))])
 		}
-		e.Text, e.Made = strings.Join(parts, []string{" ", "\n", "\n\n"}[r.IntN(3)]), true
+		e.Text, e.Derived = strings.Join(parts, []string{" ", "\n", "\n\n"}[r.IntN(3)]), true
 		for h := range e.Labels {
 			e.Labels[h].Weight /= 2
 		}

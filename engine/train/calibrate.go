@@ -121,7 +121,7 @@ func pointsOf(all []weighed, h int, prior float64, terms func(weighed) [5]float6
 	var yes, alike, plain float64
 	for _, e := range all {
 		usual := isOrdinary(e.Example)
-		if !e.Labelled(h) || e.Source == "lexicon" || h < categories && !e.Written && !usual {
+		if !e.Labelled(h) || e.Source == "lexicon" || h < categories && !e.InCorpus && !usual {
 			continue // scraped positives do not follow the definitions of the categories
 		}
 		y := float64(e.Labels[h].Value)
@@ -320,7 +320,7 @@ func Lengthen(examples []Example, seed uint64) []Example {
 	var out []Example
 	for _, e := range examples {
 		odds := 0.5
-		if !e.Written {
+		if !e.InCorpus {
 			odds = 0.04
 			if !isOrdinary(&e) {
 				odds = 0.2

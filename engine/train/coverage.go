@@ -33,8 +33,8 @@ const OrdinaryShare = ordinary
 
 // Copies are the shares of the written texts, from 0 to 1, of which a training makes copies.
 type Copies struct {
-	// Disguise, Embed and Swap are the shares that [Augment], [Embed] and [Swap] take.
-	Disguise, Embed, Swap float64
+	// Disguise, Surround and Swap are the shares that [Augment], [Surround] and [Swap] take.
+	Disguise, Surround, Swap float64
 }
 
 // Sheet is a data sheet: what a training for shipping learns from.
@@ -50,8 +50,8 @@ type Sheet struct {
 	// Learn, Tune and Judge are the texts without duplicates that weights are fitted on, that probabilities are calibrated
 	// on, and that are set apart.
 	Learn, Tune, Judge int
-	// Disguised, Embedded and Swapped are the copies that are added to Learn.
-	Disguised, Embedded, Swapped int
+	// Disguised, Surrounded and Swapped are the copies that are added to Learn.
+	Disguised, Surrounded, Swapped int
 	// Patterns is the number of texts that [Neutral] makes.
 	Patterns int
 	// Digest is the SHA-256 over all examples, in hex: see [Pool].
@@ -124,7 +124,7 @@ func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
 	pool := NewPool(all, true)
 	learn := pool.Splits[Training]
 	s.Learn, s.Tune, s.Judge, s.Digest = len(learn), len(pool.Splits[Calibration]), len(pool.Splits[Test]), pool.Digest
-	s.Disguised, s.Embedded, s.Swapped = len(Augment(learn, copies.Disguise, seed)), len(Embed(learn, copies.Embed, seed)), len(Swap(learn, copies.Swap, seed))
+	s.Disguised, s.Surrounded, s.Swapped = len(Augment(learn, copies.Disguise, seed)), len(Surround(learn, copies.Surround, seed)), len(Swap(learn, copies.Swap, seed))
 	s.Patterns = len(Neutral())
 	if data == nil {
 		return s, nil
@@ -363,14 +363,14 @@ func (s *Sheet) scraped(corpus, data fs.FS, all []Example, pool *Pool) error {
 	used := map[string]int{}
 	for _, split := range pool.Splits {
 		for i := range split {
-			if e := &split[i]; !e.Written {
+			if e := &split[i]; !e.InCorpus {
 				used[e.Source]++
 			}
 		}
 	}
 	seen := map[uint64]bool{}
 	for i := range all {
-		if e := &all[i]; e.Written && e.Source != "annotated" {
+		if e := &all[i]; e.InCorpus && e.Source != "annotated" {
 			seen[key(e.Text)] = true
 		}
 	}

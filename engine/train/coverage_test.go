@@ -61,7 +61,7 @@ func TestTheSurveyCountsWhatTrainingReads(t *testing.T) {
 		"moderation/stormfront.jsonl.gz": packed(t, `{"text":"read before","labels":{"hate":1}}`+"\n"+`{"text":"not read","labels":{"hate":1}}`+"\n"+
 			`{"text":"not read!","labels":{"hate":1}}`+"\n"+`{"text":"TURKS are vermin","labels":{"hate":1}}`+"\n"),
 	}
-	s, err := train.Survey(corpus, data, train.Copies{Disguise: 1, Embed: 1, Swap: 1}, 1)
+	s, err := train.Survey(corpus, data, train.Copies{Disguise: 1, Surround: 1, Swap: 1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 			if r.Hit != nil || len(r.Labels) == 0 {
 				return // a text for themes
 			}
-			e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, Written: true}
+			e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, InCorpus: true}
 			written(r.Labels, weightWritten, &e)
 			all = append(all, e)
 		})
@@ -81,12 +81,12 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 	}
 	// The rows that were read for this project come first: they are not overruled.
 	for _, e := range scraped {
-		if e.Written {
+		if e.InCorpus {
 			all = append(all, e)
 		}
 	}
 	for _, e := range scraped {
-		if !e.Written {
+		if !e.InCorpus {
 			all = append(all, e)
 		}
 	}
@@ -151,7 +151,7 @@ func (a annotation) annotate(e *Example) {
 			e.Labels[h] = crowd[h]
 		}
 	}
-	e.Source, e.Written = "annotated", true
+	e.Source, e.InCorpus = "annotated", true
 }
 
 // read reads the rows of a source, spread evenly where there is a limit, and all of those that were read for this project.

@@ -174,7 +174,7 @@ func disguisedReport(w io.Writer, m *model.Model, all []judged) {
 	before := 0.0
 	for i := range all {
 		switch j := &all[i]; {
-		case !j.Written:
+		case !j.InCorpus:
 		case j.Harmless():
 			good = append(good, j)
 			before += one(j.flagged())

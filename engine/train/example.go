@@ -4,7 +4,7 @@
 // Package train makes the weights file that package model reads.
 //
 // The way of a row: [Read] maps the labels of every source to the 13 heads, missing ones masked; [NewPool] removes
-// duplicates and splits; [Augment], [Embed] and [Swap] add copies and [Neutral] sentences; [Fit] learns the linear model by
+// duplicates and splits; [Augment], [Surround] and [Swap] add copies and [Neutral] sentences; [Fit] learns the linear model by
 // AdaGrad on one goroutine and [FitCNN] the second stage by Adam on two, with fixed seeds; [Calibrate] fits probabilities on
 // rows that were held back; [Evaluate] reports. The same data gives the same bytes.
 package train
@@ -37,9 +37,9 @@ type Example struct {
 	Kind  string
 	Group int
 	// Written says that the text was written or labelled for this project, by the definitions of the categories.
-	Written bool
-	// Made says that the text is made of others, by [Augment] or [Embed].
-	Made bool
+	InCorpus bool
+	// Derived reports whether the text was made from others, by [Augment] or [Surround].
+	Derived bool
 }
 
 // Positive reports whether the example is a certain yes for the head.

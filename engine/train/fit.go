@@ -18,9 +18,9 @@ type Options struct {
 	Epochs int
 	// Rate is the learning rate of AdaGrad. Default 0.5.
 	Rate float64
-	// PartRate is the rate of the parts of words, relative to that of words. A word has a dozen parts that always come
+	// SubwordRate is the rate of the parts of words, relative to that of words. A word has a dozen parts that always come
 	// together; a lower rate lets the word itself and its neighbours say more. Default 1.
-	PartRate float64
+	SubwordRate float64
 	// InitialAccumulator is where the sum of squared gradients of a row starts. The larger it is, the less a feature that was met
 	// a few times is believed. Default 0.1.
 	InitialAccumulator float64
@@ -46,8 +46,8 @@ func (o Options) withDefaults() Options {
 	if o.Rate == 0 {
 		o.Rate = 0.5
 	}
-	if o.PartRate == 0 {
-		o.PartRate = 1
+	if o.SubwordRate == 0 {
+		o.SubwordRate = 1
 	}
 	if o.InitialAccumulator == 0 {
 		o.InitialAccumulator = 0.1
@@ -142,7 +142,7 @@ func (f *fitter) collect() {
 	for i := range f.examples {
 		e := &f.examples[i]
 		weight := uint8(1)
-		if e.Written {
+		if e.InCorpus {
 			weight = 2
 		}
 		tokens := limit(scratch.TokenizeWith(e.Text, f.known))
@@ -162,7 +162,7 @@ func (f *fitter) collect() {
 		for i := range tokens {
 			if !features.Repeats(i) {
 				word, whole := features.Word(i), features.WholeWord(i)
-				count += f.add(seen, word[:whole], 1) + f.add(seen, word[whole:], float32(f.opt.PartRate))
+				count += f.add(seen, word[:whole], 1) + f.add(seen, word[whole:], float32(f.opt.SubwordRate))
 				count += f.add(seen, features.Context(i), 1)
 			}
 			f.tokens = append(f.tokens, token{int32(len(f.ids)), count})

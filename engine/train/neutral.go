@@ -39,7 +39,7 @@ func Neutral() []Example {
 	var out []Example
 	add := func(pattern, group string) {
 		text := strings.Replace(pattern, "%s", group, 1)
-		e := Example{Text: strings.ToUpper(text[:1]) + text[1:], Source: "patterns", Written: true}
+		e := Example{Text: strings.ToUpper(text[:1]) + text[1:], Source: "patterns", InCorpus: true}
 		written(native{}, weightWritten/2, &e)
 		out = append(out, e)
 	}

@@ -76,13 +76,13 @@ func merge(into, e *Example) {
 }
 
 func split(e *Example, key uint64, ship bool) Split {
-	if !ship && e.Written {
+	if !ship && e.InCorpus {
 		if slices.Contains(strangers, e.Source) || e.Group > 0 && e.Group%4 == 0 {
 			return Test
 		}
 	}
 	switch n := key % 100; {
-	case e.Written && e.Group > 0:
+	case e.InCorpus && e.Group > 0:
 		// The texts of a group stay together: they differ by a word.
 		if e.Group%10 == 1 {
 			return Calibration
@@ -103,7 +103,7 @@ func Sample(examples []Example, every int) []Example {
 	}
 	var out []Example
 	for i, e := range examples {
-		if e.Written || i%every == 0 {
+		if e.InCorpus || i%every == 0 {
 			out = append(out, e)
 		}
 	}
@@ -113,7 +113,7 @@ func Sample(examples []Example, every int) []Example {
 // Reweigh multiplies the weight of the category labels that scraped rows carry.
 func Reweigh(examples []Example, factor float32) {
 	for i := range examples {
-		if e := &examples[i]; !e.Written {
+		if e := &examples[i]; !e.InCorpus {
 			for h := range categories {
 				e.Labels[h].Weight *= factor
 			}

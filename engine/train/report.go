@@ -55,19 +55,19 @@ func judgeAll(m *model.Model, examples []Example) []judged {
 func Evaluate(w io.Writer, m *model.Model, examples []Example) {
 	all := judgeAll(m, examples)
 	fmt.Fprintf(w, "Model %s, %d training texts, %d held-back texts.\n\n", m.Version(), m.Header().Examples, len(all))
-	heads(w, "Categories, on texts written or labelled for this project", all, func(j *judged) bool { return j.Written }, 0, categories)
-	heads(w, "Attributes, on the crowd labels of their sources", all, func(j *judged) bool { return !j.Written && j.Source != "lexicon" }, categories, model.Heads)
+	heads(w, "Categories, on texts written or labelled for this project", all, func(j *judged) bool { return j.InCorpus }, 0, categories)
+	heads(w, "Attributes, on the crowd labels of their sources", all, func(j *judged) bool { return !j.InCorpus && j.Source != "lexicon" }, categories, model.Heads)
 	sources := map[string]bool{}
 	for i := range all {
-		if all[i].Written {
+		if all[i].InCorpus {
 			sources[all[i].Source] = true
 		}
 	}
 	fmt.Fprintf(w, "## Any category, by file\n\n| file | texts | harmful | AUC | recall | specificity |\n|---|---|---|---|---|---|\n")
-	anyRow(w, "all", all, func(j *judged) bool { return j.Written })
-	anyRow(w, "own texts (all but annotated)", all, func(j *judged) bool { return j.Written && j.Source != "annotated" })
+	anyRow(w, "all", all, func(j *judged) bool { return j.InCorpus })
+	anyRow(w, "own texts (all but annotated)", all, func(j *judged) bool { return j.InCorpus && j.Source != "annotated" })
 	for _, s := range sorted(sources) {
-		anyRow(w, s, all, func(j *judged) bool { return j.Written && j.Source == s })
+		anyRow(w, s, all, func(j *judged) bool { return j.InCorpus && j.Source == s })
 	}
 	harmless(w, all)
 	sourceCode(w, all)
@@ -179,7 +179,7 @@ func Examine(w io.Writer, m *model.Model, rows []Example) {
 func ReadTexts(files fs.FS, name string) ([]Example, error) {
 	var all []Example
 	err := lines(files, name, func(r row) {
-		e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, Written: true}
+		e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, InCorpus: true}
 		written(r.Labels, weightWritten, &e)
 		all = append(all, e)
 	})
@@ -309,7 +309,7 @@ func lengths(w io.Writer, m *model.Model, all []judged) {
 		switch {
 		case isOrdinary(j.Example) && j.Source != "clean_tweets" && j.Source != "goemotions_reddit":
 			plain = append(plain, j.Text)
-		case j.Written && !j.Harmless() && j.flagged() && len(j.Text) < 200:
+		case j.InCorpus && !j.Harmless() && j.flagged() && len(j.Text) < 200:
 			bad = append(bad, j)
 		}
 	}

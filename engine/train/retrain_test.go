@@ -69,7 +69,7 @@ func byReader(m *model.Model) func(string) float64 {
 // small learns a small cascade the way the shipped one is learned: linear model, reader, calibration.
 func small(t *testing.T, learn, tune []train.Example, opt train.Options, second train.CNNOptions) (*train.Fitted, []byte) {
 	t.Helper()
-	learn = slices.Concat(learn, train.Augment(learn, 0.1, 1), train.Embed(learn, 0.1, 1), train.Swap(learn, 0.1, 1))
+	learn = slices.Concat(learn, train.Augment(learn, 0.1, 1), train.Surround(learn, 0.1, 1), train.Swap(learn, 0.1, 1))
 	fitted := train.Fit(learn, opt)
 	fitted.Weights.CNN = train.FitCNN(learn, fitted, second)
 	raw, err := fitted.File()

@@ -37,7 +37,7 @@ func Swap(examples []Example, share float64, seed uint64) []Example {
 	}
 	var out []Example
 	for _, e := range examples {
-		if !e.Written || r.Float64() >= share {
+		if !e.InCorpus || r.Float64() >= share {
 			continue
 		}
 		chosen := map[string]string{}

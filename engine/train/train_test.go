@@ -46,7 +46,7 @@ func makeModel(t *testing.T, all []train.Example) []byte {
 	t.Helper()
 	pool := train.NewPool(all, true)
 	learn := pool.Splits[train.Training]
-	learn = append(append(learn, train.Augment(learn, 0.2, 1)...), train.Embed(learn, 0.2, 1)...)
+	learn = append(append(learn, train.Augment(learn, 0.2, 1)...), train.Surround(learn, 0.2, 1)...)
 	fitted := train.Fit(learn, train.Options{Buckets: 1 << 12, Rows: 10_000, Seed: 1})
 	fitted.Header.TrainingDigest = pool.Digest
 	raw, err := fitted.File()
@@ -100,7 +100,7 @@ func TestDuplicatesMergeAndSplitsHold(t *testing.T) {
 	copied := append([]train.Example{}, all...)
 	for _, e := range all {
 		// The same text in capitals and with other punctuation is the same text, and says nothing new here.
-		e.Text, e.Source, e.Written = strings.ToUpper(e.Text)+"!!", "other", false
+		e.Text, e.Source, e.InCorpus = strings.ToUpper(e.Text)+"!!", "other", false
 		copied = append(copied, e)
 	}
 	once, twice := train.NewPool(all, false), train.NewPool(copied, false)
@@ -121,8 +121,8 @@ func TestWholeFilesAndGroupsAreHeldBack(t *testing.T) {
 	t.Parallel()
 	var all []train.Example
 	for i := range 400 {
-		all = append(all, train.Example{Text: fmt.Sprint("post ", i), Source: "posts", Written: true})
-		all = append(all, train.Example{Text: fmt.Sprint("contrast ", i), Source: "contrast", Group: 1 + i/4, Written: true})
+		all = append(all, train.Example{Text: fmt.Sprint("post ", i), Source: "posts", InCorpus: true})
+		all = append(all, train.Example{Text: fmt.Sprint("contrast ", i), Source: "contrast", Group: 1 + i/4, InCorpus: true})
 	}
 	pool := train.NewPool(all, false)
 	groups := map[int]train.Split{}
@@ -178,7 +178,7 @@ func TestLabelsAreMaskedWhereASourceIsSilent(t *testing.T) {
 	if e := found["home at six"]; e.Positive(spam) || !e.Labelled(spam) || !e.Harmless() {
 		t.Errorf("no spam: %v", e.Labels)
 	}
-	if e := found["something"]; !e.Written || e.Positive(hate) {
+	if e := found["something"]; !e.InCorpus || e.Positive(hate) {
 		t.Errorf("what was read for this project is overruled by a scraped label: %v", e.Labels)
 	}
 }

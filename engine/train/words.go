@@ -47,7 +47,7 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 	defer text.Put(s)
 	for i := range examples {
 		e := &examples[i]
-		if e.Made {
+		if e.Derived {
 			continue
 		}
 		kind := 0

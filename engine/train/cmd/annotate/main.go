@@ -75,7 +75,7 @@ type candidate struct {
 func choose(m *model.Model, examples []train.Example, rows, longest int) []candidate {
 	read := map[string]bool{}
 	for _, e := range examples {
-		if e.Written {
+		if e.InCorpus {
 			read[train.Key(e.Text)] = true
 		}
 	}

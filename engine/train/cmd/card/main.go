@@ -39,7 +39,7 @@ func run(args []string, log io.Writer) error {
 	card := flags.String("card", "docs/model-card.md", "document to rewrite")
 	var copies train.Copies
 	flags.Float64Var(&copies.Disguise, "disguise", 0.3, "as for the training")
-	flags.Float64Var(&copies.Embed, "embed", 0.2, "as for the training")
+	flags.Float64Var(&copies.Surround, "embed", 0.2, "as for the training")
 	flags.Float64Var(&copies.Swap, "swap", 0.3, "as for the training")
 	if err := flags.Parse(args); err != nil {
 		return err

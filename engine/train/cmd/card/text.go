@@ -65,7 +65,7 @@ func (w *weights) differs(s *train.Sheet) string {
 	if h.TrainingDigest != s.Digest {
 		return "the data are not those that the weights were learned from (their SHA-256 differ): the tables tell of the data as they are now"
 	}
-	if n := s.Learn + s.Disguised + s.Embedded + s.Swapped + s.Patterns; n != h.Examples {
+	if n := s.Learn + s.Disguised + s.Surrounded + s.Swapped + s.Patterns; n != h.Examples {
 		return fmt.Sprintf("the weights were learned from %d texts with copies, and with these shares of copies there are %d", h.Examples, n)
 	}
 	return ""
@@ -128,7 +128,7 @@ func texts(s *train.Sheet) string {
 	fmt.Fprintf(&b, "\nA text may have several categories. Contrasts are groups of texts whose small differences change the label. By pattern are texts that are others "+
 		"but for their words for groups of people. %d more rows pair a text with a theme; they are for the theme judge.\n\n", s.Themes)
 	fmt.Fprintf(&b, "With %d annotated rows of the public sources and their own labels, without duplicates: %d texts to learn from, %d to calibrate on, %d set apart. Copies of those to learn from are counted apart: "+
-		"%d disguised, %d embedded in ordinary text, %d with another group of people. %d harmless sentences on groups are made from patterns.\n", annotated, s.Learn, s.Tune, s.Judge, s.Disguised, s.Embedded, s.Swapped, s.Patterns)
+		"%d disguised, %d embedded in ordinary text, %d with another group of people. %d harmless sentences on groups are made from patterns.\n", annotated, s.Learn, s.Tune, s.Judge, s.Disguised, s.Surrounded, s.Swapped, s.Patterns)
 	return b.String()
 }
 

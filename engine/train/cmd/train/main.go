@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command train makes the weights file that the judge embeds.
+// Command train makes the weights file of the embedded classifier.
 //
 //	go run ./engine/train/cmd/train --data DIR --out engine/model/default.model --ship
 //
-// Without --ship whole files of written text are held back, and --report says what the model does on them. With --model
-// nothing is trained: the report is that of the weights file.
+// Without --ship, whole files of the corpus are held out, and --report says how the model does on them. With --model
+// nothing is trained: the report is on that weights file.
 package main
 
 import (
@@ -35,103 +35,131 @@ func main() {
 }
 
 func run(args []string, log io.Writer) error {
-	flags := flag.NewFlagSet("train", flag.ContinueOnError)
-	data := flags.String("data", "", "folder with the folder moderation; without it only the corpus is used")
-	corpus := flags.String("corpus", "engine/train/corpus", "folder with the project's own texts")
-	out := flags.String("out", "", "weights file to write")
-	report := flags.String("report", "", "file to write the report to, - for standard output")
-	exam := flags.String("exam", "", "with --model, file of an examination: the report is on that and on nothing else")
-	judge := flags.String("model", "", "weights file to report on, instead of training one")
-	again := flags.Bool("calibrate", false, "with --model, calibrate the weights of the file anew and write them to the file --out")
-	gate := flags.Float64("gate", 0.2, "probability of a category, by the linear model alone, above which a text is read again")
-	ship := flags.Bool("ship", false, "learn from whole files that are otherwise held back")
-	var opt train.Options
-	flags.IntVar(&opt.Epochs, "epochs", 0, "passes over the data")
-	flags.Float64Var(&opt.Rate, "rate", 0, "learning rate")
-	flags.Float64Var(&opt.PartRate, "part-rate", 0, "learning rate of the parts of words, relative")
-	flags.Float64Var(&opt.InitialAccumulator, "caution", 0, "how little rare features are believed")
-	flags.Float64Var(&opt.Decay, "decay", 0, "weight decay")
-	flags.IntVar(&opt.Rows, "rows", 0, "rows to keep")
-	flags.IntVar(&opt.Buckets, "buckets", 0, "size of the table, a power of two")
-	flags.IntVar(&opt.MinCount, "min-count", 0, "how often a feature must be met")
-	var second train.CNNOptions
-	flags.IntVar(&second.Epochs, "reader-epochs", 0, "passes of the reader over the written texts")
-	flags.Float64Var(&second.Scraped, "reader-scraped", 0, "part of the scraped texts that each pass of the reader reads")
-	alone := flags.Bool("alone", false, "train no reader")
-	english := flags.String("english", "engine/themes/lexicon.bin", "lexicon of the theme judge, for a list of English words; without it only frequent words are known")
-	share := flags.Float64("disguise", 0.3, "share of the written texts that is added in disguise")
-	embed := flags.Float64("embed", 0.2, "share of the written texts that is added inside ordinary text")
-	swap := flags.Float64("swap", 0.3, "share of the written texts that is added with another group of people in it")
-	sample := flags.Int("sample", 1, "use one of so many scraped rows, to explore faster")
-	scraped := flags.Float64("scraped", 0.3, "what the category labels of scraped rows count, against the table of sources")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-
-	var files fs.FS
-	if *data != "" {
-		files = os.DirFS(*data)
-	}
-	if *exam != "" {
-		return examine(*report, *judge, *exam)
-	}
-	start := time.Now()
-	examples, err := train.Read(os.DirFS(*corpus), files)
+	o, err := parseOptions(args)
 	if err != nil {
 		return err
 	}
-	pool := train.NewPool(examples, *ship)
-	if *judge != "" && *again {
-		file, err := os.ReadFile(*judge)
+	var data fs.FS
+	if o.data != "" {
+		data = os.DirFS(o.data)
+	}
+	if o.exam != "" {
+		return examine(o.report, o.model, o.exam)
+	}
+	start := time.Now()
+	examples, err := train.Read(os.DirFS(o.corpus), data)
+	if err != nil {
+		return err
+	}
+	pool := train.NewPool(examples, o.ship)
+	if o.model != "" && o.calibrate {
+		file, err := os.ReadFile(o.model)
 		if err != nil {
 			return err
 		}
-		return finish(file, pool, files, *out, *report, *gate, opt.Seed)
+		return finish(o, file, pool, data)
 	}
-	if *judge != "" {
-		m, err := load(*judge)
+	if o.model != "" {
+		m, err := load(o.model)
 		if err != nil {
 			return err
 		}
-		return write(*report, m, files, pool)
+		return write(o.report, m, data, pool)
 	}
-	learn := pool.Splits[train.Training]
-	learn = train.Sample(learn, *sample)
-	train.Reweigh(learn, float32(*scraped))
-	learn = slices.Concat(learn, train.Augment(learn, *share, opt.Seed), train.Embed(learn, *embed, opt.Seed), train.Swap(learn, *swap, opt.Seed), train.Neutral())
-	fmt.Fprintf(log, "%s: %d texts to learn from, %d to calibrate on, %d to judge\n", time.Since(start).Round(time.Second), len(learn),
-		len(pool.Splits[train.Calibration]), len(pool.Splits[train.Test]))
+	file, err := fit(o, pool, func(format string, values ...any) {
+		fmt.Fprintf(log, "%s: %s\n", time.Since(start).Round(time.Second), fmt.Sprintf(format, values...))
+	})
+	if err != nil {
+		return err
+	}
+	return finish(o, file, pool, data)
+}
 
-	if *english != "" {
-		file, err := os.ReadFile(*english)
+// options are the flags of the command.
+type options struct {
+	data, corpus, english    string
+	out, report, exam, model string
+	calibrate, ship          bool
+	cnnThreshold             float64
+	linear                   train.Options
+	cnn                      train.CNNOptions
+	linearOnly               bool
+	disguise, surround, swap float64
+	sample                   int
+	publicWeight             float64
+}
+
+func parseOptions(args []string) (*options, error) {
+	o := new(options)
+	flags := flag.NewFlagSet("train", flag.ContinueOnError)
+	flags.StringVar(&o.data, "data", "", "folder with the folder moderation; without it only the corpus is used")
+	flags.StringVar(&o.corpus, "corpus", "engine/train/corpus", "folder of the corpus")
+	flags.StringVar(&o.english, "english", "engine/themes/lexicon.bin",
+		"lexicon of the theme screener, as a list of English words; without it only frequent words are known")
+	flags.StringVar(&o.out, "out", "", "weights file to write")
+	flags.StringVar(&o.report, "report", "", "file to write the report to, - for standard output")
+	flags.StringVar(&o.exam, "exam", "", "with --model, file of an examination: report on that and on nothing else")
+	flags.StringVar(&o.model, "model", "", "weights file to report on, instead of training one")
+	flags.BoolVar(&o.calibrate, "calibrate", false, "with --model, calibrate its weights anew and write them to --out")
+	flags.Float64Var(&o.cnnThreshold, "cnn-threshold", 0.2,
+		"probability of a category, by the linear model alone, above which the network classifies a text, too")
+	flags.BoolVar(&o.ship, "ship", false, "train on whole files that are otherwise held out")
+	flags.IntVar(&o.linear.Epochs, "epochs", 0, "passes over the data")
+	flags.Float64Var(&o.linear.Rate, "rate", 0, "learning rate")
+	flags.Float64Var(&o.linear.SubwordRate, "subword-rate", 0, "learning rate of sub-words, relative")
+	flags.Float64Var(&o.linear.InitialAccumulator, "initial-accumulator", 0,
+		"initial accumulator of AdaGrad: the larger, the less rare features weigh")
+	flags.Float64Var(&o.linear.Decay, "decay", 0, "weight decay")
+	flags.IntVar(&o.linear.Rows, "rows", 0, "rows to keep")
+	flags.IntVar(&o.linear.Buckets, "buckets", 0, "size of the table, a power of two")
+	flags.IntVar(&o.linear.MinCount, "min-count", 0, "how often a feature must occur")
+	flags.IntVar(&o.cnn.Epochs, "cnn-epochs", 0, "passes of the network over the corpus")
+	flags.Float64Var(&o.cnn.PublicShare, "cnn-public", 0, "share of public texts in each pass of the network")
+	flags.BoolVar(&o.linearOnly, "linear-only", false, "train no network")
+	flags.Float64Var(&o.disguise, "disguise", 0.3, "share of the corpus that is added in disguise")
+	flags.Float64Var(&o.surround, "surround", 0.2, "share of the corpus that is added surrounded by ordinary text")
+	flags.Float64Var(&o.swap, "swap", 0.3, "share of the corpus that is added with another group of people in it")
+	flags.IntVar(&o.sample, "sample", 1, "use one in so many public texts, to explore faster")
+	flags.Float64Var(&o.publicWeight, "public-weight", 0.3, "factor on the weights of the category labels of public texts")
+	return o, flags.Parse(args)
+}
+
+// fit trains on the training split, and returns a weights file without calibration.
+func fit(o *options, pool *train.Pool, log func(format string, values ...any)) ([]byte, error) {
+	seed := o.linear.Seed
+	texts := train.Sample(pool.Splits[train.Training], o.sample)
+	train.Reweigh(texts, float32(o.publicWeight))
+	texts = slices.Concat(texts, train.Augment(texts, o.disguise, seed), train.Surround(texts, o.surround, seed),
+		train.Swap(texts, o.swap, seed), train.Neutral())
+	log("%d texts for training, %d for calibration, %d for test", len(texts),
+		len(pool.Splits[train.Calibration]), len(pool.Splits[train.Test]))
+	if o.english != "" {
+		file, err := os.ReadFile(o.english)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		words, err := lexicon.Open(file)
 		if err != nil {
-			return fmt.Errorf("%s: %w", *english, err)
+			return nil, fmt.Errorf("%s: %w", o.english, err)
 		}
-		opt.English = func(folded []byte) bool {
-			return slices.ContainsFunc(words.Bases(folded, nil), func(t lexicon.Term) bool { return words.SenseCount(t) > 0 })
+		hasSense := func(t lexicon.Term) bool { return words.SenseCount(t) > 0 }
+		o.linear.English = func(folded []byte) bool {
+			return slices.ContainsFunc(words.Bases(folded, nil), hasSense)
 		}
 	}
-	fitted := train.Fit(learn, opt)
+	fitted := train.Fit(texts, o.linear)
 	fitted.Header.TrainingDigest = pool.Digest
-	fmt.Fprintf(log, "%s: %d rows\n", time.Since(start).Round(time.Second), len(fitted.Weights.Rows))
-	if !*alone {
-		fitted.Weights.CNN = train.FitCNN(learn, fitted, second)
-		fmt.Fprintf(log, "%s: reader\n", time.Since(start).Round(time.Second))
+	log("linear model of %d rows", len(fitted.Weights.Rows))
+	if !o.linearOnly {
+		fitted.Weights.CNN = train.FitCNN(texts, fitted, o.cnn)
+		log("network")
 	}
-	file, err := fitted.File()
-	if err != nil {
-		return err
-	}
-	return finish(file, pool, files, *out, *report, *gate, opt.Seed)
+	return fitted.File()
 }
 
-// finish calibrates weights, writes them to a file when it has a name, and reports.
-func finish(file []byte, pool *train.Pool, data fs.FS, out, report string, gate float64, seed uint64) error {
-	file, err := train.Calibrate(file, pool.Splits[train.Calibration], gate, seed)
+// finish calibrates weights, writes them to a file if it has a name, and reports.
+func finish(o *options, file []byte, pool *train.Pool, data fs.FS) error {
+	file, err := train.Calibrate(file, pool.Splits[train.Calibration], o.cnnThreshold, o.linear.Seed)
 	if err != nil {
 		return err
 	}
@@ -139,12 +167,12 @@ func finish(file []byte, pool *train.Pool, data fs.FS, out, report string, gate 
 	if err != nil {
 		return err
 	}
-	if out != "" {
-		if err := os.WriteFile(out, file, 0o644); err != nil {
+	if o.out != "" {
+		if err := os.WriteFile(o.out, file, 0o644); err != nil {
 			return err
 		}
 	}
-	return write(report, m, data, pool)
+	return write(o.report, m, data, pool)
 }
 
 // load reads a weights file.
@@ -185,7 +213,7 @@ func write(name string, m *model.Model, data fs.FS, pool *train.Pool) error {
 	var text bytes.Buffer
 	train.Evaluate(&text, m, pool.Splits[train.Test])
 	if data != nil {
-		// Like any source, those with fractions may be missing.
+		// Like any public source, those with fractions may be missing.
 		if err := train.Agreement(&text, m, data, pool); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

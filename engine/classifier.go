@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
+)
+
+// ErrProbability reports that a classifier or a theme screener gave a value that is not a probability.
+var ErrProbability = errors.New("classifier gave a value that is not a probability")
+
+// Scores are calibrated probabilities, each from 0 to 1.
+type Scores struct {
+	// Categories holds the probability of each category, by [Category].
+	Categories [NumCategories]float64
+	// Attributes holds the probability of each attribute, by [Attribute].
+	Attributes [NumAttributes]float64
+}
+
+// Classifier turns text into probabilities. The default is the model that is embedded in the binary; in Caddy, others
+// are guest modules of the namespace moderation.classifiers.
+//
+// Classify must take any string: any language, any Unicode, invalid UTF-8, the empty text. An error means that the text
+// could not be classified (a remote classifier is down), never that the text is odd. A classifier must be safe for
+// concurrent use.
+type Classifier interface {
+	// Classify scores text. It must not keep a reference to text after it returns.
+	Classify(ctx context.Context, text string) (Scores, error)
+	// Version names the classifier and its exact weights, for example "cascade-1-6f0c2a9e". It is stored with
+	// corrections, so that each can be traced to the model that it corrects.
+	Version() string
+}
+
+// check refuses what a foreign classifier must not give.
+func (s *Scores) check() error {
+	for c, p := range s.Categories {
+		if !isProbability(p) {
+			return fmt.Errorf("%w: %s is %v", ErrProbability, Category(c), p)
+		}
+	}
+	for a, p := range s.Attributes {
+		if !isProbability(p) {
+			return fmt.Errorf("%w: %s is %v", ErrProbability, Attribute(a), p)
+		}
+	}
+	return nil
+}
+
+func isProbability(p float64) bool { return p >= 0 && p <= 1 } // false for NaN
+
+// Embedded is the [Classifier] over a model of this project: the embedded one by default. It is also an [Explainer].
+type Embedded struct{ model *model.Model }
+
+// NewEmbedded makes a classifier of a model, for example one that [model.Load] loaded from a file.
+func NewEmbedded(m *model.Model) Embedded { return Embedded{m} }
+
+// Classify scores content. It never fails.
+func (e Embedded) Classify(_ context.Context, content string) (Scores, error) {
+	p, _ := e.model.Classify(content)
+	return scoresOf(p), nil
+}
+
+// Version names the model and its exact weights, for example "cascade-1-6f0c2a9e".
+func (e Embedded) Version() string { return e.model.Version() }
+
+// scoresOf splits the heads of a model: the categories come first, then the attributes.
+func scoresOf(p model.Probabilities) (s Scores) {
+	copy(s.Categories[:], p[:NumCategories])
+	copy(s.Attributes[:], p[NumCategories:])
+	return s
+}
+
+// Interface guard.
+var _ Classifier = Embedded{}
