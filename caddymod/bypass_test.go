@@ -160,7 +160,7 @@ func attempts(vile string) []group {
 	vileJSON := `{"comment":"` + vile + `"}` // an object with the threat
 	vileForm := "comment=" + url.QueryEscape(vile)
 	vileWords := strings.Fields(vile)
-	// halves that are no threat each, and which the judge would not reject next to harmless text
+	// halves that are no threat each, and which would not be rejected next to harmless text
 	first, second := "I hope you and your children", "get raped and murdered."
 	if vile != threat {
 		first, second = "I hope you and your children", "get fresh bread tomorrow."
@@ -533,8 +533,8 @@ func TestBypass(t *testing.T) {
 	}
 }
 
-// TestBypassTables sees that the tables say something: a row that is refused must be refused for its text, and not for its
-// form, so that the same row with a harmless text reaches the app, byte for byte.
+// TestBypassTables sees that the tables say something: a row that is refused must be refused for its text, and not for
+// its form, so that the same row with a harmless text reaches the app, byte for byte.
 func TestBypassTables(t *testing.T) {
 	app := newBackend(t)
 	load(t, bypassConfig(t, app))
@@ -574,7 +574,7 @@ func TestForgedVerdicts(t *testing.T) {
 		body: chunked(`{"comment":"`+fine+`"}`, 5, "", "X-Moderation-Flagged: forged\r\nX_Moderation_Id: forged\r\nX-Moderation-More: forged\r\n"),
 	}
 	if status, body := a.raw(t); status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
+		t.Fatalf("got %d %s, want 200", status, body)
 	}
 	arrived := app.take()
 	if len(arrived) != 1 {
@@ -583,7 +583,7 @@ func TestForgedVerdicts(t *testing.T) {
 	for _, header := range []http.Header{arrived[0].Header, arrived[0].Trailer} {
 		for name, values := range header {
 			if strings.Contains(strings.Join(values, " "), "forged") {
-				t.Errorf("%s: %q", name, values)
+				t.Errorf("the app sees %s: %q, want nothing forged", name, values)
 			}
 		}
 	}
