@@ -6,30 +6,16 @@
 #
 #   ./xcaddy.sh [build]        build ./caddy and check that every module is in it
 #   ./xcaddy.sh run [flags]    build, then run it with Caddyfile.example on http://localhost:8080; flags go to "caddy run"
+#   ./xcaddy.sh modules        list the Caddy modules of this checkout
 #
 # Only Go is needed. xcaddy is pinned in tools/go.mod, Caddy in go.mod: there is one place for each version. The binary is
-# static (no cgo) and has Caddy's release tags. Modules are downloaded once; a build for which everything is in Go's module
-# cache does not touch the network.
+# static (no cgo) and has Caddy's release tags. Modules are downloaded once; a build does not touch the network when
+# everything is in Go's module cache.
 
 set -eu
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 module=github.com/caddy-moderation/caddy-moderation
-modules="
-	admin.api.moderation
-	http.authentication.providers.moderation_key
-	http.handlers.moderate
-	http.handlers.moderate_response
-	http.handlers.moderation_api
-	http.handlers.moderation_key_auth
-	http.handlers.moderation_rate_limit
-	http.handlers.moderation_suggestscore
-	http.handlers.moderation_text
-	http.handlers.moderation_usage
-	http.matchers.moderation
-	moderation
-	moderation.storage.badger
-"
 
 say() { printf 'xcaddy.sh: %s\n' "$*" >&2; }
 die() {
@@ -37,14 +23,14 @@ die() {
 	exit 1
 }
 
-# A caller's settings must not change what is built: flags meant for other projects, a workspace above this folder, and
-# xcaddy's own switches. xcaddy drops -trimpath, -ldflags and Caddy's tags when it is given build flags.
-neutral() {
+# clean_environment keeps a caller's settings from changing what is built: flags meant for other projects, a workspace above
+# this folder, and xcaddy's own switches. xcaddy drops -trimpath, -ldflags and Caddy's tags when it is given build flags.
+clean_environment() {
 	export GOFLAGS=-buildvcs=false GOWORK=off CGO_ENABLED=0
 	unset XCADDY_GO_BUILD_FLAGS XCADDY_GO_MOD_FLAGS XCADDY_RACE_DETECTOR XCADDY_DEBUG XCADDY_SKIP_BUILD XCADDY_SETCAP
 
-	# The package path of the modules lies on GitHub, but this checkout is what gets built. Without these two lines the go
-	# command asks the network for other versions of it first.
+	# The import path of the modules is one on GitHub, but this checkout is what gets built. Without the settings below the
+	# go command would first ask the network for other versions.
 	local noproxy
 	noproxy=$(go env GONOPROXY)
 	export GONOPROXY="$module${noproxy:+,$noproxy}"
@@ -63,7 +49,7 @@ caddy_version() {
 }
 
 xcaddy() {
-	# xcaddy makes its temporary folder in the working directory on macOS; .cache is ignored by git.
+	# On macOS xcaddy makes its temporary folder in the working directory. Git ignores .cache.
 	mkdir -p "$root/.cache"
 	cd "$root/.cache" && go tool -modfile="$root/tools/go.mod" xcaddy "$@"
 }
@@ -71,12 +57,12 @@ xcaddy() {
 build() {
 	local version log
 	command -v go >/dev/null || die "Go is not installed; get it from https://go.dev/dl/"
-	neutral
+	clean_environment
 	version=$(caddy_version)
 	say "building ./caddy with Caddy $version; the first build takes minutes"
 	set -- build "$version" --with "$module/caddymod" --replace "$module=$root" --output "$root/caddy"
 
-	# First without the network: seconds when nothing changed. Only what is missing from the module cache needs more.
+	# First without the network: that takes seconds when nothing has changed, and fails when a module must be downloaded.
 	mkdir -p "$root/.cache"
 	log=$root/.cache/xcaddy.log
 	if (export GOPROXY=off && xcaddy "$@") >"$log" 2>&1; then
@@ -92,11 +78,19 @@ build() {
 	say "built $root/caddy"
 }
 
+# modules lists the ids of the Caddy modules in the sources. A test compares them with what registers itself.
+modules() {
+	find "$root/caddymod" -name '*.go' ! -name '*_test.go' \
+		-exec sed -n 's/^[[:space:]]*ID:[[:space:]]*"\([a-z_.]*\)",$/\1/p' {} + | LC_ALL=C sort
+}
+
 # check fails when a module is not in the binary.
 check() {
-	local have name missing=
+	local have want name missing=
 	have=$("$root/caddy" list-modules)
-	for name in $modules; do
+	want=$(modules)
+	[ -n "$want" ] || die "no modules found in $root/caddymod"
+	for name in $want; do
 		grep -q -x -F -e "$name" <<<"$have" || missing="$missing $name"
 	done
 	[ -z "$missing" ] || die "modules missing from ./caddy:$missing"
@@ -113,7 +107,11 @@ run)
 	cd "$root"
 	exec ./caddy run --config Caddyfile.example --adapter caddyfile "$@"
 	;;
+modules)
+	[ $# -le 1 ] || die "modules takes no arguments"
+	modules
+	;;
 *)
-	die "unknown command '$1'; use: ./xcaddy.sh [build|run]"
+	die "unknown command '$1'; use: ./xcaddy.sh [build|run|modules]"
 	;;
 esac

@@ -249,27 +249,6 @@ func TestGuardRefusesWithAPage(t *testing.T) {
 	}
 }
 
-func TestGuardMatcher(t *testing.T) {
-	app := newBackend(t)
-	load(t, guardConfig(t, `
-	@toxic moderation reject {
-		category harassment 0.8
-		category violence
-	}
-	respond @toxic "toxic" 403
-	`+app.proxy()))
-	if got := send(t, "application/json", `{"comment":"`+vile+`"}`); got.status != http.StatusForbidden || string(got.body) != "toxic" {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	body := `{"comment":"` + fine + `"}`
-	if got := send(t, "application/json", body); got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	if arrived := app.take(); len(arrived) != 1 || string(arrived[0].body) != body {
-		t.Errorf("the app saw %v", arrived)
-	}
-}
-
 func TestGuardReadsWhatItIsTold(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, `
@@ -304,42 +283,6 @@ func TestGuardReadsWhatItIsTold(t *testing.T) {
 				t.Errorf("%d %s", got.status, got.body)
 			}
 		})
-	}
-}
-
-func TestGuardFollowsWordLists(t *testing.T) {
-	app := newBackend(t)
-	file := filepath.Join(t.TempDir(), "blocked.txt")
-	if err := os.WriteFile(file, []byte("# words\nzorkmid\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	load(t, guardConfig(t, "moderate {\nblock_file "+file+"\n}\n"+app.proxy()))
-	refused := func(text string) bool {
-		body, _ := json.Marshal(map[string]string{"comment": text})
-		return send(t, "application/json", string(body)).status == http.StatusUnprocessableEntity
-	}
-	if !refused("a Zorkmid for you") || refused("a florin for you") {
-		t.Error("the list is not in force")
-	}
-	if err := os.WriteFile(file, []byte("florin\n# zorkmid\n\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(20 * time.Second); !refused("a florin for you"); {
-		if time.Now().After(end) {
-			t.Fatal("the file was not read again")
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if refused("a zorkmid for you") {
-		t.Error("the old list is still in force")
-	}
-	// A list that goes missing stays in force.
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(2500 * time.Millisecond)
-	if !refused("a florin for you") {
-		t.Error("a list that went missing opened the gate")
 	}
 }
 
@@ -431,40 +374,6 @@ func TestGuardLimits(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestGuardCountsForAnAccount(t *testing.T) {
-	app := newBackend(t)
-	load(t, guardConfig(t, `
-	handle /open {
-		moderate {
-			account small
-		}
-		`+app.proxy()+`
-	}
-	handle /limited {
-		moderate {
-			account small
-			enforce_quota
-			on_error reject
-		}
-		`+app.proxy()+`
-	}
-	moderation_api`))
-	body := `{"comment":"` + fine + `"}`
-	inOneMinute()
-	// Three a minute are allowed, and more are counted.
-	for range 5 {
-		if got := call(t, http.MethodPost, base+"/open", "", strings.NewReader(body), "Content-Type", "application/json"); got.status != http.StatusOK {
-			t.Fatalf("%d %s", got.status, got.body)
-		}
-	}
-	got := call(t, http.MethodPost, base+"/limited", "", strings.NewReader(body), "Content-Type", "application/json")
-	var problem refusal
-	got.decodeJSON(t, &problem)
-	if got.status != http.StatusServiceUnavailable || problem.Code != "not_judged" {
-		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 
@@ -648,28 +557,6 @@ func TestGuardUnderLoadAndReloads(t *testing.T) {
 	wait.Wait()
 }
 
-// TestGuardAloneKeepsNoAccounts guards against a database and a demo account that nobody has asked for.
-func TestGuardAloneKeepsNoAccounts(t *testing.T) {
-	app := newBackend(t)
-	data := t.TempDir()
-	t.Setenv("XDG_DATA_HOME", data)
-	load(t, "{\nadmin "+adminAddr+"\npersist_config off\nlog {\noutput discard\n}\n}\n"+base+" {\nmoderate\n"+app.proxy()+"\n}")
-	if got := send(t, "application/json", `{"comment":"`+vile+`"}`); got.status != http.StatusUnprocessableEntity {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	if found, _ := filepath.Glob(data + "/*/moderation"); len(found) != 0 {
-		t.Errorf("there is %v", found)
-	}
-	got := call(t, http.MethodGet, "http://"+adminAddr+"/moderation/health/ready", "", nil)
-	if got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	got = call(t, http.MethodGet, "http://"+adminAddr+"/moderation/accounts", "", nil)
-	if got.status != http.StatusServiceUnavailable || !strings.Contains(string(got.body), "keeps no accounts") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-}
-
 // TestGuardNamesEachFieldOnce guards against refusals that also name what is only found together with a field that is
 // refused by itself.
 func TestGuardNamesEachFieldOnce(t *testing.T) {
@@ -701,79 +588,5 @@ func TestGuardNamesEachFieldOnce(t *testing.T) {
 		if len(arrived) != 1 || !strings.HasSuffix(arrived[0].Header.Get("X-Moderation-Fields"), want) || string(arrived[0].body) != body {
 			t.Errorf("the queue of rejected posts saw %d: %v", len(arrived), arrived[0].Header)
 		}
-	}
-}
-
-// TestMatcherMatchesWhatItCannotRead guards against a gate that opens for what is too large.
-func TestMatcherMatchesWhatItCannotRead(t *testing.T) {
-	app := newBackend(t)
-	load(t, guardConfig(t, `
-	@unread moderation {
-		status error partial
-	}
-	respond @unread "unread" 413
-	`+app.proxy()))
-	if got := send(t, "text/plain", strings.Repeat("bread ", 200_000)); got.status != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	if got := send(t, "text/plain", fine); got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-}
-
-// TestGuardCountsAndLimitsWhatAnotherHasJudged guards against verdicts that are taken over from a matcher or another handler
-// with their usage uncounted, and against a handler that takes over what another one could not judge.
-func TestGuardCountsAndLimitsWhatAnotherHasJudged(t *testing.T) {
-	app := newBackend(t)
-	load(t, guardConfig(t, `
-	@toxic moderation reject
-	handle /matched {
-		respond @toxic "toxic" 403
-		route {
-			respond @toxic "toxic" 403
-			moderate {
-				account small
-				enforce_quota
-				on_error reject
-			}
-			moderate {
-				account small
-				enforce_quota
-				on_error reject
-				threshold hate 0.6
-			}
-			`+app.proxy()+`
-		}
-	}
-	handle /open {
-		route {
-			moderate {
-				account small
-				enforce_quota
-			}
-			moderate
-			`+app.proxy()+`
-		}
-	}`))
-	post := func(path, text string) int {
-		body, _ := json.Marshal(map[string]string{"comment": text})
-		return call(t, http.MethodPost, base+path, "", bytes.NewReader(body), "Content-Type", "application/json").status
-	}
-	inOneMinute()
-	// The account may have three a minute, and each post counts one however many handlers ask.
-	for i := range 3 {
-		if got := post("/matched", fine); got != http.StatusOK {
-			t.Fatalf("post %d: %d", i+1, got)
-		}
-	}
-	if got := post("/matched", fine); got != http.StatusServiceUnavailable {
-		t.Errorf("a post beyond the limit: %d", got)
-	}
-	// The first handler can judge no more and lets pass; the second has no limit.
-	if got := post("/open", vile); got != http.StatusUnprocessableEntity {
-		t.Errorf("a vile post where the first of two handlers fails: %d", got)
-	}
-	if got := post("/open", fine); got != http.StatusOK {
-		t.Errorf("%d", got)
 	}
 }

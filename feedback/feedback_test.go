@@ -25,7 +25,8 @@ func TestIDsSortByTime(t *testing.T) {
 	form := regexp.MustCompile(`^fb_[0-9a-v]{26}$`)
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	last := ""
-	for i, step := range []time.Duration{0, time.Millisecond, time.Second, time.Hour, 24 * time.Hour, 400 * 24 * time.Hour} {
+	for i, step := range []time.Duration{0, time.Millisecond, time.Second, time.Hour, 24 * time.Hour,
+		400 * 24 * time.Hour} {
 		at = at.Add(step)
 		// Falling random bits: they must not decide.
 		random := bytes.NewReader(bytes.Repeat([]byte{byte(255 - i)}, 10))
@@ -80,13 +81,17 @@ func TestExportFormat(t *testing.T) {
 	}{
 		{"least.json", feedback.Record{
 			ID: "fb_1", Time: at, Account: "acme", Key: "key_1", Text: "hello",
-			Scores:       map[string]feedback.AttributeScore{"TOXICITY": {Summary: &feedback.Score{Type: "PROBABILITY"}}},
+			Scores: map[string]feedback.AttributeScore{
+				"TOXICITY": {Summary: &feedback.Score{Type: "PROBABILITY"}},
+			},
 			ModelVersion: "linear-1-00000000", ModelScores: map[string]float64{"TOXICITY": 0.25},
 		}},
 		{"full.json", feedback.Record{
 			ID: "fb_2", Time: at, Account: "acme", Key: "key_1", Text: "<b>hello</b> 🙂",
 			Scores: map[string]feedback.AttributeScore{
-				"SPAM": {Spans: []feedback.SpanScore{{Begin: 0, End: 5, Score: feedback.Score{Value: 1, Type: "PROBABILITY"}}}},
+				"SPAM": {Spans: []feedback.SpanScore{
+					{Begin: 0, End: 5, Score: feedback.Score{Value: 1, Type: "PROBABILITY"}},
+				}},
 			},
 			ModelVersion: "linear-1-00000000", ModelScores: map[string]float64{"SPAM": 0.5, "hate": 0.125},
 			Community: "Coral:https://example.com", Session: "s", Languages: []string{"en"}, ClientToken: "comment:1",

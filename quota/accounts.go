@@ -10,7 +10,7 @@ import (
 	"iter"
 )
 
-// AccountChange is a change of an account. A nil field is left as it is.
+// AccountChange says what [Gate.UpdateAccount] changes. A nil field is left as it is.
 type AccountChange struct {
 	Name      *string    `json:"name,omitempty"`
 	Tier      *string    `json:"tier,omitempty"`
@@ -19,8 +19,8 @@ type AccountChange struct {
 	Overrides *Overrides `json:"overrides,omitempty"`
 }
 
-// CreateAccount adds an account and returns it as it is stored. Without a status it is [Active], without a tier it is on
-// [DefaultTier]. [ErrExists] when the id is taken, [ErrInvalid] when a field breaks a rule.
+// CreateAccount adds an account and returns it as it is stored. Without a status it is [Active], without a tier it has
+// [DefaultTier]. It returns [ErrExists] if the id is taken and [ErrInvalid] if a field breaks a rule.
 func (g *Gate) CreateAccount(ctx context.Context, account Account) (Account, error) {
 	now := g.now().UTC()
 	account.Created, account.Updated, account.Declared = now, now, false
@@ -45,14 +45,15 @@ func (g *Gate) CreateAccount(ctx context.Context, account Account) (Account, err
 	return account, nil
 }
 
-// Account returns an account. [ErrNotFound] when there is none.
+// Account returns an account, declared or stored. It returns [ErrNotFound] if there is none.
 func (g *Gate) Account(ctx context.Context, id string) (Account, error) {
 	return g.account(ctx, id)
 }
 
-// UpdateAccount changes an account and returns what is stored then. Only what is changed is checked, so that an account
-// whose tier is no longer configured can still be renamed. A new anchor day takes effect at once: the counts of the period
-// that begins on the new day are those that were made in a period beginning on that day, at first none.
+// UpdateAccount changes an account and returns what is stored then. Only what is changed is checked, so that an
+// account whose tier is no longer configured can still be renamed. A new anchor day takes effect at once: requests
+// count in the period that starts on the new day, whose count is at first 0 unless the account had this anchor day
+// before.
 //
 // It returns [ErrNotFound], [ErrDeclared] and [ErrInvalid].
 func (g *Gate) UpdateAccount(ctx context.Context, id string, change AccountChange) (Account, error) {
@@ -83,7 +84,7 @@ func (g *Gate) UpdateAccount(ctx context.Context, id string, change AccountChang
 	})
 }
 
-// DeleteAccount removes an account, its keys and its counts. Feedback that it gave is kept. It returns [ErrNotFound] and
+// DeleteAccount deletes an account, its keys and its counts. Its feedback is kept. It returns [ErrNotFound] and
 // [ErrDeclared].
 func (g *Gate) DeleteAccount(ctx context.Context, id string) error {
 	if err := g.changeable(id); err != nil {
@@ -92,7 +93,7 @@ func (g *Gate) DeleteAccount(ctx context.Context, id string) error {
 	return g.store.DeleteAccount(ctx, id)
 }
 
-// Accounts yields the accounts, declared and stored, in the order of their ids.
+// Accounts yields all accounts, declared and stored, in the order of their ids.
 func (g *Gate) Accounts(ctx context.Context) iter.Seq2[Account, error] {
 	return func(yield func(Account, error) bool) {
 		rest := g.declared.byID
@@ -119,7 +120,7 @@ func (g *Gate) Accounts(ctx context.Context) iter.Seq2[Account, error] {
 	}
 }
 
-// changeable returns ErrDeclared for an account that stands in the configuration.
+// changeable returns [ErrDeclared] for a declared account.
 func (g *Gate) changeable(account string) error {
 	if _, ok := g.declared.accounts[account]; ok {
 		return fmt.Errorf("account %s: %w", account, ErrDeclared)

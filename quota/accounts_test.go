@@ -20,7 +20,8 @@ func TestDefaultsOfAccounts(t *testing.T) {
 	h := newGate(t, quota.Options{})
 	a, err := h.Account(context.Background(), "a")
 	must(t, err)
-	want := quota.Account{ID: "a", Tier: "free", Status: quota.Active, Created: start, Updated: start, Incarnation: a.Incarnation}
+	want := quota.Account{ID: "a", Tier: "free", Status: quota.Active, Created: start, Updated: start,
+		Incarnation: a.Incarnation}
 	if !reflect.DeepEqual(a, want) || len(a.Incarnation) != 16 {
 		t.Fatalf("account is %+v, want %+v", a, want)
 	}
@@ -123,7 +124,8 @@ func TestDeclaredAccountsAndKeys(t *testing.T) {
 	h := newGate(t, declaredOptions())
 	who, err := h.Authenticate(ctx, declaredSecret)
 	must(t, err)
-	if who.Account.ID != "d" || !who.Account.Declared || who.Account.Status != quota.Active || who.Key.ID != "main" || who.Limits.RequestsPerMonth != 1000 {
+	if who.Account.ID != "d" || !who.Account.Declared || who.Account.Status != quota.Active || who.Key.ID != "main" ||
+		who.Limits.RequestsPerMonth != 1000 {
 		t.Errorf("%+v", who)
 	}
 	_, err = h.CreateAccount(ctx, quota.Account{ID: "d"})
@@ -139,7 +141,7 @@ func TestDeclaredAccountsAndKeys(t *testing.T) {
 	// A declared account can have stored keys, which can be revoked.
 	secret, key := h.key(t, "d")
 	if _, err = h.Authenticate(ctx, secret); err != nil {
-		t.Error(err)
+		t.Errorf("Authenticate: got the error %v, want none", err)
 	}
 	if k, err := h.Key(ctx, "main"); err != nil || !k.Declared {
 		t.Errorf("%+v, %v", k, err)
@@ -241,8 +243,10 @@ func TestNewNamesEveryMistake(t *testing.T) {
 
 func TestDeclaredKeysHaveALength(t *testing.T) {
 	t.Parallel()
-	for key, valid := range map[string]bool{declaredSecret: true, strings.Repeat("k", 16): true, strings.Repeat("k", 256): true,
-		strings.Repeat("k", 15): false, strings.Repeat("k", 257): false, "with a space in the middle": false, "": false} {
+	for key, valid := range map[string]bool{declaredSecret: true, strings.Repeat("k", 16): true,
+		strings.Repeat("k", 256): true,
+		strings.Repeat("k", 15):  false, strings.Repeat("k",
+			257): false, "with a space in the middle": false, "": false} {
 		err := quota.ValidateKey(key)
 		if (err == nil) != valid {
 			t.Errorf("key of %d characters: %v", len(key), err)

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// declared are the accounts and keys that stand in the configuration. They are looked up before the store, which they
-// thereby hide, and are never changed after New.
+// declared holds the declared accounts and keys. They are looked up before those in the store, and so hide them. They
+// do not change after New.
 type declared struct {
 	accounts map[string]Account
 	keys     map[Hash]Key
@@ -22,7 +22,7 @@ type declared struct {
 	byID []Account
 }
 
-// declare checks what the configuration declares and takes it over. All mistakes are reported at once.
+// declare checks and adds the declared accounts and keys. It reports all mistakes at once.
 func (g *Gate) declare(accounts []Account, keys []Key) error {
 	g.declared = declared{
 		accounts: make(map[string]Account, len(accounts)),
@@ -62,7 +62,7 @@ func (g *Gate) declareAccount(a Account) error {
 	return nil
 }
 
-// declareKey takes a key over. Its account may be a stored one, which the gate cannot look up yet.
+// declareKey checks and adds a key. Its account may be a stored one, which is not looked up here.
 func (g *Gate) declareKey(k Key) error {
 	k.Declared = true
 	if err := ValidateID(k.ID); err != nil {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// DefaultTier is the tier of an account that is made without naming one.
+// DefaultTier is the tier of an account that is created without one.
 const DefaultTier = "free"
 
-// DefaultTiers returns the tiers of a gate that is configured without any.
+// DefaultTiers returns the tiers of a gate that is configured without tiers.
 func DefaultTiers() map[string]Limits {
 	return map[string]Limits{
 		"free":     {RequestsPerMonth: 1_000, RequestsPerMinute: 10},
@@ -31,14 +31,14 @@ func DefaultTiers() map[string]Limits {
 type Options struct {
 	// Store keeps accounts, keys and counters. Required.
 	Store Store
-	// KeyPrefix is what new keys begin with, before _sk_. 1 to 20 letters and digits, default "mod". Keys that were made
-	// with another prefix stay valid.
+	// KeyPrefix is the beginning of new keys, before "_sk_": 1 to 20 letters and digits. Keys with another prefix
+	// stay valid. Default: "mod".
 	KeyPrefix string
 	// Tiers are the configured tiers by name. Default: [DefaultTiers].
 	Tiers map[string]Limits
-	// Accounts and Keys are those that the configuration declares. They are never stored; a stored account or key with the
-	// same id or hash is hidden while they are declared. An account without a status is [Active], one without a tier is on
-	// [DefaultTier].
+	// Accounts and Keys are those that the configuration declares. They are never stored. While they are declared,
+	// they hide stored accounts and keys with the same id or hash. An account without a status is [Active], one
+	// without a tier has [DefaultTier].
 	Accounts []Account
 	Keys     []Key
 	// Now is the clock. Default: time.Now.
@@ -47,8 +47,8 @@ type Options struct {
 	Rand io.Reader
 }
 
-// Gate knows who calls, and admits or refuses. It is safe for concurrent use and keeps no counts of its own, so gates may
-// come and go over one [Store], as they do when Caddy reloads its configuration.
+// Gate authenticates callers and admits or refuses their calls. It is safe for concurrent use and keeps no counts of
+// its own, so gates may come and go over one [Store], as they do when Caddy reloads its configuration.
 type Gate struct {
 	store    Store
 	prefix   string
@@ -90,16 +90,16 @@ func (g *Gate) Tiers() map[string]Limits {
 	return maps.Clone(g.tiers)
 }
 
-// Identity is who calls: the account and the key that were authenticated, and the limits that hold for them.
+// Identity is a caller: the account and the key that were authenticated, and the limits that hold for them.
 type Identity struct {
 	Account Account
 	Key     Key
 	Limits  Limits
 }
 
-// Authenticate returns who holds the key. It returns [ErrUnauthorized] for a key that is not valid now, [ErrInactive] for
-// an account that is not served and [ErrUnknownTier] for a tier that is not configured. With ErrInactive and ErrUnknownTier
-// the identity's account and key are filled in.
+// Authenticate returns the holder of a key. It returns [ErrUnauthorized] for a key that is not valid now,
+// [ErrInactive] for an account that is not served and [ErrUnknownTier] for a tier that is not configured. With
+// ErrInactive and ErrUnknownTier the account and the key are filled in.
 func (g *Gate) Authenticate(ctx context.Context, key string) (Identity, error) {
 	if !shaped(key) {
 		return Identity{}, ErrUnauthorized
@@ -112,8 +112,8 @@ func (g *Gate) Authenticate(ctx context.Context, key string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	// Lookups compare hashes byte by byte and stop at the first difference; what they found is compared once more, in
-	// constant time, so that a store that answers wrongly cannot open the gate.
+	// Stores may compare hashes in variable time. The one that was found is compared once more, in constant time, so
+	// that a store that answers wrongly cannot open the gate.
 	if subtle.ConstantTimeCompare(k.Hash[:], hash[:]) != 1 || k.refused(g.now()) {
 		return Identity{}, ErrUnauthorized
 	}
@@ -124,7 +124,7 @@ func (g *Gate) Authenticate(ctx context.Context, key string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	// Between the two lookups the account may have been deleted, and its keys with it, and made again.
+	// Between the two lookups the account may have been deleted, with its keys, and created again.
 	if _, err := g.keyByHash(ctx, hash); errors.Is(err, ErrNotFound) {
 		return Identity{}, ErrUnauthorized
 	}
@@ -136,9 +136,9 @@ func (g *Gate) Authenticate(ctx context.Context, key string) (Identity, error) {
 	return who, err
 }
 
-// Identify returns an account as a caller without a key, for calls that the operator makes on its behalf. It returns
-// [ErrNotFound] for an account that there is not, [ErrInactive] for one that is not served and [ErrUnknownTier] for a tier
-// that is not configured; with the latter two the identity's account is filled in.
+// Identify returns the caller for calls that the operator makes on behalf of an account, without a key. It returns
+// [ErrNotFound] if there is no such account, [ErrInactive] for one that is not served and [ErrUnknownTier] for a tier
+// that is not configured. With the latter two the account is filled in.
 func (g *Gate) Identify(ctx context.Context, account string) (Identity, error) {
 	found, err := g.account(ctx, account)
 	if err != nil {
@@ -152,12 +152,12 @@ func (g *Gate) Identify(ctx context.Context, account string) (Identity, error) {
 	return who, err
 }
 
-// refused reports whether a key is not valid at an instant.
+// refused reports whether a key is revoked or expired at an instant.
 func (k Key) refused(now time.Time) bool {
 	return k.Revoked != nil || k.Expires != nil && !now.Before(*k.Expires)
 }
 
-// limits returns what an account may use: its overrides, else its tier's.
+// limits returns the limits of an account: its overrides, else its tier's.
 func (g *Gate) limits(account Account) (Limits, error) {
 	limits, ok := g.tiers[account.Tier]
 	if !ok {
@@ -172,14 +172,14 @@ func (g *Gate) limits(account Account) (Limits, error) {
 	return limits, nil
 }
 
-// Decision is the gate's answer to a call that asks to be admitted.
+// Decision is the result of [Gate.Admit].
 type Decision struct {
-	// Refused names the window that is used up; [NoWindow] when the call is admitted.
+	// Refused names the window that is used up; [NoWindow] if the call is admitted.
 	Refused Window
-	// Limits and Counts are those after the decision. Minute and month windows are what the RateLimit fields report.
+	// Limits and Counts are those after the decision. The RateLimit fields of HTTP report the minute and the period.
 	Limits Limits
 	Counts Counts
-	// Now is the instant of the decision, MinuteReset and Period.End are when the windows reset.
+	// Now is the instant of the decision. The windows end at MinuteReset and Period.End.
 	Now         time.Time
 	MinuteReset time.Time
 	Period      Period
@@ -187,8 +187,9 @@ type Decision struct {
 	charge Charge
 }
 
-// Admit charges n requests, or refuses and charges nothing: n count all or none. A refusal is a Decision, not an error. An
-// admitted call must be settled. It returns [ErrNotFound] when the account was deleted after it was authenticated.
+// Admit charges n requests, or refuses and charges nothing: either all of them count or none. A refusal is a
+// [Decision], not an error. An admitted call must be settled. Admit returns [ErrNotFound] if the account was deleted
+// after it was authenticated.
 func (g *Gate) Admit(ctx context.Context, who Identity, n int64) (Decision, error) {
 	if n < 1 {
 		return Decision{}, invalid("a call counts 1 request or more")
@@ -221,24 +222,24 @@ func (g *Gate) Admit(ctx context.Context, who Identity, n int64) (Decision, erro
 	return d, nil
 }
 
-// Record records the outcome of an admitted call, and does not wait. Who answers the caller waits for what it returns before. A
-// refused call has nothing to wait for.
+// Record records the outcome of an admitted call, and does not wait. Before the caller is answered, the result must be waited
+// for. A refused call has nothing to wait for.
 func (g *Gate) Record(admitted Decision, outcome Outcome) Settlement {
 	if admitted.charge.Requests == 0 {
-		return nothing{}
+		return noSettlement{}
 	}
 	return g.store.Record(admitted.charge, outcome)
 }
 
-// nothing is a settlement that there is nothing to wait for.
-type nothing struct{}
+// noSettlement is the settlement of a refused call: there is nothing to wait for.
+type noSettlement struct{}
 
 // Wait implements [Settlement].
-func (nothing) Wait(context.Context) error { return nil }
+func (noSettlement) Wait(context.Context) error { return nil }
 
-// Settle records the outcome of an admitted call and waits; when it returns nil, charge and outcome survive the death of the process.
-// A refused call has nothing to settle. The outcome is recorded even when ctx is already done, because the caller may have
-// gone away; then Settle returns the context's error without waiting.
+// Settle records the outcome of an admitted call, and waits. When it returns nil, charge and outcome survive the
+// death of the process. A refused call has nothing to settle. The outcome is recorded even if ctx is done already,
+// because the caller may have gone away. Then Settle returns nil or the context's error, without waiting.
 func (g *Gate) Settle(ctx context.Context, admitted Decision, outcome Outcome) error {
 	if admitted.charge.Requests == 0 {
 		return nil
@@ -246,8 +247,9 @@ func (g *Gate) Settle(ctx context.Context, admitted Decision, outcome Outcome) e
 	return g.store.Settle(ctx, admitted.charge, outcome)
 }
 
-// Flag adds what was flagged in a call after it was settled, such as in an answer that is judged while it is sent. Names count as
-// in an [Outcome]. When it returns nil, they survive the death of the process; a failure leaves the charge as it is.
+// Flag adds what was flagged in a call after it was settled, such as in a response that is moderated while it is
+// sent. Names count as in an [Outcome]. When it returns nil, they survive the death of the process. After an error
+// the charge stays as it is.
 func (g *Gate) Flag(ctx context.Context, settled Decision, flagged []string) error {
 	if settled.charge.Requests == 0 || len(flagged) == 0 {
 		return nil

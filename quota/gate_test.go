@@ -100,7 +100,8 @@ func TestAuthenticateFindsTheHolder(t *testing.T) {
 	secret, key := h.key(t, "a")
 	who, err := h.Authenticate(context.Background(), secret)
 	must(t, err)
-	if who.Account.ID != "a" || who.Key.ID != key.ID || who.Limits != (quota.Limits{RequestsPerMonth: 1000, RequestsPerMinute: 10}) {
+	if who.Account.ID != "a" || who.Key.ID != key.ID ||
+		who.Limits != (quota.Limits{RequestsPerMonth: 1000, RequestsPerMinute: 10}) {
 		t.Fatalf("%+v", who)
 	}
 }
@@ -231,7 +232,8 @@ func TestCallsCount(t *testing.T) {
 		{n: 1, outcome: quota.Outcome{Flagged: []string{"hate"}}, counts: quota.Counts{Minute: 1, Day: 1, Period: 1}},
 		{n: 2, outcome: quota.Outcome{Refund: true}, counts: quota.Counts{Minute: 3, Day: 3, Period: 3}},
 		{n: 1, refused: quota.MinuteWindow, counts: quota.Counts{Minute: 3, Day: 1, Period: 1}},
-		{after: 30*time.Second - 1, n: 1, refused: quota.MinuteWindow, counts: quota.Counts{Minute: 3, Day: 1, Period: 1}},
+		{after: 30*time.Second - 1, n: 1, refused: quota.MinuteWindow,
+			counts: quota.Counts{Minute: 3, Day: 1, Period: 1}},
 		{after: 1, n: 4, refused: quota.MinuteWindow, counts: quota.Counts{Day: 1, Period: 1}},
 		{n: 3, counts: quota.Counts{Minute: 3, Day: 4, Period: 4}},
 		{after: time.Minute, n: 3, refused: quota.MonthWindow, counts: quota.Counts{Day: 4, Period: 4}},
@@ -244,10 +246,12 @@ func TestCallsCount(t *testing.T) {
 		must(t, err)
 		d, err := h.Admit(ctx, who, step.n)
 		must(t, err)
-		if d.Refused != step.refused || d.Counts != step.counts || d.Limits != who.Limits || !d.Now.Equal(h.clock.Now()) {
+		if d.Refused != step.refused || d.Counts != step.counts || d.Limits != who.Limits ||
+			!d.Now.Equal(h.clock.Now()) {
 			t.Errorf("step %d: %+v, want %+v refused by %q", i, d, step.counts, step.refused)
 		}
-		if !d.MinuteReset.After(d.Now) || d.MinuteReset.Sub(d.Now) > time.Minute || d.MinuteReset.Second() != 0 || !d.Period.End.After(d.Now) {
+		if !d.MinuteReset.After(d.Now) || d.MinuteReset.Sub(d.Now) > time.Minute || d.MinuteReset.Second() != 0 ||
+			!d.Period.End.After(d.Now) {
 			t.Errorf("step %d: at %s windows reset at %s and %s", i, d.Now, d.MinuteReset, d.Period.End)
 		}
 		must(t, h.Settle(ctx, d, step.outcome))
@@ -258,7 +262,8 @@ func TestCallsCount(t *testing.T) {
 		t.Errorf("usage is %+v", usage)
 	}
 	if len(usage.Days) != 30 || usage.Days[0] != (quota.DayCount{Date: "2026-03-16", Requests: 1}) ||
-		usage.Days[1] != (quota.DayCount{Date: "2026-03-15", Requests: 6}) || usage.Days[29] != (quota.DayCount{Date: "2026-02-15"}) {
+		usage.Days[1] != (quota.DayCount{Date: "2026-03-15", Requests: 6}) ||
+		usage.Days[29] != (quota.DayCount{Date: "2026-02-15"}) {
 		t.Errorf("days are %+v", usage.Days)
 	}
 	h.clock.Set(start)
@@ -287,12 +292,12 @@ func TestRacingCallsAdmitExactlyTheLimit(t *testing.T) {
 		wg.Go(func() {
 			who, err := h.Authenticate(ctx, secret)
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Authenticate: got the error %v, want none", err)
 				return
 			}
 			d, err := h.Admit(ctx, who, 1)
 			if err := errors.Join(err, h.Settle(ctx, d, quota.Outcome{})); err != nil {
-				t.Error(err)
+				t.Errorf("taking and settling: got the error %v, want none", err)
 			}
 			if d.Refused == quota.NoWindow {
 				admitted.Add(1)
@@ -317,7 +322,7 @@ func TestSettleAfterTheCallerLeft(t *testing.T) {
 	must(t, err)
 	cancel()
 	if err := h.Settle(ctx, d, quota.Outcome{Refund: true}); err != nil && !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("Settle: got the error %v, want none or %v", err, context.Canceled)
 	}
 	usage, err := h.Usage(context.Background(), "a")
 	must(t, err)
@@ -355,7 +360,8 @@ func TestKeysLookLikeKeys(t *testing.T) {
 		secret, key := h.key(t, "a")
 		body, ok := strings.CutPrefix(secret, "acme_sk_")
 		id, ok2 := strings.CutPrefix(key.ID, "key_")
-		if !ok || !ok2 || len(body) != 32 || len(id) != 16 || strings.Trim(strings.ToLower(body+id), "0123456789abcdefghijklmnopqrstuvwxyz") != "" {
+		if !ok || !ok2 || len(body) != 32 || len(id) != 16 ||
+			strings.Trim(strings.ToLower(body+id), "0123456789abcdefghijklmnopqrstuvwxyz") != "" {
 			t.Fatalf("a key looks like %q, its id like %q", secret, key.ID)
 		}
 		if seen[body] || seen[id] || strings.Contains(fmt.Sprintf("%+v", key), body) {
@@ -378,8 +384,8 @@ func TestKeysLookLikeKeys(t *testing.T) {
 	}
 }
 
-// TestKeyCharactersAreFair counts characters: a remainder of a byte's division by 62 would yield the first 8 of them five
-// times for each four of the others.
+// TestKeyCharactersAreFair counts characters: a remainder of a byte's division by 62 would yield the first 8 of them
+// five times for each four of the others.
 func TestKeyCharactersAreFair(t *testing.T) {
 	t.Parallel()
 	h := newGate(t, quota.Options{Rand: rand.NewChaCha8([32]byte{1})})
@@ -418,11 +424,13 @@ func TestRotation(t *testing.T) {
 		_, err := h.Authenticate(ctx, secret)
 		return err == nil
 	}
-	old, key, err := h.CreateKey(ctx, quota.NewKey{Account: "a", Name: "n", Environment: "live", Expires: ptr(start.Add(24 * time.Hour))})
+	old, key, err := h.CreateKey(ctx, quota.NewKey{Account: "a", Name: "n", Environment: "live",
+		Expires: ptr(start.Add(24 * time.Hour))})
 	must(t, err)
 	next, nextKey, err := h.RotateKey(ctx, key.ID, time.Hour)
 	must(t, err)
-	if nextKey.ID == key.ID || nextKey.Account != "a" || nextKey.Name != "n" || nextKey.Environment != "live" || !nextKey.Expires.Equal(*key.Expires) {
+	if nextKey.ID == key.ID || nextKey.Account != "a" || nextKey.Name != "n" || nextKey.Environment != "live" ||
+		!nextKey.Expires.Equal(*key.Expires) {
 		t.Errorf("the new key is %+v", nextKey)
 	}
 	h.clock.Advance(time.Hour - 1)

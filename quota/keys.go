@@ -20,19 +20,20 @@ const (
 	// secretLength characters of base62 are 190 bits, idLength are 95.
 	secretLength = 32
 	idLength     = 16
-	// A key that is declared in the configuration may look otherwise than those that are made here: it may be one of a
-	// service that was left, so that its clients change nothing but the address. OpenAI's have some 170 characters.
+	// A declared key may have another form than those that are made here: it may be the key of a former service, so
+	// that its clients change nothing but the address. OpenAI's keys have some 170 characters.
 	minKey, maxKey = 16, 256
 )
 
-// NewKey is what is asked for when a key is made.
+// NewKey says which key to create.
 type NewKey struct {
+	// Account is the id of the account that the key is for. Name and Environment are for people.
 	Account, Name, Environment string
-	// Expires is the instant from which the key is refused; nil means never.
+	// Expires is the instant from which the key is refused. Default: never.
 	Expires *time.Time
 }
 
-// HashKey returns what is kept of a key: its SHA-256.
+// HashKey returns the SHA-256 of a key, which is what is kept of it.
 func HashKey(key string) Hash {
 	var buf [maxKey]byte
 	if len(key) <= maxKey {
@@ -42,7 +43,8 @@ func HashKey(key string) Hash {
 	return sha256.Sum256([]byte(key))
 }
 
-// ValidateKey returns an error that wraps [ErrInvalid] unless key can be declared as a key. The error does not tell the key.
+// ValidateKey returns an error that wraps [ErrInvalid] unless key can be declared as a key. The error does not tell
+// the key.
 func ValidateKey(key string) error {
 	if !shaped(key) {
 		return invalid("a key must be %d to %d visible ASCII characters long", minKey, maxKey)
@@ -50,7 +52,7 @@ func ValidateKey(key string) error {
 	return nil
 }
 
-// shaped reports whether a text can be a key at all, which spares the store what cannot.
+// shaped reports whether a text has the form of a key. What has not need not be looked up.
 func shaped(key string) bool {
 	if len(key) < minKey || len(key) > maxKey {
 		return false
@@ -63,8 +65,8 @@ func shaped(key string) bool {
 	return true
 }
 
-// CreateKey makes a key and returns it. This is the only time that it is seen. It returns [ErrNotFound] when there is no
-// such account and [ErrInvalid] when a field breaks a rule. A declared account can have stored keys.
+// CreateKey makes a key and returns it, for the only time. It returns [ErrNotFound] if there is no such account and
+// [ErrInvalid] if a field breaks a rule. A declared account can have stored keys.
 func (g *Gate) CreateKey(ctx context.Context, wanted NewKey) (secret string, key Key, err error) {
 	now := g.now().UTC()
 	key = Key{Account: wanted.Account, Name: wanted.Name, Environment: wanted.Environment, Created: now}
@@ -100,8 +102,9 @@ func (g *Gate) CreateKey(ctx context.Context, wanted NewKey) (secret string, key
 	return secret, key, nil
 }
 
-// checkHolder returns an error unless the account is still the one that a key was made for. Whoever deletes an account removes
-// the keys that it has then; a key that is stored a moment later would belong to the next account with this id.
+// checkHolder returns an error unless the account is still the one for which a key was made. Deleting an account
+// deletes the keys that it has then. A key that is stored a moment later would belong to the next account with this
+// id.
 func (g *Gate) checkHolder(ctx context.Context, account Account) error {
 	now, err := g.account(ctx, account.ID)
 	if err != nil {
@@ -113,15 +116,16 @@ func (g *Gate) checkHolder(ctx context.Context, account Account) error {
 	return nil
 }
 
-// withdraw revokes a key that its caller will not learn because of an error, and returns the error.
+// withdraw revokes a key whose caller will not learn it because of an error. It returns the error.
 func (g *Gate) withdraw(ctx context.Context, key Key, err error) error {
-	if _, revokeErr := g.RevokeKey(context.WithoutCancel(ctx), key.ID); revokeErr != nil && !errors.Is(revokeErr, ErrNotFound) {
+	if _, revokeErr := g.RevokeKey(context.WithoutCancel(ctx), key.ID); revokeErr != nil &&
+		!errors.Is(revokeErr, ErrNotFound) {
 		return fmt.Errorf("%w; the new key could not be revoked: %w", err, revokeErr)
 	}
 	return err
 }
 
-// Key returns what is known of a key. [ErrNotFound] when there is none with this id.
+// Key returns the key with an id, declared or stored. It returns [ErrNotFound] if there is none.
 func (g *Gate) Key(ctx context.Context, id string) (Key, error) {
 	if k, ok := g.declared.keyIDs[id]; ok {
 		return k, nil
@@ -129,8 +133,8 @@ func (g *Gate) Key(ctx context.Context, id string) (Key, error) {
 	return g.store.Key(ctx, id)
 }
 
-// RevokeKey refuses the key from the next request on. A key that is revoked already keeps the instant at which it was. It
-// returns [ErrNotFound] and [ErrDeclared].
+// RevokeKey revokes a key: it is refused from the next request on. A key that is revoked already keeps the instant at
+// which it was. It returns [ErrNotFound] and [ErrDeclared].
 func (g *Gate) RevokeKey(ctx context.Context, id string) (Key, error) {
 	if err := g.changeableKey(id); err != nil {
 		return Key{}, err
@@ -144,9 +148,9 @@ func (g *Gate) RevokeKey(ctx context.Context, id string) (Key, error) {
 	})
 }
 
-// RotateKey makes a new key with the same account, name, environment and expiry; the old one expires after overlap, or at
-// its own expiry if that is sooner. A key that is revoked or expired cannot be rotated. It returns [ErrNotFound],
-// [ErrDeclared] and [ErrInvalid].
+// RotateKey makes a new key with the same account, name, environment and expiry. The old key expires after overlap,
+// or at its own expiry if that is sooner. A key that is revoked or expired cannot be rotated. It returns
+// [ErrNotFound], [ErrDeclared] and [ErrInvalid].
 func (g *Gate) RotateKey(ctx context.Context, id string, overlap time.Duration) (secret string, key Key, err error) {
 	if overlap < 0 {
 		return "", Key{}, invalid("overlap must be 0 or more")
@@ -161,7 +165,8 @@ func (g *Gate) RotateKey(ctx context.Context, id string, overlap time.Duration) 
 	if old.refused(g.now()) {
 		return "", Key{}, invalid("key %s is revoked or expired; create a new one", id)
 	}
-	secret, key, err = g.CreateKey(ctx, NewKey{Account: old.Account, Name: old.Name, Environment: old.Environment, Expires: old.Expires})
+	next := NewKey{Account: old.Account, Name: old.Name, Environment: old.Environment, Expires: old.Expires}
+	secret, key, err = g.CreateKey(ctx, next)
 	if err != nil {
 		return "", Key{}, err
 	}
@@ -178,8 +183,8 @@ func (g *Gate) RotateKey(ctx context.Context, id string, overlap time.Duration) 
 	return secret, key, nil
 }
 
-// Keys yields the keys of an account, or all keys when account is empty: declared keys in the order of their ids, then
-// stored ones in the order of creation within an account. Revoked and expired keys are among them.
+// Keys yields the keys of an account, or all keys if account is empty: first declared keys in the order of their ids,
+// then stored ones as [Directory.Keys] does. Revoked and expired keys are included.
 func (g *Gate) Keys(ctx context.Context, account string) iter.Seq2[Key, error] {
 	return func(yield func(Key, error) bool) {
 		for _, k := range g.declaredKeys(account) {
@@ -210,7 +215,7 @@ func (g *Gate) declaredKeys(account string) []Key {
 	return keys
 }
 
-// hides reports whether a declared key stands in for a stored one.
+// hides reports whether a declared key hides a stored one.
 func (g *Gate) hides(stored Key) bool {
 	_, byID := g.declared.keyIDs[stored.ID]
 	_, byHash := g.declared.keys[stored.Hash]

@@ -5,14 +5,14 @@ package quota
 
 import "time"
 
-// Period is a billing period: Start is in it, End is the instant at which the next one starts. Both are in UTC.
+// Period is a billing period, from Start up to, but not including, End. Both are in UTC.
 type Period struct {
 	Start, End time.Time
 }
 
-// PeriodOf returns the billing period that holds t. Periods start at midnight UTC on anchorDay of each month, or on the
-// month's last day when the month is shorter: with anchor 31 they start on 31 January, 28 or 29 February, 31 March,
-// 30 April. An anchor of 0 means the first: the calendar month.
+// PeriodOf returns the billing period that holds t. Periods start at midnight UTC on anchorDay of each month, or on
+// the last day of a shorter month: with anchor day 31 on 31 January, 28 or 29 February, 31 March, 30 April. 0 is the
+// first day: the calendar month.
 func PeriodOf(anchorDay int, t time.Time) Period {
 	year, month, _ := t.UTC().Date()
 	start := anchorIn(year, month, anchorDay)
@@ -22,7 +22,8 @@ func PeriodOf(anchorDay int, t time.Time) Period {
 	return Period{Start: start, End: anchorIn(year, month+1, anchorDay)}
 }
 
-// anchorIn returns the anchor's midnight in a month. A month of 0 or 13 belongs to the neighbouring year, as in [time.Date].
+// anchorIn returns the start of the period that starts in a month. Month 0 is December of the year before, as in
+// [time.Date].
 func anchorIn(year int, month time.Month, anchorDay int) time.Time {
 	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC)
 	day := min(max(anchorDay, 1), last.Day())

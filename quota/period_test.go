@@ -58,14 +58,15 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestPeriodsLeaveNoGap walks through twelve years for every anchor: each period starts where the one before ended, on the
-// anchor's day or the month's last, once a month.
+// TestPeriodsLeaveNoGap walks through twelve years for every anchor: each period starts where the one before ended,
+// on the anchor's day or the month's last, once a month.
 func TestPeriodsLeaveNoGap(t *testing.T) {
 	t.Parallel()
 	for anchor := range 32 {
 		begin := quota.PeriodOf(anchor, time.Date(2023, 12, 31, 12, 0, 0, 0, time.UTC))
 		for p, months := begin, 0; months < 12*12; months++ {
-			if first, last := quota.PeriodOf(anchor, p.Start), quota.PeriodOf(anchor, p.End.Add(-1)); first != p || last != p {
+			if first, last := quota.PeriodOf(anchor, p.Start), quota.PeriodOf(anchor, p.End.Add(-1)); first != p ||
+				last != p {
 				t.Fatalf("anchor %d: the first instant of %v is in %v, the last in %v", anchor, p, first, last)
 			}
 			tomorrow := p.Start.AddDate(0, 0, 1)

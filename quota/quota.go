@@ -1,10 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota is the gate: it knows who calls, and holds every limit exactly.
+// Package quota decides who may call and how often: it authenticates keys, enforces limits, and counts what was used.
 //
-// It knows accounts and their keys, tiers, billing periods, minute windows, the daily history and the counts of flagged
-// content. It knows nothing of HTTP, of Caddy and of the judge.
+// A [Gate] knows accounts and their keys, tiers, billing periods, minute windows, the daily history and the counts of
+// flagged categories. It keeps them in a [Store], and every limit holds exactly. It knows nothing of HTTP, of Caddy
+// and of classifiers.
+//
+// A call passes the gate in three steps: [Gate.Authenticate] finds the account that holds a key, [Gate.Admit] charges
+// the call or refuses it, and [Gate.Settle] says how an admitted call ended.
 package quota
 
 import (
@@ -23,20 +27,20 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrDeclared says that the account or key is declared in the configuration and can only be changed there.
 	ErrDeclared = errors.New("declared in the configuration")
-	// ErrUnauthorized says that a key is unknown, malformed, revoked or expired. One error for all four, so that a caller
-	// learns nothing about keys that it does not hold.
+	// ErrUnauthorized says that a key is unknown, malformed, revoked or expired. It is one error for all four, so
+	// that a caller learns nothing about keys that it does not hold.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrInactive says that the account of a valid key is not served: its status is not one of those that are.
+	// ErrInactive says that the account of a valid key is not served, because of its status; see [Status.Served].
 	ErrInactive = errors.New("account is not active")
 	// ErrUnknownTier says that an account's tier is not configured.
 	ErrUnknownTier = errors.New("tier is not configured")
 )
 
-// Status is the subscription status of an account. The list is open: statuses that are not named here are kept and
-// refused like [Canceled].
+// Status is the subscription status of an account. The list is open: other statuses are kept, and refused like
+// [Canceled].
 type Status string
 
-// The statuses. Active, Trialing and PastDue accounts are served.
+// The statuses. Accounts that are Active, Trialing or PastDue are served.
 const (
 	Active   Status = "active"
 	Trialing Status = "trialing"
@@ -52,7 +56,9 @@ func (s Status) Served() bool {
 
 // Limits are what a tier allows. 0 means unlimited.
 type Limits struct {
-	RequestsPerMonth  int64 `json:"requests_per_month"`
+	// RequestsPerMonth is the maximum number of requests in a billing period.
+	RequestsPerMonth int64 `json:"requests_per_month"`
+	// RequestsPerMinute is the maximum number of requests in a UTC clock minute.
 	RequestsPerMinute int64 `json:"requests_per_minute"`
 }
 
@@ -74,43 +80,43 @@ type Account struct {
 	// Created and Updated are in UTC.
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
-	// Declared says that the account stands in the configuration. It is never stored.
+	// Declared says that the account is declared in the configuration. It is never stored.
 	Declared bool `json:"declared,omitempty"`
-	// Incarnation tells an account from one that had the same id before it and was deleted. It is random, because clocks go
-	// back. It is stored, left out of every listing, and empty for declared accounts.
+	// Incarnation tells an account from a deleted one with the same id. It is random, because clocks may go back. It
+	// is stored, left out of the JSON form, and empty for declared accounts.
 	Incarnation string `json:"-"`
 }
 
-// Overrides replace, for one account, what would come from its tier or from the service's policy.
+// Overrides replace, for one account, limits of its tier and thresholds of the service's policy.
 type Overrides struct {
-	// RequestsPerMonth and RequestsPerMinute replace the tier's limits. Nil means the tier's; 0 means unlimited.
+	// RequestsPerMonth and RequestsPerMinute replace the tier's limits. 0 means unlimited. Default: the tier's limit.
 	RequestsPerMonth  *int64 `json:"requests_per_month,omitempty"`
 	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
 	// Thresholds replace flag thresholds by category name, each greater than 0 and less than 1.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
 }
 
-// Key is what is known of an API key. The key itself is known to its holder alone; its SHA-256 is kept.
+// Key is what the service knows of an API key. Only its holder knows the key itself; the service keeps its SHA-256.
 type Key struct {
-	// ID is public: it stands in logs and lists. It looks like key_ and 16 base62 characters.
+	// ID is public: it appears in logs and lists. It consists of "key_" and 16 base62 characters.
 	ID string `json:"id"`
 	// Account is the id of the account that the key belongs to.
 	Account string `json:"account"`
 	// Name and Environment are for people, at most 200 and 64 characters.
 	Name        string `json:"name,omitempty"`
 	Environment string `json:"environment,omitempty"`
-	// Hash is the SHA-256 of the whole key. It is stored, and left out of every listing.
+	// Hash is the SHA-256 of the whole key. It is stored, and left out of the JSON form.
 	Hash Hash `json:"-"`
 	// Created is in UTC.
 	Created time.Time `json:"created"`
-	// Expires is the instant from which the key is refused; nil means never.
+	// Expires is the instant from which the key is refused. Default: never.
 	Expires *time.Time `json:"expires,omitempty"`
-	// Revoked is the instant at which the key was revoked; nil means that it was not.
+	// Revoked is the instant at which the key was revoked, nil if it was not.
 	Revoked *time.Time `json:"revoked,omitempty"`
-	// LastUsed is the UTC day of the last admitted request, "2006-01-02", or empty. It is kept beside the key and filled in
-	// by [Gate.Keys] and the other operations on keys, not by [Gate.Authenticate].
+	// LastUsed is the UTC day of the last admitted request, such as "2006-01-02", or empty. It is kept beside the key.
+	// [Gate.Keys] and the other operations on keys fill it in, [Gate.Authenticate] does not.
 	LastUsed string `json:"last_used,omitempty"`
-	// Declared says that the key stands in the configuration. It is never stored.
+	// Declared says that the key is declared in the configuration. It is never stored.
 	Declared bool `json:"declared,omitempty"`
 }
 

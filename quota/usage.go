@@ -8,17 +8,21 @@ import (
 	"time"
 )
 
-// usageDays is how many days of history an account is shown.
+// usageDays is the number of days in [Usage].
 const usageDays = 30
 
-// Usage is what an account has used, for the usage operation and the operator.
+// Usage is what an account has used.
 type Usage struct {
-	Account     Account
-	Limits      Limits
-	Counts      Counts
+	Account Account
+	// Limits are those of the account: its overrides, else its tier's.
+	Limits Limits
+	// Counts are those of the windows that hold Now.
+	Counts Counts
+	// Now is the instant of the answer, in UTC. The minute window ends at MinuteReset.
 	Now         time.Time
 	MinuteReset time.Time
-	Period      Period
+	// Period is the billing period that holds Now.
+	Period Period
 	// Days are the last 30 days, newest first, zeros included.
 	Days []DayCount
 	// Flagged is how often each category was flagged in the period.
@@ -32,8 +36,8 @@ type DayCount struct {
 	Requests int64  `json:"requests"`
 }
 
-// Usage returns what an account has used. [ErrNotFound] when there is no such account. With [ErrUnknownTier] everything but
-// the limits is filled in.
+// Usage returns what an account has used. It returns [ErrNotFound] if there is no such account. With [ErrUnknownTier]
+// everything except the limits is filled in.
 func (g *Gate) Usage(ctx context.Context, account string) (Usage, error) {
 	a, err := g.account(ctx, account)
 	if err != nil {

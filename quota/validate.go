@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// The longest texts that are kept, in characters.
+// The maximum lengths of texts, in characters, and the maximum number of overridden thresholds.
 const (
 	maxID          = 64
 	maxName        = 200
@@ -57,7 +57,8 @@ func ValidatePrefix(prefix string) error {
 func ValidateTiers(tiers map[string]Limits) error {
 	for _, name := range slices.Sorted(maps.Keys(tiers)) {
 		if !word(name, maxID) {
-			return invalid("tier %q: a name is 1 to %d characters of a-z, 0-9 and '_', the first of them a letter", name, maxID)
+			return invalid("tier %q: a name is 1 to %d characters of a-z, 0-9 and '_', the first of them a letter",
+				name, maxID)
 		}
 		if tiers[name].RequestsPerMonth < 0 || tiers[name].RequestsPerMinute < 0 {
 			return invalid("tier %q: limits must be 0 (unlimited) or more", name)
@@ -66,7 +67,7 @@ func ValidateTiers(tiers map[string]Limits) error {
 	return nil
 }
 
-// validate checks everything in an account but its tier.
+// validate checks everything in an account except its tier.
 func (a Account) validate() error {
 	if err := ValidateID(a.ID); err != nil {
 		return err
@@ -120,7 +121,7 @@ func validateAnchor(day int) error {
 	return nil
 }
 
-// validate checks what people write into a key; not its id and its hash.
+// validate checks the name and the environment of a key.
 func (k Key) validate() error {
 	if err := validateText("name", k.Name, maxName); err != nil {
 		return err
@@ -135,12 +136,12 @@ func validateExpiry(expires *time.Time, now time.Time) error {
 	return nil
 }
 
-func validateText(field, text string, most int) error {
+func validateText(field, text string, limit int) error {
 	if !utf8.ValidString(text) {
 		return invalid("%s must be valid UTF-8", field)
 	}
-	if utf8.RuneCountInString(text) > most {
-		return invalid("%s must be at most %d characters long", field, most)
+	if utf8.RuneCountInString(text) > limit {
+		return invalid("%s must be at most %d characters long", field, limit)
 	}
 	// Names end up in terminals and in logs.
 	if strings.ContainsFunc(text, unicode.IsControl) {
@@ -152,14 +153,15 @@ func validateText(field, text string, most int) error {
 // validateTier checks that a tier is configured. The message lists those that are.
 func (g *Gate) validateTier(tier string) error {
 	if _, ok := g.tiers[tier]; !ok {
-		return invalid("tier %q is not configured; configured are %s", tier, strings.Join(slices.Sorted(maps.Keys(g.tiers)), ", "))
+		configured := strings.Join(slices.Sorted(maps.Keys(g.tiers)), ", ")
+		return invalid("tier %q is not configured; configured are %s", tier, configured)
 	}
 	return nil
 }
 
-// word reports whether s is a snake_case word of at most most characters.
-func word(s string, most int) bool {
-	if len(s) == 0 || len(s) > most {
+// word reports whether s is a snake_case word of at most limit characters.
+func word(s string, limit int) bool {
+	if len(s) == 0 || len(s) > limit {
 		return false
 	}
 	for i := range len(s) {

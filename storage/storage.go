@@ -1,8 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage joins what a place for the service's records must offer. Its sub-packages implement it; storagetest
-// says in tests what that means.
+// Package storage says what a store must do: keep accounts, keys, counts and feedback. Its sub-packages implement it.
+// Package storagetest tests it, and has the simplest store that does it.
+//
+// Somebody who writes a store reads, in this order, [Store], [quota.Store] with the rules for all methods,
+// [feedback.Store], and the in-memory store of package storagetest; then runs storagetest.Run and its companions
+// against the new one.
 package storage
 
 import (
@@ -14,38 +18,50 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// ErrUnavailable is wrapped by every error that says that the store cannot answer now: it is closed, the disk is full,
-// the server is down. Callers answer 503.
+// ErrUnavailable is wrapped by every error that says that the store cannot answer now: it is closed, the disk is
+// full, the server is down. Callers answer 503.
 var ErrUnavailable = errors.New("storage unavailable")
 
-// ErrDamaged is wrapped by every error that says that a record is not what was written. It names the kind of the record and the
-// account, where that is known. Other records may be read: what yields records goes on behind one that is damaged when the
+// ErrDamaged is wrapped by every error that says that a record is not what was written. The error names the kind of
+// the record and its account, where that is known. Other records can be read: a listing goes on after it if the
 // consumer does.
 var ErrDamaged = errors.New("a record is damaged")
 
-// LeavesOut is implemented by what a backup is written to that takes one without the records that are damaged.
+// LeavesOut is a writer that takes a backup without the records that are damaged. See [Store.Backup].
 type LeavesOut interface {
 	io.Writer
-	// LeaveOut is told what a record is that is left out.
+	// LeaveOut is called for each record that is left out, with the words of [ErrDamaged] for it, such as "account
+	// acme".
 	LeaveOut(what string)
 }
 
-// Store keeps accounts, keys, counters and feedback. It is safe for concurrent use.
+// Store keeps accounts, keys, counts and feedback. The rules of [quota.Store] for all methods hold for all of these.
 type Store interface {
 	quota.Store
 	feedback.Store
 
 	// Seeded reports whether [Store.MarkSeeded] was ever called on this database. A new database is not seeded.
 	Seeded(ctx context.Context) (bool, error)
-	// MarkSeeded notes, durably, that the first account was made.
+	// MarkSeeded notes that the first account was made. When it returns nil, the note survives the loss of power. It
+	// may be called again.
 	MarkSeeded(ctx context.Context) error
 
-	// Health returns nil while everything that must be kept can be kept. Otherwise its error wraps [ErrUnavailable] and says what
-	// hinders it, until nothing does. It is asked often and answers at once.
+	// Health returns nil while everything that must be kept can be kept. Otherwise its error wraps [ErrUnavailable]
+	// and says what the obstacle is, until it is gone; then the store goes on by itself. A store may find out that it
+	// cannot keep something only when it is used. From the call on that was refused, Health returns the error. Health
+	// is called often and returns at once.
 	Health() error
-	// Backup writes a consistent copy of everything acknowledged before the call, while the store is in use. A damaged record is
-	// an error that wraps [ErrDamaged] unless w is a [LeavesOut].
+	// Backup writes a consistent copy of everything, while the store is in use: the state of one moment after the
+	// call began. It holds everything that was acknowledged before the call, and charges that are not settled yet. Of
+	// changes that are made during the call, a later one is not in it without the earlier ones.
+	//
+	// A damaged record is an error that wraps [ErrDamaged], unless w is a [LeavesOut]. An error of w is wrapped. When
+	// ctx ends, or the store is closed, Backup ends with an error. What was written before an error is no backup. A
+	// closed store writes nothing. A store that cannot be backed up returns an error that wraps
+	// [errors.ErrUnsupported].
 	Backup(ctx context.Context, w io.Writer) error
-	// Close makes everything durable and releases the store. Calls after Close return [ErrUnavailable].
+	// Close makes durable whatever was charged and recorded, whether it is waited for or not, and releases the store.
+	// Calls under way end, with or without an error that wraps [ErrUnavailable]; later ones, including Health, return
+	// such an error. Close may be called more than once.
 	Close() error
 }

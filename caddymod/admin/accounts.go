@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// createAccount: POST /moderation/accounts
+// createAccount handles POST /moderation/accounts.
 func (a *API) createAccount(w http.ResponseWriter, r *http.Request) error {
 	var wanted newAccount
 	if err := decode(w, r, &wanted); err != nil {
@@ -36,7 +36,7 @@ func (a *API) createAccount(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, http.StatusCreated, account)
 }
 
-// listAccounts: GET /moderation/accounts
+// listAccounts handles GET /moderation/accounts.
 func (a *API) listAccounts(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *API) listAccounts(w http.ResponseWriter, r *http.Request) error {
 	return streamArray(a, w, r, services.Gate.Accounts(r.Context()))
 }
 
-// showAccount: GET /moderation/accounts/{id}
+// showAccount handles GET /moderation/accounts/{id}.
 func (a *API) showAccount(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -60,7 +60,8 @@ func (a *API) showAccount(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, http.StatusOK, account)
 }
 
-// updateAccount: PATCH /moderation/accounts/{id}. Members that are absent stay as they are; overrides are replaced whole.
+// updateAccount handles PATCH /moderation/accounts/{id}. Members that are absent stay as they are; overrides are
+// replaced whole.
 func (a *API) updateAccount(w http.ResponseWriter, r *http.Request) error {
 	var change quota.AccountChange
 	if err := decode(w, r, &change); err != nil {
@@ -81,7 +82,7 @@ func (a *API) updateAccount(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, http.StatusOK, account)
 }
 
-// deleteAccount: DELETE /moderation/accounts/{id}
+// deleteAccount handles DELETE /moderation/accounts/{id}.
 func (a *API) deleteAccount(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -95,7 +96,7 @@ func (a *API) deleteAccount(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// usage: GET /moderation/usage/{id}
+// usage handles GET /moderation/usage/{id}.
 func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -112,7 +113,8 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
 	return a.failed(err)
 }
 
-// checkCategories refuses thresholds of what is no category: the gate keeps them without knowing the judge.
+// checkCategories refuses thresholds for names that are no categories. The gate stores thresholds without knowing the
+// engine.
 func checkCategories(overrides *quota.Overrides) error {
 	if overrides == nil {
 		return nil
@@ -125,7 +127,8 @@ func checkCategories(overrides *quota.Overrides) error {
 	}
 	for name := range overrides.Thresholds {
 		if !known[name] {
-			return refusal(http.StatusBadRequest, "thresholds has an unknown category %q; the categories are %s", name, strings.Join(names, ", "))
+			return refusal(http.StatusBadRequest, "thresholds has an unknown category %q; the categories are %s",
+				name, strings.Join(names, ", "))
 		}
 	}
 	return nil

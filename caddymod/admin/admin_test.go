@@ -34,8 +34,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // declaredHash is the hash of a key that nobody has.
 const declaredHash = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-// address is that of the admin endpoint of the configuration that runs. Each has another one: Caddy closes the one of the
-// configuration before in the background, and connections that still reach it are reset.
+// address is that of the admin endpoint of the configuration that runs. Each has another one: Caddy closes the one of
+// the configuration before in the background, and connections that still reach it are reset.
 var address string
 
 // freeAddress returns an address that nobody listens on.
@@ -49,8 +49,8 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// load runs the service until the test ends; moderation are options of the app, without which there is no app. Caddy is one
-// per process, so tests that load do not run in parallel.
+// load runs the service until the test ends; moderation are options of the app, without which there is no app. Caddy
+// is one per process, so tests that load do not run in parallel.
 func load(t *testing.T, moderation string) {
 	t.Helper()
 	loadAt(t, freeAddress(t), moderation)
@@ -84,16 +84,16 @@ func loadAt(t *testing.T, admin, moderation string) {
 	`+option+`
 }`), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("adapting: %v", err)
 	}
 	if err := caddy.Load(adapted, true); err != nil {
-		t.Fatal(err)
+		t.Fatalf("loading: %v", err)
 	}
 	t.Cleanup(func() {
 		// A connection that the next test would use again may be closed by then.
 		http.DefaultClient.CloseIdleConnections()
 		if err := caddy.Stop(); err != nil {
-			t.Error(err)
+			t.Errorf("stopping Caddy: %v", err)
 		}
 	})
 }
@@ -112,10 +112,19 @@ func services(t *testing.T) *app.Services {
 	return services
 }
 
+// reply is an answer with its whole body.
 type reply struct {
 	status int
 	header http.Header
 	body   string
+}
+
+// want fails the test unless the reply has this status and this body.
+func (r reply) want(t *testing.T, status int, body string) {
+	t.Helper()
+	if r.status != status || r.body != body {
+		t.Errorf("got %d %s, want %d %s", r.status, r.body, status, body)
+	}
 }
 
 // send asks the admin endpoint; headers are pairs of names and values.
@@ -174,7 +183,7 @@ func must(t *testing.T, arguments ...string) string {
 	t.Helper()
 	stdout, stderr, err := run(t, arguments...)
 	if err != nil {
-		t.Fatalf("%s: %s", strings.Join(arguments, " "), stderr)
+		t.Fatalf("running %q: %s", strings.Join(arguments, " "), stderr)
 	}
 	return strings.TrimSpace(stdout)
 }
@@ -186,6 +195,7 @@ var (
 	instants = regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+( UTC|Z)?)?`)
 )
 
+// normalized returns a text without what differs from run to run.
 func normalized(text string) string {
 	text = secrets.ReplaceAllString(text, "mod_sk_SECRETSECRETSECRETSECRETSECRETSE")
 	text = keyIDs.ReplaceAllString(text, "key_IDIDIDIDIDIDIDID")
@@ -212,7 +222,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
 	}
 }
 

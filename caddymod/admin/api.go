@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin lets operators work with a running server: the routes under /moderation/ of Caddy's admin endpoint, and the
-// command "caddy moderation", which talks to them because the running server has the database open.
+// Package admin lets operators manage a running server: by the routes below /moderation/ of Caddy's admin endpoint,
+// and by the command "caddy moderation". The command uses the routes, because the running server has the database
+// open.
 //
-// Who may reach the admin endpoint may do everything. Caddy binds it to localhost unless it is configured otherwise.
+// Everyone who can reach the admin endpoint may do everything. Caddy binds it to localhost unless it is configured
+// otherwise.
 package admin
 
 import (
@@ -36,14 +38,29 @@ func init() {
 }
 
 const (
-	// bodyLimit is the largest body of a request, in bytes.
-	bodyLimit = 64 << 10
-	// bodyTimeout is the time that a body may take.
+	// maxBody is the size of the largest request body, in bytes.
+	maxBody = 64 << 10
+	// bodyTimeout is how long a request body may take to arrive.
 	bodyTimeout = 10 * time.Second
 )
 
-// API is the part of Caddy's admin endpoint that manages accounts and keys, and reads usage, feedback and backups. Its
-// routes always exist; they answer 404 while the running configuration does not use the moderation app.
+// API is the part of Caddy's admin endpoint that manages the moderation service. Its routes always exist; they answer
+// 404 while the running configuration does not use the moderation app. It has no options: the admin endpoint itself
+// is configured with Caddy's global option "admin".
+//
+//	GET, POST           /moderation/accounts
+//	GET, PATCH, DELETE  /moderation/accounts/{id}
+//	GET, POST           /moderation/keys
+//	GET                 /moderation/keys/{id}
+//	POST                /moderation/keys/{id}/revoke
+//	POST                /moderation/keys/{id}/rotate
+//	GET                 /moderation/usage/{id}
+//	GET                 /moderation/feedback/export
+//	GET                 /moderation/backup
+//	GET                 /moderation/health/live
+//	GET                 /moderation/health/ready
+//
+// The command "caddy moderation" uses these routes.
 type API struct {
 	// active returns the app of the running configuration.
 	active func() (*app.App, error)
@@ -59,18 +76,18 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision prepares the routes. It does not ask for the app, which Caddy provisions later.
+// Provision prepares the routes. It does not load the app, which Caddy provisions later.
 func (a *API) Provision(ctx caddy.Context) error {
 	a.active, a.now, a.logger = activeApp, time.Now, sampled.Logger(ctx.Logger())
 	return nil
 }
 
-// activeApp returns the app of the configuration that runs now, which may not be the one that the route was made for.
+// activeApp returns the app of the configuration that runs now, which need not be the one that made the routes.
 func activeApp() (*app.App, error) {
 	running := caddy.ActiveContext()
 	loaded, err := running.AppIfConfigured("moderation")
 	if errors.Is(err, caddy.ErrNotConfigured) && running.Context == nil {
-		return nil, errNoneRuns
+		return nil, errNotStarted
 	}
 	if err != nil {
 		return nil, err
@@ -85,7 +102,9 @@ func (a *API) Routes() []caddy.AdminRoute {
 		methods methods
 	}{
 		{"/moderation/accounts", methods{http.MethodGet: a.listAccounts, http.MethodPost: a.createAccount}},
-		{"/moderation/accounts/{id}", methods{http.MethodGet: a.showAccount, http.MethodPatch: a.updateAccount, http.MethodDelete: a.deleteAccount}},
+		{"/moderation/accounts/{id}", methods{
+			http.MethodGet: a.showAccount, http.MethodPatch: a.updateAccount, http.MethodDelete: a.deleteAccount,
+		}},
 		{"/moderation/keys", methods{http.MethodGet: a.listKeys, http.MethodPost: a.createKey}},
 		{"/moderation/keys/{id}", methods{http.MethodGet: a.showKey}},
 		{"/moderation/keys/{id}/revoke", methods{http.MethodPost: a.revokeKey}},
@@ -103,10 +122,10 @@ func (a *API) Routes() []caddy.AdminRoute {
 	return append(all, caddy.AdminRoute{Pattern: "/moderation/", Handler: caddy.AdminHandlerFunc(unknownRoute)})
 }
 
-// methods are the handlers of a route by method. HEAD is answered like GET, without a body.
+// methods holds the handlers of a route by method. HEAD is answered like GET, without a body.
 type methods map[string]caddy.AdminHandlerFunc
 
-// ServeHTTP answers with the handler of the method.
+// ServeHTTP answers a request with the handler of its method, or with 405.
 func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -127,13 +146,13 @@ func unknownRoute(http.ResponseWriter, *http.Request) error {
 	return refusal(http.StatusNotFound, "there is no such route")
 }
 
-// errNotConfigured answers while the running configuration has nothing to do with moderation.
+// errNotConfigured is the answer while the running configuration does not use the app.
 var errNotConfigured = refusal(http.StatusNotFound, "the running configuration does not use the moderation app")
 
-// errNoneRuns answers while no configuration runs: the admin endpoint is there before the first one has started.
-var errNoneRuns = refusal(http.StatusServiceUnavailable, "the server is still starting")
+// errNotStarted is the answer while no configuration runs: the admin endpoint exists before the first one has started.
+var errNotStarted = refusal(http.StatusServiceUnavailable, "the server is still starting")
 
-// services returns the services of the app that runs now. The caller releases them.
+// services returns the services of the app that runs now, which the caller releases.
 func (a *API) services(ctx context.Context) (*app.Services, error) {
 	running, err := a.active()
 	switch {
@@ -151,13 +170,13 @@ func (a *API) services(ctx context.Context) (*app.Services, error) {
 	return services, nil
 }
 
-// refusal is an error whose message is for the caller.
+// refusal returns an error with a status and a message for the caller.
 func refusal(status int, message string, args ...any) caddy.APIError {
 	err := fmt.Errorf(message, args...)
 	return caddy.APIError{HTTPStatus: status, Err: err, Message: err.Error()}
 }
 
-// failed makes an answer of an error. What the caller can act on is told; of everything else the log has the cause.
+// failed returns the answer to an error. The caller is told what it can act on; all other causes are only logged.
 func (a *API) failed(err error) error {
 	status := 0
 	switch {
@@ -172,24 +191,27 @@ func (a *API) failed(err error) error {
 	case errors.Is(err, app.ErrNoStore):
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: app.ErrNoStore.Error()}
 	case errors.Is(err, storage.ErrDamaged):
-		// It says what kind of record it is, and of which account.
+		// The error names the record and its account.
 		message := strings.TrimPrefix(err.Error(), storage.ErrUnavailable.Error()+": ")
 		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: message}
 	case errors.Is(err, storage.ErrUnavailable):
-		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: "the store cannot answer now; the server's log and /moderation/health/ready say why"}
+		const message = "the store cannot answer now; the server's log and /moderation/health/ready say why"
+		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: message}
 	default:
-		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: "the server failed; its log says why"}
+		const message = "the server failed; its log says why"
+		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: message}
 	}
-	// "invalid: tier ..." tells no more than "tier ...".
-	return caddy.APIError{HTTPStatus: status, Err: err, Message: strings.TrimPrefix(err.Error(), quota.ErrInvalid.Error()+": ")}
+	// "invalid: tier ..." says no more than "tier ...".
+	message := strings.TrimPrefix(err.Error(), quota.ErrInvalid.Error()+": ")
+	return caddy.APIError{HTTPStatus: status, Err: err, Message: message}
 }
 
-// decode reads the body of a request into dst. An unknown member is an error: a mistyped one would be ignored silently.
+// decode decodes the body of a request into dst. An unknown member is an error: it may be a mistyped one.
 func decode(w http.ResponseWriter, r *http.Request, dst any) error {
 	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) {
 		return refusal(http.StatusUnsupportedMediaType, "%w", err)
 	}
-	buffer, err := body.Read(w, r, bodyLimit, bodyTimeout)
+	buffer, err := body.Read(w, r, maxBody, bodyTimeout)
 	if err != nil {
 		return refusal(body.Problem(w.Header(), err).Code.Status(), "%w", err)
 	}
@@ -215,12 +237,12 @@ func encode(w http.ResponseWriter, status int, value any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// An error means that the caller left: there is nobody to tell.
+	// An error means that the caller has left.
 	_, _ = w.Write(encoded.Bytes())
 	return nil
 }
 
-// newEncoder returns an encoder that leaves <, > and & as they are: nothing here ends up in a web page.
+// newEncoder returns an encoder that does not escape <, > and &: nothing here ends up in a web page.
 func newEncoder(w io.Writer) *stdjson.Encoder {
 	encoder := stdjson.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

@@ -35,7 +35,7 @@ func TestRoutes(t *testing.T) {
 		{"POST", "accounts", `{"id":7}`, 400, `{"error":"the body has a member of the wrong type: /id"}`},
 		{"POST", "accounts", `{"id":"b"`, 400, `{"error":"the body is not a well-formed JSON object"}`},
 		{"POST", "accounts", ``, 400, `{"error":"the body is not a well-formed JSON object"}`},
-		{"POST", "accounts", strings.Repeat(" ", bodyLimit+1), 413, `{"error":"the body is too large; it may have 65536 bytes"}`},
+		{"POST", "accounts", strings.Repeat(" ", maxBody+1), 413, `{"error":"the body is too large; it may have 65536 bytes"}`},
 		{"POST", "accounts", `{"id":"b","overrides":{"thresholds":{"hat":0.5}}}`, 400,
 			`{"error":"thresholds has an unknown category \"hat\"; the categories are hate, harassment, self-harm, sexual, violence"}`},
 		{"POST", "accounts", `{"id":"b","overrides":{"thresholds":{"hate":0.5},"requests_per_month":0}}`, 201,
@@ -80,17 +80,17 @@ func TestRoutes(t *testing.T) {
 	for _, row := range rows {
 		got := send(t, row.method, "/moderation/"+row.path, row.body)
 		if body := normalized(got.body); got.status != row.status || body != row.want && body != normalized(row.want) {
-			t.Errorf("%s %s %.60s\nanswered %d %s\nwant     %d %s", row.method, row.path, row.body, got.status, body, row.status, row.want)
+			t.Errorf("%s %s %.60s\ngot  %d %s\nwant %d %s", row.method, row.path, row.body, got.status, body, row.status, row.want)
 		}
 		if got.status == http.StatusMethodNotAllowed && got.header.Get("Allow") == "" {
-			t.Errorf("%s %s: no Allow", row.method, row.path)
+			t.Errorf("%s %s: got no Allow, want one", row.method, row.path)
 		}
 		if row.path != "nothing" && got.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %s: may be cached", row.method, row.path)
+			t.Errorf("%s %s: got Cache-Control %q, want no-store", row.method, row.path, got.header.Get("Cache-Control"))
 		}
 	}
 	if got := send(t, http.MethodPost, "/moderation/accounts", `{"id":"c"}`, "Content-Type", "text/plain"); got.status != http.StatusUnsupportedMediaType {
-		t.Errorf("a text is answered %d", got.status)
+		t.Errorf("a text: got %d, want %d", got.status, http.StatusUnsupportedMediaType)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestKeysWork(t *testing.T) {
 		got := send(t, http.MethodPost, "/moderation/keys"+path, body)
 		var made madeKey
 		if err := json.Unmarshal([]byte(got.body), &made); err != nil || got.status != http.StatusCreated {
-			t.Fatalf("answered %d %s", got.status, got.body)
+			t.Fatalf("making a key: got %d %s (%v), want %d", got.status, got.body, err, http.StatusCreated)
 		}
 		return made
 	}
@@ -119,28 +119,28 @@ func TestKeysWork(t *testing.T) {
 	}
 	second := create("/"+first.Key.ID+"/rotate", `{"overlap":"1h"}`)
 	if !valid(first.Secret) || !valid(second.Secret) {
-		t.Error("with an overlap both keys are valid")
+		t.Error("after a rotation with an overlap: want both keys valid")
 	}
 	third := create("/"+second.Key.ID+"/rotate", ``)
 	if valid(second.Secret) || !valid(third.Secret) {
-		t.Error("without an overlap only the new key is valid")
+		t.Error("after a rotation without an overlap: want only the new key valid")
 	}
 	if got := send(t, http.MethodPost, "/moderation/keys/"+third.Key.ID+"/revoke", ""); got.status != http.StatusOK {
-		t.Fatalf("answered %d %s", got.status, got.body)
+		t.Fatalf("revoking a key: got %d %s, want %d", got.status, got.body, http.StatusOK)
 	}
 	if valid(third.Secret) {
-		t.Error("a revoked key is valid")
+		t.Error("got a valid key after it was revoked")
 	}
 	// No answer but those above holds a key or a hash.
 	for _, path := range []string{"keys", "keys/" + first.Key.ID, "accounts", "accounts/fixed", "usage/fixed"} {
 		got := send(t, http.MethodGet, "/moderation/"+path, "")
 		if got.status != http.StatusOK {
-			t.Errorf("%s is answered %d", path, got.status)
+			t.Errorf("%s: got %d, want %d", path, got.status, http.StatusOK)
 		}
 		for _, key := range []madeKey{first, second, third} {
 			hash := fmt.Sprintf("%x", quota.HashKey(key.Secret))
 			if strings.Contains(got.body, key.Secret) || strings.Contains(got.body, hash) || strings.Contains(got.body, `"Hash"`) {
-				t.Errorf("%s tells a key: %s", path, got.body)
+				t.Errorf("%s: got %s, want neither a key nor its hash", path, got.body)
 			}
 		}
 	}
@@ -164,20 +164,18 @@ func TestUsage(t *testing.T) {
 	var usage usageReport
 	got := send(t, http.MethodGet, "/moderation/usage/fixed", "")
 	if err := json.Unmarshal([]byte(got.body), &usage); err != nil {
-		t.Fatalf("answered %d %s", got.status, got.body)
+		t.Fatalf("the usage: got %d %s (%v), want a report", got.status, got.body, err)
 	}
 	if usage.Period.Requests != 3 || usage.Days[0].Requests != 3 || usage.Flagged["hate"] != 1 || len(usage.Days) != 30 ||
 		*usage.Limits != (quota.Limits{RequestsPerMonth: 25000, RequestsPerMinute: 60}) || usage.Account.ID != "fixed" {
-		t.Errorf("reported %s", got.body)
+		t.Errorf("the usage: got %s, want 3 requests, one flagged as hate, and the limits of starter", got.body)
 	}
 }
 
 func TestReadiness(t *testing.T) {
 	load(t, "storage badger DIR")
-	want := `{"status":"ready","model":"` + services(t).Engine.Version() + `"}`
-	if got := send(t, http.MethodGet, "/moderation/health/ready", ""); got.status != http.StatusOK || got.body != want {
-		t.Errorf("answered %d %s", got.status, got.body)
-	}
+	send(t, http.MethodGet, "/moderation/health/ready", "").
+		want(t, http.StatusOK, `{"status":"ready","model":"`+services(t).Engine.Version()+`"}`)
 }
 
 func TestReadinessOfABrokenStore(t *testing.T) {
@@ -185,38 +183,30 @@ func TestReadinessOfABrokenStore(t *testing.T) {
 	// The app may have asked the store once when it started.
 	send(t, http.MethodGet, "/moderation/health/ready", "")
 	got := send(t, http.MethodGet, "/moderation/health/ready", "")
-	if want := `{"status":"not ready","reason":"storage unavailable"}`; got.status != http.StatusServiceUnavailable || got.body != want {
-		t.Errorf("answered %d %s", got.status, got.body)
-	}
+	got.want(t, http.StatusServiceUnavailable, `{"status":"not ready","reason":"storage unavailable"}`)
 	if got.header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
+		t.Error("got no Retry-After, want one")
 	}
-	if got := send(t, http.MethodGet, "/moderation/health/live", ""); got.status != http.StatusOK {
-		t.Errorf("live is answered %d", got.status)
-	}
+	send(t, http.MethodGet, "/moderation/health/live", "").want(t, http.StatusOK, `{"status":"live"}`)
 }
 
 // TestWithoutTheApp: the routes are there in every configuration of a server that has the modules.
 func TestWithoutTheApp(t *testing.T) {
 	load(t, "")
 	for _, path := range []string{"accounts", "keys", "usage/x", "feedback/export", "backup"} {
-		got := send(t, http.MethodGet, "/moderation/"+path, "")
-		if want := `{"error":"the running configuration does not use the moderation app"}`; got.status != http.StatusNotFound || got.body != want {
-			t.Errorf("%s is answered %d %s", path, got.status, got.body)
-		}
+		send(t, http.MethodGet, "/moderation/"+path, "").
+			want(t, http.StatusNotFound, `{"error":"the running configuration does not use the moderation app"}`)
 	}
 	if got := send(t, http.MethodGet, "/moderation/health/ready", ""); got.status != http.StatusServiceUnavailable {
-		t.Errorf("ready is answered %d", got.status)
+		t.Errorf("ready: got %d, want %d", got.status, http.StatusServiceUnavailable)
 	}
 }
 
 // TestFailuresAreGeneric: what the store says of itself is for the log.
 func TestFailuresAreGeneric(t *testing.T) {
 	load(t, "storage broken DIR")
-	got := send(t, http.MethodGet, "/moderation/feedback/export?account=early", "")
-	if want := `{"error":"the server failed; its log says why"}`; got.status != http.StatusInternalServerError || got.body != want {
-		t.Errorf("answered %d %s", got.status, got.body)
-	}
+	send(t, http.MethodGet, "/moderation/feedback/export?account=early", "").
+		want(t, http.StatusInternalServerError, `{"error":"the server failed; its log says why"}`)
 }
 
 // TestBrokenOffAnswers: a part of an answer is never taken for the whole.
@@ -235,10 +225,10 @@ func TestBrokenOffAnswers(t *testing.T) {
 			received += n
 		}
 		if received == 0 || err.Error() == "EOF" {
-			t.Errorf("%s ends after %d bytes with %v", path, received, err)
+			t.Errorf("%s: got %d bytes and the error %v, want a part and another error than EOF", path, received, err)
 		}
 		if err := answer.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("closing the answer: %v", err)
 		}
 	}
 }

@@ -23,9 +23,9 @@ import (
 // connections that wait on the old one; nothing was sent on them yet.
 const dialAttempts = 3
 
-// client talks to the admin endpoint of a running server, by means of Caddy's own client. That one knows how to reach an
-// endpoint: addresses, sockets, the Origin header. It takes no context and returns errors that are only text, so client
-// adds cancellation, retries and messages.
+// client talks to the admin endpoint of a running server, by means of Caddy's own client. That one knows how to reach
+// an endpoint: addresses, sockets, the Origin header. It takes no context and returns errors that are only text, so
+// client adds cancellation, retries and messages.
 type client struct {
 	address string
 	// request is [caddycmd.AdminAPIRequest], which tests replace.
@@ -153,11 +153,11 @@ func parseFailure(err error) failure {
 func (c *client) explain(err error, f failure) error {
 	switch {
 	case f.badAddress:
-		return fmt.Errorf("--address %s is not the address of an admin endpoint, such as localhost:2019 or unix//run/caddy.sock",
-			c.address)
+		return fmt.Errorf("--address %s is not the address of an admin endpoint, "+
+			"such as localhost:2019 or unix//run/caddy.sock", c.address)
 	case f.dial:
-		return fmt.Errorf("no server answers at %s (%s); start it with \"caddy run\", or name its admin endpoint with --address",
-			c.address, f.cause)
+		return fmt.Errorf("no server answers at %s (%s); start it with \"caddy run\", "+
+			"or name its admin endpoint with --address", c.address, f.cause)
 	case f.status == 0:
 		return fmt.Errorf("asking the server at %s: %s", c.address, f.cause)
 	}

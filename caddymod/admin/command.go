@@ -36,7 +36,7 @@ Make an account and a key for it:
 	})
 }
 
-// cli is the command line.
+// cli is the command with its global flags.
 type cli struct {
 	address string
 	json    bool
@@ -44,11 +44,13 @@ type cli struct {
 	syncDir func(dir string) error
 }
 
+// newCLI returns the command as the program has it.
 func newCLI() *cli { return &cli{now: time.Now, syncDir: syncDir} }
 
 // addTo adds the commands to the root command.
 func (c *cli) addTo(root *cobra.Command) {
-	root.PersistentFlags().StringVar(&c.address, "address", "", "Admin endpoint of the server, host:port or unix//path (default localhost:2019, or $CADDY_ADMIN)")
+	root.PersistentFlags().StringVar(&c.address, "address", "",
+		"Admin endpoint of the server, host:port or unix//path (default localhost:2019, or $CADDY_ADMIN)")
 	root.PersistentFlags().BoolVar(&c.json, "json", false, "Print JSON")
 	group(root)
 	account := &cobra.Command{Use: "account", Short: "Manages accounts: who is limited and billed"}
@@ -57,18 +59,19 @@ func (c *cli) addTo(root *cobra.Command) {
 	key.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke(), c.keyRotate())
 	feedback := &cobra.Command{Use: "feedback", Short: "Reads the feedback on scores"}
 	feedback.AddCommand(c.feedbackExport())
-	root.AddCommand(group(account), group(key), c.usage(), group(feedback), c.backup(), c.restore(), c.check(), c.evaluate())
+	root.AddCommand(group(account), group(key), c.usage(), group(feedback),
+		c.backup(), c.restore(), c.check(), c.evaluate())
 }
 
-// group makes a command that only holds others: without one of them it shows its help, and what is no command of it is
-// an error, where cobra would show the help and succeed.
+// group makes a command that only holds others. Without one of them it shows its help. An unknown one is an error,
+// where cobra would show the help and succeed.
 func group(command *cobra.Command) *cobra.Command {
 	command.Args = cobra.NoArgs
 	command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
 	return command
 }
 
-// one takes exactly one argument.
+// one requires exactly one argument; what names it in the error.
 func one(what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -83,12 +86,12 @@ func (c *cli) call(command *cobra.Command, method, path string, in, out any) err
 	return newClient(c.address).call(command.Context(), method, path, in, out)
 }
 
-// print prints a value as JSON where that is asked for, and else lets people print it as text.
-func (c *cli) print(command *cobra.Command, value any, people func(w io.Writer)) error {
+// print prints a value as JSON with --json, and else as the text that writeText writes, in aligned columns.
+func (c *cli) print(command *cobra.Command, value any, writeText func(w io.Writer)) error {
 	out := command.OutOrStdout()
 	if !c.json {
 		table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-		people(table)
+		writeText(table)
 		return table.Flush()
 	}
 	encoder := json.NewEncoder(out)
@@ -97,21 +100,23 @@ func (c *cli) print(command *cobra.Command, value any, people func(w io.Writer))
 	return encoder.Encode(value)
 }
 
-// note tells people something that is not the output of the command.
+// note prints a message that is not part of the output of the command, to the standard error output.
 func note(command *cobra.Command, format string, args ...any) {
 	fmt.Fprintf(command.ErrOrStderr(), format+"\n", args...)
 }
 
-// resource is the path of a thing by its id, which may hold anything that was typed.
+// resource returns the path of a resource by its id, which may hold anything that was typed.
 func resource(kind, id string) string {
 	return "/moderation/" + kind + "/" + url.PathEscape(id)
 }
 
-// day writes a day for people, and when an instant.
-func day(t time.Time) string  { return t.UTC().Format(time.DateOnly) }
+// day formats a day for people.
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// when formats an instant for people.
 func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// or returns text, or what stands for its absence.
+// or returns text, or absent when it is empty.
 func or(text, absent string) string {
 	if text == "" {
 		return absent

@@ -27,24 +27,30 @@ type accountFlags struct {
 	thresholds         []string
 }
 
+// addTo adds the flags to a command.
 func (f *accountFlags) addTo(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.name, "name", "", "Name for people, at most 200 characters")
 	flags.StringVar(&f.tier, "tier", "", "One of the configured tiers (default \"free\")")
-	flags.StringVar(&f.status, "status", "", "Subscription status: active, trialing and past_due are served; canceled, paused and others are refused (default \"active\")")
-	flags.IntVar(&f.anchorDay, "anchor-day", 0, "Day of the month, 1 to 31, on which the billing period starts; 0 is the calendar month")
-	flags.StringVar(&f.perMonth, "requests-per-month", "", "Replaces the tier's limit; 0 is unlimited, \"tier\" goes back to the tier's")
-	flags.StringVar(&f.perMinute, "requests-per-minute", "", "Replaces the tier's limit; 0 is unlimited, \"tier\" goes back to the tier's")
-	flags.StringArrayVar(&f.thresholds, "threshold", nil, "Replaces a flag threshold, as <category>=<probability>; \"default\" goes back to the service's. Repeatable")
+	flags.StringVar(&f.status, "status", "",
+		"Subscription status: active, trialing and past_due are served; "+
+			"canceled, paused and others are refused (default \"active\")")
+	flags.IntVar(&f.anchorDay, "anchor-day", 0,
+		"Day of the month, 1 to 31, on which the billing period starts; 0 is the calendar month")
+	const limit = "Replaces the tier's limit; 0 is unlimited, \"tier\" goes back to the tier's"
+	flags.StringVar(&f.perMonth, "requests-per-month", "", limit)
+	flags.StringVar(&f.perMinute, "requests-per-minute", "", limit)
+	flags.StringArrayVar(&f.thresholds, "threshold", nil,
+		"Replaces a flag threshold, as <category>=<probability>; \"default\" goes back to the service's. Repeatable")
 }
 
-// overrides changes overrides as the flags say.
+// overrides returns o with the changes that the flags ask for.
 func (f *accountFlags) overrides(o quota.Overrides) (quota.Overrides, error) {
 	var err error
-	if o.RequestsPerMonth, err = limit("--requests-per-month", f.perMonth, o.RequestsPerMonth); err != nil {
+	if o.RequestsPerMonth, err = parseLimit("--requests-per-month", f.perMonth, o.RequestsPerMonth); err != nil {
 		return o, err
 	}
-	if o.RequestsPerMinute, err = limit("--requests-per-minute", f.perMinute, o.RequestsPerMinute); err != nil {
+	if o.RequestsPerMinute, err = parseLimit("--requests-per-minute", f.perMinute, o.RequestsPerMinute); err != nil {
 		return o, err
 	}
 	if len(f.thresholds) == 0 {
@@ -55,7 +61,8 @@ func (f *accountFlags) overrides(o quota.Overrides) (quota.Overrides, error) {
 	for _, text := range f.thresholds {
 		category, value, ok := strings.Cut(text, "=")
 		if !ok || category == "" {
-			return o, fmt.Errorf("--threshold %s must be <category>=<probability>, such as hate=0.8, or <category>=default", text)
+			return o, fmt.Errorf("--threshold %s must be <category>=<probability>, "+
+				"such as hate=0.8, or <category>=default", text)
 		}
 		if value == "default" {
 			delete(thresholds, category)
@@ -63,7 +70,8 @@ func (f *accountFlags) overrides(o quota.Overrides) (quota.Overrides, error) {
 		}
 		threshold, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return o, fmt.Errorf("--threshold %s: the probability must be a number greater than 0 and less than 1, or \"default\"", text)
+			return o, fmt.Errorf("--threshold %s: the probability must be a number "+
+				"greater than 0 and less than 1, or \"default\"", text)
 		}
 		thresholds[category] = threshold
 	}
@@ -71,13 +79,13 @@ func (f *accountFlags) overrides(o quota.Overrides) (quota.Overrides, error) {
 	return o, nil
 }
 
-// overridden reports whether a flag is about overrides.
+// overridden reports whether a flag asks for a change of overrides.
 func (f *accountFlags) overridden() bool {
 	return f.perMonth != "" || f.perMinute != "" || len(f.thresholds) > 0
 }
 
-// limit reads a limit; without a text it stays what it is.
-func limit(flag, text string, current *int64) (*int64, error) {
+// parseLimit parses the value of a flag that replaces a limit. Without one the limit stays what it is.
+func parseLimit(flag, text string, current *int64) (*int64, error) {
 	switch text {
 	case "":
 		return current, nil
@@ -154,7 +162,8 @@ func (c *cli) accountShow() *cobra.Command {
 func (c *cli) accountUpdate() *cobra.Command {
 	var flags accountFlags
 	command := &cobra.Command{
-		Use: "update <id>", Short: "Changes an account; what no flag names stays as it is", Args: one("the id of the account"),
+		Use: "update <id>", Short: "Changes an account; what no flag names stays as it is",
+		Args:    one("the id of the account"),
 		Example: "  caddy moderation account update acme --tier growth --status active",
 		RunE: func(command *cobra.Command, args []string) error {
 			change, err := c.change(command, args[0], &flags)
@@ -172,7 +181,7 @@ func (c *cli) accountUpdate() *cobra.Command {
 	return command
 }
 
-// change returns the change that the flags ask for.
+// change returns the change of an account that the flags ask for.
 func (c *cli) change(command *cobra.Command, id string, flags *accountFlags) (quota.AccountChange, error) {
 	var change quota.AccountChange
 	given := command.Flags().Changed
@@ -207,12 +216,14 @@ func (c *cli) change(command *cobra.Command, id string, flags *accountFlags) (qu
 }
 
 func (c *cli) accountDelete() *cobra.Command {
-	sure := false
+	confirmed := false
 	command := &cobra.Command{
-		Use: "delete <id> --yes", Short: "Deletes an account, its keys and its counts; its feedback is kept", Args: one("the id of the account"),
+		Use: "delete <id> --yes", Short: "Deletes an account, its keys and its counts; its feedback is kept",
+		Args: one("the id of the account"),
 		RunE: func(command *cobra.Command, args []string) error {
-			if !sure {
-				return fmt.Errorf("deleting account %s deletes its keys and its counts, too, and cannot be undone; add --yes", args[0])
+			if !confirmed {
+				return fmt.Errorf("deleting account %s deletes its keys and its counts, too, "+
+					"and cannot be undone; add --yes", args[0])
 			}
 			if err := c.call(command, http.MethodDelete, resource("accounts", args[0]), nil, nil); err != nil {
 				return err
@@ -221,11 +232,11 @@ func (c *cli) accountDelete() *cobra.Command {
 			return nil
 		},
 	}
-	command.Flags().BoolVar(&sure, "yes", false, "Yes, delete it")
+	command.Flags().BoolVar(&confirmed, "yes", false, "Yes, delete it")
 	return command
 }
 
-// accountText prints an account for people.
+// accountText returns a function that writes an account as text.
 func accountText(a quota.Account) func(w io.Writer) {
 	return func(w io.Writer) {
 		fmt.Fprintf(w, "Account\t%s\n", a.ID)
@@ -253,7 +264,7 @@ func accountText(a quota.Account) func(w io.Writer) {
 	}
 }
 
-// limitText writes a limit for people.
+// limitText formats a limit for people.
 func limitText(n int64) string {
 	if n == 0 {
 		return "unlimited"

@@ -21,7 +21,8 @@ import (
 func (c *cli) check() *cobra.Command {
 	save, force := "", false
 	command := &cobra.Command{
-		Use: "check DIR", Short: "Reads a database that no server has open and says whether it is whole", Args: one("the directory of the database"),
+		Use: "check DIR", Short: "Reads a database that no server has open and says whether it is whole",
+		Args: one("the directory of the database"),
 		Long: `Reads everything in the directory of a badger database that no server has open,
 compares it with what was acknowledged, and says what is damaged or missing. It
 changes nothing in the directory. The status is 0 when the database is whole, and
@@ -33,22 +34,23 @@ one may stand in for it.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt)
 			defer stop()
-			report, err := c.checked(ctx, command, args[0], save, force)
+			report, err := c.checkDatabase(ctx, command, args[0], save, force)
 			if err != nil {
 				return err
 			}
-			if err := c.print(command, report, func(w io.Writer) { showCheck(w, report) }); err != nil {
+			if err := c.print(command, report, func(w io.Writer) { writeCheck(w, report) }); err != nil {
 				return err
 			}
-			if err := report.Err(); err != nil {
-				if save == "" {
-					note(command, "Restore your last backup into another directory. Or save what can be read with --save FILE, and restore that.")
-				} else {
-					note(command, "What can be read is in %s: caddy moderation restore %s --dir ANOTHER_DIRECTORY", save, save)
-				}
-				return err
+			damage := report.Err()
+			switch {
+			case damage != nil && save == "":
+				note(command, "Restore your last backup into another directory. "+
+					"Or save what can be read with --save FILE, and restore that.")
+			case damage != nil:
+				note(command, "What can be read is in %s: caddy moderation restore %s --dir ANOTHER_DIRECTORY",
+					save, save)
 			}
-			return nil
+			return damage
 		},
 	}
 	command.Flags().StringVar(&save, "save", "", "Write what can be read to this file, as a backup")
@@ -56,8 +58,10 @@ one may stand in for it.`,
 	return command
 }
 
-// checked checks a directory and saves what is in it when that is asked for.
-func (c *cli) checked(ctx context.Context, command *cobra.Command, dir, save string, force bool) (*badger.CheckReport, error) {
+// checkDatabase checks a directory, and saves what can be read in it to the file save, unless that is empty.
+func (c *cli) checkDatabase(
+	ctx context.Context, command *cobra.Command, dir, save string, force bool,
+) (*badger.CheckReport, error) {
 	if save == "" {
 		return badger.Check(ctx, dir, nil)
 	}
@@ -79,14 +83,14 @@ func (c *cli) checked(ctx context.Context, command *cobra.Command, dir, save str
 	return report, nil
 }
 
-// showCheck prints a report for people.
-func showCheck(w io.Writer, r *badger.CheckReport) {
+// writeCheck writes a report as text.
+func writeCheck(w io.Writer, r *badger.CheckReport) {
 	fmt.Fprintf(w, "tables\t%d\nlogs\t%d\nbytes read\t%d\n", r.Tables, r.Logs, r.Bytes)
 	if r.Committed > 0 {
 		fmt.Fprintf(w, "newest write\t%d\nnewest acknowledged write\t%d\n", r.Newest, r.Committed)
 	}
-	for _, kind := range slices.Sorted(maps.Keys(r.Records)) {
-		fmt.Fprintf(w, "%s\t%d\n", kind, r.Records[kind])
+	for _, record := range slices.Sorted(maps.Keys(r.Records)) {
+		fmt.Fprintf(w, "%s\t%d\n", record, r.Records[record])
 	}
 	for _, f := range r.Findings {
 		what := "left by a crash, and no loss"

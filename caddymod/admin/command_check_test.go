@@ -89,34 +89,34 @@ func spoil(t *testing.T, dir, prefix string) {
 	}
 }
 
-// TestDamagedRecordsAreSaid: a command goes on behind a damaged record, or names it, and does not succeed.
-func TestDamagedRecordsAreSaid(t *testing.T) {
+// TestDamagedRecordsAreReported: a command goes on behind a damaged record, or names it, and does not succeed.
+func TestDamagedRecordsAreReported(t *testing.T) {
 	dir := someDatabase(t)
 	spoil(t, dir, "f/")
 	spoil(t, dir, "a/")
 	load(t, "storage badger "+dir)
 	stdout, stderr, err := run(t, "feedback", "export")
 	if lines := strings.Count(stdout, "\n"); err == nil || lines != 100 || !strings.HasSuffix(stdout, "{\"left_out\":1}\n") || !strings.Contains(stderr, "damaged records are left out: 1") {
-		t.Errorf("the export has %d lines, %s, %v", lines, stderr, err)
+		t.Errorf("export: got %d lines, %s (%v), want 100 and an error that 1 record is left out", lines, stderr, err)
 	}
 	if _, stderr, err := run(t, "account", "list"); err == nil || !strings.Contains(stderr, "a record is damaged: account account-000") {
-		t.Errorf("the list says %s, %v", stderr, err)
+		t.Errorf("account list: got %s (%v), want an error that names the damaged account-000", stderr, err)
 	}
 	file := filepath.Join(t.TempDir(), "backup")
 	if _, stderr, err := run(t, "backup", file); err == nil || !strings.Contains(stderr, "a record is damaged: account account-000") {
-		t.Errorf("the backup says %s, %v", stderr, err)
+		t.Errorf("backup: got %s (%v), want an error that names the damaged account-000", stderr, err)
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("there is a backup nevertheless")
 	}
 	_, stderr, err = run(t, "backup", file, "--leave-out-damaged")
 	if err == nil || !strings.Contains(stderr, "account account-000 (1)") || !strings.Contains(stderr, "a record of feedback (1)") {
-		t.Errorf("the backup says %s, %v", stderr, err)
+		t.Errorf("backup --leave-out-damaged: got %s (%v), want an error that names the account and the feedback", stderr, err)
 	}
 	restored := filepath.Join(t.TempDir(), "restored")
 	must(t, "restore", file, "--dir", restored)
 	if accounts, keys := accountsIn(t, restored); accounts != 99 || keys != 100 {
-		t.Errorf("%d accounts and %d keys are left", accounts, keys)
+		t.Errorf("restored: got %d accounts and %d keys, want 99 and 100", accounts, keys)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestCheck(t *testing.T) {
 	dir := someDatabase(t)
 	stdout, stderr, err := run(t, "check", dir)
 	if err != nil || !strings.Contains(stdout, "The database is whole.") || !strings.Contains(stdout, "accounts") {
-		t.Fatal(stdout, stderr, err)
+		t.Fatalf("check: got %s, %s (%v), want a whole database with accounts", stdout, stderr, err)
 	}
 	stdout, _, err = run(t, "check", dir, "--json")
 	var report struct {
@@ -136,10 +136,10 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report.Records["accounts"] != 100 || report.Records["keys"] != 100 || report.Records["feedback"] != 100 || len(report.Findings) != 0 {
-		t.Errorf("it reports %s", stdout)
+		t.Errorf("check --json: got %s, want 100 accounts, keys and records of feedback, and no findings", stdout)
 	}
 	if _, stderr, err := run(t, "check", filepath.Join(dir, "missing")); err == nil {
-		t.Error("a directory that is missing was checked", stderr)
+		t.Errorf("a directory that is missing: got no error (%s)", stderr)
 	}
 	if stdout, _, err := run(t, "check", t.TempDir()); err == nil || !strings.Contains(err.Error(), "there is no database in") {
 		t.Errorf("a directory without a database was checked: %s, %v", stdout, err)
@@ -188,20 +188,20 @@ func TestCheckSavesWhatIsLeft(t *testing.T) {
 				t.Fatalf("it was opened: %v, %v", s, err)
 			}
 			if stdout, stderr, err := run(t, "check", dir); !errors.Is(err, badger.ErrDamaged) || !strings.Contains(stdout, test.says) || !strings.Contains(stderr, "--save") {
-				t.Fatal(stdout, stderr, err)
+				t.Fatalf("check: got %s, %s (%v), want %v, %q and a hint to --save", stdout, stderr, err, badger.ErrDamaged, test.says)
 			}
 			saved, restored := filepath.Join(t.TempDir(), "saved"), filepath.Join(t.TempDir(), "restored")
 			stdout, stderr, err := run(t, "check", dir, "--save", saved)
 			if !errors.Is(err, badger.ErrDamaged) {
-				t.Fatal(stdout, stderr, err)
+				t.Fatalf("check --save: got %s, %s (%v), want %v", stdout, stderr, err, badger.ErrDamaged)
 			}
 			if _, stderr, err := run(t, "restore", saved, "--dir", restored); err != nil {
-				t.Fatal(stderr)
+				t.Fatalf("restoring what was saved: %v, %s", err, stderr)
 			}
 			accounts, keys := accountsIn(t, restored)
 			t.Logf("%d accounts and %d keys are left\n%s", accounts, keys, stdout)
 			if accounts < test.least || keys < test.least {
-				t.Fatal("more is lost than was damaged")
+				t.Fatalf("got %d accounts and %d keys, want at least %d of each", accounts, keys, test.least)
 			}
 		})
 	}

@@ -4,6 +4,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,21 +25,24 @@ func (c *cli) feedbackExport() *cobra.Command {
 	account, file := "", ""
 	force := false
 	command := &cobra.Command{
-		Use: "export [--account <id>] [--out FILE]", Short: "Prints the feedback on scores as JSON Lines, oldest first", Args: cobra.NoArgs,
+		Use: "export [--account <id>] [--out FILE]", Short: "Prints the feedback on scores as JSON Lines, oldest first",
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return c.save(command, withAccount("/moderation/feedback/export", account), or(file, "-"), force)
 		},
 	}
 	command.Flags().StringVar(&account, "account", "", "Only the feedback of this account")
-	command.Flags().StringVar(&file, "out", "", "Write to this file, which appears when it is whole (default the standard output)")
+	command.Flags().StringVar(&file, "out", "",
+		"Write to this file, which appears when it is whole (default the standard output)")
 	command.Flags().BoolVar(&force, "force", false, "Replace a file that exists")
 	return command
 }
 
 func (c *cli) backup() *cobra.Command {
-	force, leave := false, false
+	force, lenient := false, false
 	command := &cobra.Command{
-		Use: "backup FILE", Short: "Saves accounts, keys, counts and feedback of a running server", Args: one("the name of the file"),
+		Use: "backup FILE", Short: "Saves accounts, keys, counts and feedback of a running server",
+		Args: one("the name of the file"),
 		Long: `Saves a consistent copy of everything that the running server keeps: accounts,
 keys (their hashes), counts and feedback. The file appears when it is whole, and
 only its owner can read it. With - it goes to the standard output. A record that
@@ -46,13 +50,13 @@ is damaged ends the backup, unless --leave-out-damaged is given: then it is made
 without such records, says which they are, and the status is 1.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			path := "/moderation/backup"
-			if leave {
+			if lenient {
 				path += "?damaged=leave-out"
 			}
 			return c.save(command, path, args[0], force)
 		},
 	}
-	command.Flags().BoolVar(&leave, "leave-out-damaged", false, "Make the backup without records that are damaged")
+	command.Flags().BoolVar(&lenient, "leave-out-damaged", false, "Make the backup without records that are damaged")
 	command.Flags().BoolVar(&force, "force", false, "Replace a file that exists")
 	return command
 }
@@ -60,7 +64,8 @@ without such records, says which they are, and the status is 1.`,
 func (c *cli) restore() *cobra.Command {
 	dir := ""
 	command := &cobra.Command{
-		Use: "restore FILE --dir DIR", Short: "Makes a database from a backup, for a server that is stopped", Args: one("the name of the file"),
+		Use: "restore FILE --dir DIR", Short: "Makes a database from a backup, for a server that is stopped",
+		Args: one("the name of the file"),
 		Long: `Makes a badger database in DIR from a backup. DIR must be missing or empty.
 Start the server with "storage badger DIR" afterwards. With - the backup is read
 from the standard input. A backup that is not whole is refused.`,
@@ -74,17 +79,8 @@ from the standard input. A backup that is not whole is refused.`,
 				defer file.Close()
 				from = file
 			}
-			parents, err := missing(dir)
-			if err != nil {
+			if err := c.restoreInto(command.Context(), dir, from); err != nil {
 				return err
-			}
-			if err := badger.Restore(command.Context(), dir, from); err != nil {
-				return err
-			}
-			for _, parent := range parents {
-				if err := c.syncDir(parent); err != nil {
-					return fmt.Errorf("%s is restored, but may not be there after a loss of power: %w", dir, err)
-				}
 			}
 			note(command, "Restored into %s.", dir)
 			return nil
@@ -93,6 +89,24 @@ from the standard input. A backup that is not whole is refused.`,
 	command.Flags().StringVar(&dir, "dir", "", "Directory of the new database")
 	require(command, "dir")
 	return command
+}
+
+// restoreInto makes a database from a backup. Without an error, the names of all new directories survive a loss of
+// power.
+func (c *cli) restoreInto(ctx context.Context, dir string, from io.Reader) error {
+	parents, err := missingParents(dir)
+	if err != nil {
+		return err
+	}
+	if err := badger.Restore(ctx, dir, from); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := c.syncDir(parent); err != nil {
+			return fmt.Errorf("%s is restored, but may not be there after a loss of power: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 // save writes an answer of the server to a file, or to the standard output when its name is "-".
@@ -133,8 +147,8 @@ func checkFree(name string, force bool) error {
 	return nil
 }
 
-// writeFile writes a file that appears under its name once it is whole and on the disk. Without an error, the name survives
-// a loss of power, too. broken makes the error of one from reading.
+// writeFile writes a file that appears under its name once it is whole and on the disk. Without an error, the name
+// survives a loss of power, too. broken makes the error of one from reading.
 func (c *cli) writeFile(name string, from io.Reader, broken func(error) error) (int64, error) {
 	part, size, err := writePart(name, from, broken)
 	if err != nil {
@@ -187,8 +201,8 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// missing returns the directories that get a new name when dir is made with its parents, the innermost first.
-func missing(dir string) (parents []string, err error) {
+// missingParents returns the directories that get a new name when dir is made with its parents, the innermost first.
+func missingParents(dir string) (parents []string, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}

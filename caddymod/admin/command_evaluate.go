@@ -24,14 +24,15 @@ type evaluateFlags struct {
 	data       []string
 	thresholds []string
 	kinds      []string
-	misses     int
+	misses     int // of --errors
 	jobs       int
 }
 
 func (c *cli) evaluate() *cobra.Command {
 	var flags evaluateFlags
 	command := &cobra.Command{
-		Use: "evaluate --data FILE|DIR ...", Short: "Measures the judge on labelled texts of your own; needs no server", Args: cobra.ArbitraryArgs,
+		Use: "evaluate --data FILE|DIR ...", Short: "Measures the judge on labelled texts of your own; needs no server",
+		Args: cobra.ArbitraryArgs,
 		Long: `Judges labelled texts with the model and the themes that are built into this
 program, as the service does, and says how good the verdicts are. No server is
 needed and nothing leaves the machine.
@@ -50,29 +51,37 @@ SEXUALLY_EXPLICIT and SPAM. A "kind" in a row splits the figures by it.`,
   caddy moderation evaluate --data labelled/ --threshold hate=0.6 --json
   zcat comments.jsonl.gz | head -n 1000 | caddy moderation evaluate --data -`,
 		RunE: func(command *cobra.Command, args []string) error {
-			// Arguments are data, too, because a shell makes some of --data *.jsonl.
+			// Arguments are data, too, because a shell makes arguments of --data *.jsonl.
 			data := append(flags.data, args...)
 			if len(data) == 0 {
-				return errors.New("needs labelled texts: --data FILE, a directory, or - for the standard input; see --help")
+				return errors.New("needs labelled texts: --data FILE, a directory, " +
+					"or - for the standard input; see --help")
 			}
-			judge, options, err := flags.judge()
+			moderator, options, err := flags.engine()
 			if err != nil {
 				return err
 			}
-			return c.measure(command, judge, data, options)
+			return c.runEvaluation(command, moderator, data, options)
 		},
 	}
-	set := command.Flags()
-	set.StringArrayVar(&flags.data, "data", nil, "File of JSON Lines, directory of *.jsonl and *.jsonl.gz, or - for the standard input. Repeatable; arguments are more of it")
-	set.StringArrayVar(&flags.thresholds, "threshold", nil, "Flags above another probability, as <category or attribute>=<probability>. Repeatable")
-	set.StringArrayVar(&flags.kinds, "kind", nil, "Only rows of this kind. Repeatable")
-	set.IntVar(&flags.misses, "errors", 0, "Lists this many wrong verdicts of each label, the most confident ones first")
-	set.IntVar(&flags.jobs, "jobs", 0, "Texts that are judged at the same time (default the number of processors)")
+	flags.addTo(command)
 	return command
 }
 
-// judge makes the judge that the service has by default, and what the flags change.
-func (f *evaluateFlags) judge() (*engine.Engine, evaluate.Options, error) {
+// addTo adds the flags to a command.
+func (f *evaluateFlags) addTo(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringArrayVar(&f.data, "data", nil, "File of JSON Lines, directory of *.jsonl and *.jsonl.gz, "+
+		"or - for the standard input. Repeatable; arguments are more of it")
+	flags.StringArrayVar(&f.thresholds, "threshold", nil,
+		"Flags above another probability, as <category or attribute>=<probability>. Repeatable")
+	flags.StringArrayVar(&f.kinds, "kind", nil, "Only rows of this kind. Repeatable")
+	flags.IntVar(&f.misses, "errors", 0, "Lists this many wrong verdicts of each label, the most confident ones first")
+	flags.IntVar(&f.jobs, "jobs", 0, "Texts that are judged at the same time (default the number of processors)")
+}
+
+// engine makes the engine that the service has by default, with the thresholds of the flags.
+func (f *evaluateFlags) engine() (*engine.Engine, evaluate.Options, error) {
 	options := evaluate.Options{Jobs: f.jobs, Kinds: f.kinds, Misses: f.misses}
 	if f.misses < 0 || f.jobs < 0 {
 		return nil, options, errors.New("--errors and --jobs must not be negative")
@@ -82,7 +91,8 @@ func (f *evaluateFlags) judge() (*engine.Engine, evaluate.Options, error) {
 		name, value, found := strings.Cut(text, "=")
 		threshold, err := strconv.ParseFloat(value, 64)
 		if !found || err != nil || !(threshold > 0 && threshold < 1) {
-			return nil, options, fmt.Errorf("--threshold %s must be <name>=<probability> with a probability greater than 0 and less than 1, such as hate=0.6", text)
+			return nil, options, fmt.Errorf("--threshold %s must be <name>=<probability> "+
+				"with a probability greater than 0 and less than 1, such as hate=0.6", text)
 		}
 		label, err := evaluate.ParseLabel(name)
 		switch {
@@ -94,12 +104,14 @@ func (f *evaluateFlags) judge() (*engine.Engine, evaluate.Options, error) {
 			options.AttributeThresholds[label-engine.NumCategories] = threshold
 		}
 	}
-	judge, err := engine.New(engine.Options{Policy: policy})
-	return judge, options, err
+	moderator, err := engine.New(engine.Options{Policy: policy})
+	return moderator, options, err
 }
 
-// measure evaluates and prints.
-func (c *cli) measure(command *cobra.Command, judge *engine.Engine, data []string, options evaluate.Options) error {
+// runEvaluation evaluates an engine and prints the report.
+func (c *cli) runEvaluation(
+	command *cobra.Command, moderator *engine.Engine, data []string, options evaluate.Options,
+) error {
 	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt)
 	defer stop()
 	input, err := evaluate.Open(data, command.InOrStdin())
@@ -110,7 +122,7 @@ func (c *cli) measure(command *cobra.Command, judge *engine.Engine, data []strin
 	if isTerminal(bar.out) {
 		options.Progress = bar.show
 	}
-	report, err := evaluate.Run(ctx, judge, input.Rows(ctx), options)
+	report, err := evaluate.Run(ctx, moderator, input.Rows(ctx), options)
 	bar.clear()
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -54,7 +54,7 @@ func TestEvaluateErrors(t *testing.T) {
 	} {
 		stdout, stderr, err := evaluated(t, r.stdin, strings.Fields(r.flags)...)
 		if err == nil || stdout != "" {
-			t.Errorf("%s: error %v, prints %s", r.flags, err, stdout)
+			t.Errorf("%s: got the error %v and the output %q, want an error and no output", r.flags, err, stdout)
 		}
 		shown.WriteString("$ caddy moderation evaluate " + r.flags + "\n")
 		for line := range strings.Lines(stderr) {
@@ -64,7 +64,7 @@ func TestEvaluateErrors(t *testing.T) {
 	golden(t, "evaluate.txt", shown.String())
 }
 
-// TestEvaluate: the judge of the service judges; what it says changes with the model and is not compared here.
+// TestEvaluate evaluates the engine of the service. Its verdicts change with the model and are not compared here.
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -77,11 +77,11 @@ func TestEvaluate(t *testing.T) {
 	}
 	table, stderr, err := evaluated(t, "", "--data", dir, "--threshold", "harassment=0.001", "--threshold", "SPAM=0.999")
 	if err != nil || stderr != "" {
-		t.Fatalf("error %v, shows %s", err, stderr)
+		t.Fatalf("evaluating: got the error %v and %q, want none", err, stderr)
 	}
 	for _, part := range []string{" judged 3 rows of 1 file.", "harassment ", "SPAM ", "  insult ", "bicycle"} {
 		if strings.Contains(table, part) == (part == "bicycle") {
-			t.Errorf("%q: %s", part, table)
+			t.Errorf("%q in the table: got %v, want %v:\n%s", part, part == "bicycle", part != "bicycle", table)
 		}
 	}
 	document, _, err := evaluated(t, "", "--data", dir, "--json", "--threshold", "harassment=0.001", "--threshold", "SPAM=0.999")
@@ -96,7 +96,7 @@ func TestEvaluate(t *testing.T) {
 		t.Errorf("the thresholds are not used: %s", document)
 	}
 	if report.Rows != 3 || len(report.Files) != 1 || report.Kinds["insult"].Flagged != 1 || report.Model == "" || report.Themes.Rows != 1 {
-		t.Errorf("%s", document)
+		t.Errorf("got %s, want 3 rows of one file, one flagged insult, a model and one theme", document)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestEvaluateLimits(t *testing.T) {
 		}
 		found = true
 		if schema.Properties.Content.MaxLength != evaluate.MaxText || schema.Properties.Themes.Items.MaxLength != evaluate.MaxTheme {
-			t.Errorf("%s: %+v", name, schema.Properties)
+			t.Errorf("the schema %s: got %+v, want the limits %d and %d", name, schema.Properties, evaluate.MaxText, evaluate.MaxTheme)
 		}
 	}
 	if !found {

@@ -23,7 +23,8 @@ func (c *cli) keyCreate() *cobra.Command {
 		Use: "create --account <id>", Short: "Creates a key and prints it, this once", Args: cobra.NoArgs,
 		Long: `Creates an API key and prints it, and nothing else, on the standard output. It
 is shown this once: the server keeps only its SHA-256.`,
-		Example: "  KEY=$(caddy moderation key create --account acme --name website --environment production --expires 90d)",
+		Example: "  KEY=$(caddy moderation key create " +
+			"--account acme --name website --environment production --expires 90d)",
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
 			if wanted.Expires, err = c.expiry(expires); err != nil {
@@ -39,8 +40,10 @@ is shown this once: the server keeps only its SHA-256.`,
 	flags := command.Flags()
 	flags.StringVar(&wanted.Account, "account", "", "Account that the key belongs to")
 	flags.StringVar(&wanted.Name, "name", "", "Name for people, at most 200 characters")
-	flags.StringVar(&wanted.Environment, "environment", "", "Label for people, such as production, at most 64 characters")
-	flags.StringVar(&expires, "expires", "", "When the key stops to be valid: 2027-01-31, 2027-01-31T12:00:00Z or a duration such as 90d (default never)")
+	flags.StringVar(&wanted.Environment, "environment", "",
+		"Label for people, such as production, at most 64 characters")
+	flags.StringVar(&expires, "expires", "",
+		"When the key stops to be valid: 2027-01-31, 2027-01-31T12:00:00Z or a duration such as 90d (default never)")
 	require(command, "account")
 	return command
 }
@@ -51,27 +54,31 @@ func (c *cli) keyList() *cobra.Command {
 		Use: "list [--account <id>]", Short: "Lists what is known of keys", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			keys := []quota.Key{}
-			if err := c.call(command, http.MethodGet, withAccount("/moderation/keys", account), nil, &keys); err != nil {
+			path := withAccount("/moderation/keys", account)
+			if err := c.call(command, http.MethodGet, path, nil, &keys); err != nil {
 				return err
 			}
-			return c.print(command, keys, func(w io.Writer) {
-				fmt.Fprintln(w, "ID\tACCOUNT\tNAME\tENVIRONMENT\tCREATED\tEXPIRES\tLAST USED\tSTATE")
-				for _, k := range keys {
-					created, expires := day(k.Created), "never"
-					if k.Declared {
-						created = "-"
-					}
-					if k.Expires != nil {
-						expires = when(*k.Expires)
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Account, or(k.Name, "-"), or(k.Environment, "-"),
-						created, expires, or(k.LastUsed, "never"), c.state(k))
-				}
-			})
+			return c.print(command, keys, func(w io.Writer) { c.writeKeys(w, keys) })
 		},
 	}
 	command.Flags().StringVar(&account, "account", "", "Only the keys of this account")
 	return command
+}
+
+// writeKeys writes keys as a table.
+func (c *cli) writeKeys(w io.Writer, keys []quota.Key) {
+	fmt.Fprintln(w, "ID\tACCOUNT\tNAME\tENVIRONMENT\tCREATED\tEXPIRES\tLAST USED\tSTATE")
+	for _, k := range keys {
+		created, expires := day(k.Created), "never"
+		if k.Declared {
+			created = "-"
+		}
+		if k.Expires != nil {
+			expires = when(*k.Expires)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Account, or(k.Name, "-"), or(k.Environment, "-"),
+			created, expires, or(k.LastUsed, "never"), c.state(k))
+	}
 }
 
 func (c *cli) keyRevoke() *cobra.Command {
@@ -92,7 +99,8 @@ func (c *cli) keyRevoke() *cobra.Command {
 func (c *cli) keyRotate() *cobra.Command {
 	overlap := ""
 	command := &cobra.Command{
-		Use: "rotate <key id>", Short: "Replaces a key and prints the new one, this once", Args: one("the id of the key"),
+		Use: "rotate <key id>", Short: "Replaces a key and prints the new one, this once",
+		Args: one("the id of the key"),
 		Long: `Creates a key with the account, name, environment and expiry of an old one, and
 prints it, and nothing else, on the standard output. The old key stays valid
 for the overlap, so that its users have time to change.`,
@@ -102,7 +110,8 @@ for the overlap, so that its users have time to change.`,
 				return err
 			}
 			var made madeKey
-			if err := c.call(command, http.MethodPost, resource("keys", args[0])+"/rotate", rotation{Overlap: overlap}, &made); err != nil {
+			path := resource("keys", args[0]) + "/rotate"
+			if err := c.call(command, http.MethodPost, path, rotation{Overlap: overlap}, &made); err != nil {
 				return err
 			}
 			if duration > 0 {
@@ -111,17 +120,18 @@ for the overlap, so that its users have time to change.`,
 			return c.printMade(command, made)
 		},
 	}
-	command.Flags().StringVar(&overlap, "overlap", "24h", "How long the old key stays valid, such as 24h or 7d; 0s ends it at once")
+	command.Flags().StringVar(&overlap, "overlap", "24h",
+		"How long the old key stays valid, such as 24h or 7d; 0s ends it at once")
 	return command
 }
 
-// printMade prints a key that was made: only the key on the standard output, so that it can be put into a variable.
+// printMade prints a new key. The standard output gets only the key, so that a shell can put it into a variable.
 func (c *cli) printMade(command *cobra.Command, made madeKey) error {
 	note(command, "Key %s of account %s. It is shown this once.", made.Key.ID, made.Key.Account)
 	return c.print(command, made, func(w io.Writer) { fmt.Fprintln(w, made.Secret) })
 }
 
-// state says for people whether a key is valid.
+// state returns, for people, whether a key is valid.
 func (c *cli) state(k quota.Key) string {
 	switch {
 	case k.Revoked != nil:
@@ -134,7 +144,7 @@ func (c *cli) state(k quota.Key) string {
 	return "valid"
 }
 
-// expiry reads an instant, a date (midnight UTC) or a duration from now.
+// expiry parses an instant, a date (midnight UTC) or a duration from now. Empty means never.
 func (c *cli) expiry(text string) (*time.Time, error) {
 	if text == "" {
 		return nil, nil
@@ -147,12 +157,14 @@ func (c *cli) expiry(text string) (*time.Time, error) {
 	}
 	duration, err := caddy.ParseDuration(text)
 	if err != nil || duration <= 0 {
-		return nil, fmt.Errorf("--expires %s must be a date like 2027-01-31, an instant like 2027-01-31T12:00:00Z or a duration like 90d", text)
+		return nil, fmt.Errorf("--expires %s must be a date like 2027-01-31, an instant like 2027-01-31T12:00:00Z "+
+			"or a duration like 90d", text)
 	}
 	instant := c.now().UTC().Add(duration).Truncate(time.Second)
 	return &instant, nil
 }
 
+// parseOverlap parses the value of --overlap.
 func parseOverlap(text string) (time.Duration, error) {
 	overlap, err := caddy.ParseDuration(text)
 	if err != nil || overlap < 0 {
@@ -161,7 +173,7 @@ func parseOverlap(text string) (time.Duration, error) {
 	return overlap, nil
 }
 
-// withAccount adds the account to a path, if there is one.
+// withAccount adds the query parameter account to a path, unless it is empty.
 func withAccount(path, account string) string {
 	if account == "" {
 		return path
@@ -169,9 +181,9 @@ func withAccount(path, account string) string {
 	return path + "?" + url.Values{"account": {account}}.Encode()
 }
 
-// require makes a flag required.
+// require marks a flag as required.
 func require(command *cobra.Command, flag string) {
 	if err := command.MarkFlagRequired(flag); err != nil {
-		panic(err) // the flag is not one of the command's
+		panic(err) // the command has no such flag
 	}
 }

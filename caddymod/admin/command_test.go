@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// TestTranscript runs commands as an operator would and compares what the terminal shows: lines of the standard output as
-// they are, those of the standard error output after "! ".
+// TestTranscript runs commands as an operator would and compares what the terminal shows: lines of the standard
+// output as they are, those of the standard error output after "! ".
 func TestTranscript(t *testing.T) {
 	load(t, "storage badger DIR")
 	var shown strings.Builder
@@ -80,7 +80,7 @@ func TestFailuresFail(t *testing.T) {
 	} {
 		_, stderr, err := run(t, strings.Fields(line)...)
 		if (err == nil) != (line == "account") {
-			t.Errorf("%s: error %v, %s", line, err, stderr)
+			t.Errorf("%s: got the error %v (%s), want an error: %v", line, err, stderr, line != "account")
 		}
 	}
 }
@@ -89,17 +89,17 @@ func TestKeyCreatePrintsOnlyTheKey(t *testing.T) {
 	load(t, "storage badger DIR")
 	stdout, stderr, err := run(t, "key", "create", "--account", "fixed", "--expires", "90d")
 	if err != nil {
-		t.Fatal(stderr)
+		t.Fatalf("key create: %v, %s", err, stderr)
 	}
 	secret, rest, ok := strings.Cut(stdout, "\n")
 	if !ok || rest != "" || !secrets.MatchString(secret) || len(secret) != len("mod_sk_")+32 {
-		t.Errorf("printed %q", stdout)
+		t.Errorf("key create: got %q on the standard output, want a key and nothing else", stdout)
 	}
 	if strings.Contains(stderr, secret) {
 		t.Error("the key is on the standard error output, too, which ends up in logs")
 	}
 	if _, err := services(t).Gate.Authenticate(t.Context(), secret); err != nil {
-		t.Error(err)
+		t.Errorf("using the key: %v", err)
 	}
 }
 
@@ -145,18 +145,18 @@ func TestFeedbackExport(t *testing.T) {
 		for line := range strings.Lines(lines) {
 			var record feedback.Record
 			if err := json.Unmarshal([]byte(line), &record); err != nil {
-				t.Fatalf("%s: %v", line, err)
+				t.Fatalf("decoding the line %q: %v", line, err)
 			}
 			all = append(all, record.Text)
 		}
 		return strings.Join(all, ",")
 	}
 	if got := texts(must(t, "feedback", "export", "--account", "fixed")); got != "one,two <b>" {
-		t.Errorf("exported %q", got)
+		t.Errorf("the feedback of fixed: got the texts %q, want %q", got, "one,two <b>")
 	}
 	// The feedback of an account that is no more is still there.
 	if got := texts(must(t, "feedback", "export", "--account", "gone")); got != "three" {
-		t.Errorf("exported %q", got)
+		t.Errorf("the feedback of gone: got the texts %q, want %q", got, "three")
 	}
 	file := filepath.Join(t.TempDir(), "all.jsonl")
 	must(t, "feedback", "export", "--out", file)
@@ -165,7 +165,7 @@ func TestFeedbackExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Count(string(written), "\n"); got != 3 {
-		t.Errorf("exported %d records", got)
+		t.Errorf("the export of all: got %d records, want 3", got)
 	}
 }
 
@@ -178,15 +178,15 @@ func TestBackupAndRestore(t *testing.T) {
 	file, restored := filepath.Join(dir, "backup"), filepath.Join(dir, "data")
 	must(t, "backup", file)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the backup has the mode %v, %v", info.Mode(), err)
+		t.Errorf("the backup: got the mode %v (%v), want 0600", info.Mode(), err)
 	}
 	if _, stderr, err := run(t, "backup", file); err == nil || stderr != "Error: "+file+" exists; add --force to replace it\n" {
-		t.Errorf("a second backup into the file: %v, %s", err, stderr)
+		t.Errorf("a second backup into the file: got the error %v (%s), want that it exists", err, stderr)
 	}
 	must(t, "backup", file, "--force")
 	must(t, "restore", file, "--dir", restored)
 	if _, stderr, err := run(t, "restore", file, "--dir", restored); err == nil || !strings.Contains(stderr, "is not empty") {
-		t.Errorf("a second restore into the directory: %v, %s", err, stderr)
+		t.Errorf("a second restore into the directory: got the error %v (%s), want that it is not empty", err, stderr)
 	}
 
 	store, err := badger.Open(badger.Options{Dir: restored})
@@ -196,7 +196,7 @@ func TestBackupAndRestore(t *testing.T) {
 	defer store.Close()
 	account, err := store.Account(t.Context(), "acme")
 	if err != nil || account.Tier != "starter" {
-		t.Errorf("restored %+v, %v", account, err)
+		t.Errorf("the restored account: got %+v (%v), want the tier starter", account, err)
 	}
 	records := 0
 	for _, err := range store.Feedback(t.Context(), "acme") {
@@ -206,7 +206,7 @@ func TestBackupAndRestore(t *testing.T) {
 		records++
 	}
 	if records != 1 {
-		t.Errorf("restored %d records of feedback", records)
+		t.Errorf("restored feedback: got %d records, want 1", records)
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -250,7 +250,7 @@ func TestWrittenFilesSurviveALossOfPower(t *testing.T) {
 	line := newCLI()
 	line.syncDir = func(string) error { return errors.New("the disk is gone") }
 	if _, stderr, err := runLine(t, line, "backup", backup, "--force"); err == nil || strings.Contains(stderr, "Wrote") {
-		t.Errorf("a name that may be lost is said to be written: %s", stderr)
+		t.Errorf("a name that may be lost: got %q (%v), want an error, and not that it is written", stderr, err)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestRestoreRefusesAPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, stderr, err := run(t, "restore", part, "--dir", filepath.Join(dir, "data")); err == nil || !strings.Contains(stderr, badger.ErrBackup.Error()) {
-		t.Errorf("a part of a backup is restored: %v, %s", err, stderr)
+		t.Errorf("restoring a part of a backup: got the error %v (%s), want %v", err, stderr, badger.ErrBackup)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestBrokenOffFiles(t *testing.T) {
 	} {
 		_, stderr, err := run(t, line...)
 		if err == nil || !strings.Contains(stderr, "the answer of the server at "+address+" broke off") {
-			t.Errorf("%v: %v, %s", line, err, stderr)
+			t.Errorf("%v: got the error %v (%s), want that the answer broke off", line, err, stderr)
 		}
 	}
 	left, err := os.ReadDir(dir)
@@ -292,6 +292,6 @@ func TestBrokenOffFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("got the files %v, want none", left)
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-
-	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
 func (c *cli) usage() *cobra.Command {
@@ -24,7 +22,7 @@ func (c *cli) usage() *cobra.Command {
 			if err := c.call(command, http.MethodGet, resource("usage", account), nil, &usage); err != nil {
 				return err
 			}
-			return c.print(command, usage, usage.text)
+			return c.print(command, usage, usage.writeText)
 		},
 	}
 	command.Flags().StringVar(&account, "account", "", "Account to show")
@@ -32,8 +30,8 @@ func (c *cli) usage() *cobra.Command {
 	return command
 }
 
-// text prints a report for people. Days without requests are left out.
-func (u *usageReport) text(w io.Writer) {
+// writeText writes a report as text. It leaves out days without requests.
+func (u *usageReport) writeText(w io.Writer) {
 	fmt.Fprintf(w, "Account\t%s\nTier\t%s\nStatus\t%s\n", u.Account.ID, u.Account.Tier, u.Account.Status)
 	fmt.Fprintf(w, "Period\t%s to %s\n", day(u.Period.Start), day(u.Period.End))
 	perMonth, perMinute := "of unknown: the tier is not configured", "of unknown"
@@ -45,12 +43,14 @@ func (u *usageReport) text(w io.Writer) {
 	for _, category := range slices.Sorted(maps.Keys(u.Flagged)) {
 		fmt.Fprintf(w, "Flagged %s\t%d\n", category, u.Flagged[category])
 	}
-	for _, d := range slices.DeleteFunc(slices.Clone(u.Days), func(d quota.DayCount) bool { return d.Requests == 0 }) {
-		fmt.Fprintf(w, "%s\t%d\n", d.Date, d.Requests)
+	for _, d := range u.Days {
+		if d.Requests != 0 {
+			fmt.Fprintf(w, "%s\t%d\n", d.Date, d.Requests)
+		}
 	}
 }
 
-// ofLimit writes the limit behind a count.
+// ofLimit formats a limit, to stand behind a count.
 func ofLimit(n int64) string {
 	if n == 0 {
 		return "(unlimited)"

@@ -14,15 +14,16 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 )
 
-// readyTimeout bounds the question whether the service is ready: a probe that waits is no probe.
+// readyTimeout bounds the check of readiness: a probe must be answered soon.
 const readyTimeout = 2 * time.Second
 
-// live: GET /moderation/health/live. The process answers; nothing else is asked.
+// live handles GET /moderation/health/live. The process answers; nothing else is asked.
 func (a *API) live(w http.ResponseWriter, _ *http.Request) error {
 	return encode(w, http.StatusOK, health{Status: "live"})
 }
 
-// ready: GET /moderation/health/ready. The service has started, and its store keeps what it must and can be read.
+// ready handles GET /moderation/health/ready. The service has started, and its store keeps what it must and can be
+// read.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -35,7 +36,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	}
 	services, err := running.Acquire(ctx)
 	if errors.Is(err, app.ErrNoStore) {
-		// Guards alone are ready when they are there.
+		// Guards alone need nothing else.
 		return encode(w, http.StatusOK, health{Status: "ready", Model: running.Engine().Version()})
 	}
 	if err != nil {
@@ -44,10 +45,10 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	defer services.Release()
 	err = services.Store.Health()
 	if err == nil {
-		_, err = services.Store.Seeded(ctx) // health is about writing
+		_, err = services.Store.Seeded(ctx) // Health is about writing, this is about reading
 	}
 	if err != nil {
-		// No line of the log: a probe asks every few seconds, and the store's trouble is logged when it begins and ends.
+		// Nothing is logged: a probe asks every few seconds, and the store's trouble is logged when it begins and ends.
 		return notReady(w, err.Error())
 	}
 	return encode(w, http.StatusOK, health{Status: "ready", Model: services.Engine.Version()})

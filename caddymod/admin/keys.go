@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// createKey: POST /moderation/keys
+// createKey handles POST /moderation/keys.
 func (a *API) createKey(w http.ResponseWriter, r *http.Request) error {
 	var wanted newKey
 	if err := decode(w, r, &wanted); err != nil {
@@ -30,7 +30,7 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, http.StatusCreated, madeKey{Secret: secret, Key: key})
 }
 
-// listKeys: GET /moderation/keys[?account=<id>]
+// listKeys handles GET /moderation/keys[?account=<id>].
 func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) error {
 	return streamArray(a, w, r, services.Gate.Keys(r.Context(), account))
 }
 
-// showKey: GET /moderation/keys/{id}
+// showKey handles GET /moderation/keys/{id}.
 func (a *API) showKey(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *API) showKey(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, http.StatusOK, key)
 }
 
-// revokeKey: POST /moderation/keys/{id}/revoke
+// revokeKey handles POST /moderation/keys/{id}/revoke.
 func (a *API) revokeKey(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *API) revokeKey(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, http.StatusOK, key)
 }
 
-// rotateKey: POST /moderation/keys/{id}/rotate
+// rotateKey handles POST /moderation/keys/{id}/rotate.
 func (a *API) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	var wanted rotation
 	if r.ContentLength != 0 {

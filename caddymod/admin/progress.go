@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// progress is a line on a terminal that tells how far a long command is.
+// progress is a line on a terminal that shows how far a long command has come.
 type progress struct {
 	out   io.Writer
 	now   func() time.Time
-	done  func() (bytes, of int64) // of is 0 where the end is unknown
+	done  func() (bytes, of int64) // of is 0 when the size is unknown
 	last  time.Time
 	shown bool
 }
 
 const (
-	// showEvery is how often the line changes.
+	// showEvery is the shortest time between two changes of the line.
 	showEvery = 100 * time.Millisecond
 	barWidth  = 30
 	clearLine = "\r\x1b[K"
 )
 
-// show shows how many rows were judged, unless the line is too new.
+// show shows how many rows are done, unless it has just done so.
 func (p *progress) show(rows int) {
 	now := p.now()
 	if now.Sub(p.last) < showEvery {
@@ -41,17 +41,18 @@ func (p *progress) show(rows int) {
 	}
 	part := min(float64(bytes)/float64(of), 1)
 	full := int(part * barWidth)
-	fmt.Fprintf(p.out, "%s[%s%s] %3.0f %%  %d rows", clearLine, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*part, rows)
+	bar := strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full)
+	fmt.Fprintf(p.out, "%s[%s] %3.0f %%  %d rows", clearLine, bar, 100*part, rows)
 }
 
-// clear takes the line away.
+// clear removes the line.
 func (p *progress) clear() {
 	if p.shown {
 		fmt.Fprint(p.out, clearLine)
 	}
 }
 
-// isTerminal reports whether somebody may be watching what is written.
+// isTerminal reports whether w is a terminal that can show progress.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok {

@@ -21,15 +21,15 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Answers of any length are streamed. When one fails after it has begun, the connection is aborted: the reader sees that
-// the end is missing, and cannot take a part for the whole.
+// Answers of any length are streamed. When one fails after it has begun, the connection is aborted, so that the client
+// notices the missing end and cannot take a part for the whole.
 
-// flushEvery is how many records of an export are written before those are sent that the server still holds.
+// flushEvery is how many records of an export are buffered before they are sent.
 const flushEvery = 256
 
 // streamArray answers with a JSON array.
 func streamArray[T any](a *API, w http.ResponseWriter, r *http.Request, items iter.Seq2[T, error]) error {
-	out := &opening{w: w, contentType: "application/json"}
+	out := &lazyBody{w: w, contentType: "application/json"}
 	buffered := bufio.NewWriterSize(out, 32<<10)
 	encoder := newEncoder(buffered)
 	separator := byte('[')
@@ -56,8 +56,8 @@ type leftOut struct {
 	LeftOut int `json:"left_out"`
 }
 
-// exportFeedback: GET /moderation/feedback/export[?account=<id>]. The answer is JSON Lines, oldest record first. Damaged records
-// are left out; then the last line says how many.
+// exportFeedback handles GET /moderation/feedback/export[?account=<id>]. The answer is JSON Lines, oldest record first.
+// Damaged records are left out; then the last line says how many.
 func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -66,18 +66,18 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 	defer services.Release()
 	account := r.URL.Query().Get("account")
 	if account != "" {
-		// The feedback of a deleted account is kept, so the account need not exist; but what cannot be an id is a mistake.
+		// The feedback of a deleted account is kept, so the account need not exist. What cannot be an id is a mistake.
 		if err := quota.ValidateID(account); err != nil {
 			return a.failed(err)
 		}
 	}
-	out := &opening{w: w, contentType: "application/jsonl"}
+	out := &lazyBody{w: w, contentType: "application/jsonl"}
 	buffered := bufio.NewWriterSize(out, 32<<10)
 	encoder := newEncoder(buffered)
 	written, damaged := 0, 0
 	for record, err := range services.Store.Feedback(r.Context(), account) {
 		if errors.Is(err, storage.ErrDamaged) {
-			// Others can be read. Whose it was stands in it, so that it may be one of the account.
+			// The account of a damaged record is not known: it may be the one that is asked for.
 			damaged++
 			continue
 		}
@@ -97,53 +97,53 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 		_ = encoder.Encode(leftOut{LeftOut: damaged})
 	}
 	_ = buffered.Flush()
-	out.open() // an export without records is an empty answer, too
+	out.open() // an export without records is an empty answer with status 200
 	return nil
 }
 
-// leftOutHeader is the trailer of a backup that says what is left out of it.
+// leftOutHeader is the trailer of a backup that says what was left out of it.
 const leftOutHeader = "Moderation-Left-Out"
 
-// lenient is the answer with a backup that leaves out what is damaged.
-type lenient struct {
-	*opening
-	what map[string]int
+// lenientBody is the body of a backup that leaves out damaged records. It counts them by what they are.
+type lenientBody struct {
+	*lazyBody
+	leftOut map[string]int
 }
 
 // LeaveOut implements [storage.LeavesOut].
-func (l *lenient) LeaveOut(what string) { l.what[what]++ }
+func (l *lenientBody) LeaveOut(what string) { l.leftOut[what]++ }
 
-// String names what was left out, within what a header can hold.
-func (l *lenient) String() string {
+// String names what was left out, in a length that fits into a header field.
+func (l *lenientBody) String() string {
 	var b strings.Builder
-	for i, what := range slices.Sorted(maps.Keys(l.what)) {
+	for i, what := range slices.Sorted(maps.Keys(l.leftOut)) {
 		if i == 20 {
-			fmt.Fprintf(&b, " and %d more", len(l.what)-i)
+			fmt.Fprintf(&b, " and %d more", len(l.leftOut)-i)
 			break
 		}
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s (%d)", what, l.what[what])
+		fmt.Fprintf(&b, "%s (%d)", what, l.leftOut[what])
 	}
 	return b.String()
 }
 
-// backup: GET /moderation/backup[?damaged=leave-out]. A damaged record ends it, unless it is to be left out; then a trailer says
-// what is.
+// backup handles GET /moderation/backup[?damaged=leave-out]. A damaged record ends the backup, unless such records
+// are to be left out; then a trailer names them.
 func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
 		return err
 	}
 	defer services.Release()
-	out := &opening{w: w, contentType: "application/octet-stream"}
+	out := &lazyBody{w: w, contentType: "application/octet-stream"}
 	var to io.Writer = out
-	without := &lenient{opening: out, what: make(map[string]int)}
+	lenient := &lenientBody{lazyBody: out, leftOut: make(map[string]int)}
 	switch choice := r.URL.Query().Get("damaged"); choice {
 	case "":
 	case "leave-out":
-		to = without
+		to = lenient
 		w.Header().Set("Trailer", leftOutHeader)
 	default:
 		return refusal(http.StatusBadRequest, "damaged must be leave-out")
@@ -151,15 +151,16 @@ func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
 	if err := services.Store.Backup(r.Context(), to); err != nil {
 		return a.broken(r, out, err)
 	}
-	if len(without.what) > 0 {
-		a.logger.Error("damaged records are left out of a backup", zap.Stringer("records", without))
-		w.Header().Set(leftOutHeader, strconv.QuoteToASCII(without.String()))
+	if len(lenient.leftOut) > 0 {
+		a.logger.Error("damaged records are left out of a backup", zap.Stringer("records", lenient))
+		w.Header().Set(leftOutHeader, strconv.QuoteToASCII(lenient.String()))
 	}
 	return nil
 }
 
-// broken ends an answer that cannot be finished: with an error when nothing of it was sent, else by aborting it.
-func (a *API) broken(r *http.Request, out *opening, err error) error {
+// broken ends an answer that cannot be finished: with an error when nothing of it was sent, else by aborting the
+// connection.
+func (a *API) broken(r *http.Request, out *lazyBody, err error) error {
 	if r.Context().Err() != nil {
 		return nil // the caller has left
 	}
@@ -170,27 +171,27 @@ func (a *API) broken(r *http.Request, out *opening, err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// opening writes a body, and the status before its first byte, so that an error before that can still be told.
-type opening struct {
+// lazyBody writes a body, and status 200 just before its first byte. Until then an error can still be answered.
+type lazyBody struct {
 	w           http.ResponseWriter
 	contentType string
 	opened      bool
 }
 
-// open writes the status.
-func (o *opening) open() {
-	if !o.opened {
-		o.opened = true
-		o.w.Header().Set("Content-Type", o.contentType)
-		o.w.WriteHeader(http.StatusOK)
+// open writes the status, once.
+func (b *lazyBody) open() {
+	if !b.opened {
+		b.opened = true
+		b.w.Header().Set("Content-Type", b.contentType)
+		b.w.WriteHeader(http.StatusOK)
 	}
 }
 
 // Write writes a part of the body.
-func (o *opening) Write(p []byte) (int, error) {
-	o.open()
-	return o.w.Write(p)
+func (b *lazyBody) Write(p []byte) (int, error) {
+	b.open()
+	return b.w.Write(p)
 }
 
 // Interface guard
-var _ io.Writer = (*opening)(nil)
+var _ io.Writer = (*lazyBody)(nil)

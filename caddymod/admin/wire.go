@@ -35,16 +35,16 @@ type rotation struct {
 
 // madeKey answers the creation and the rotation of a key. No other answer holds a secret.
 type madeKey struct {
-	// Secret is the key itself. It is shown this once.
+	// Secret is the key itself, which is never shown again.
 	Secret string `json:"secret"`
-	// Key is what will be known of it.
+	// Key is what the server keeps of it.
 	Key quota.Key `json:"key"`
 }
 
 // usageReport is what an account has used.
 type usageReport struct {
 	Account quota.Account `json:"account"`
-	// Limits hold for the account; null when its tier is not configured. 0 is unlimited.
+	// Limits are those of the account, null when its tier is not configured. 0 means unlimited.
 	Limits *quota.Limits `json:"limits"`
 	Period struct {
 		Start    time.Time `json:"start"`
@@ -61,6 +61,7 @@ type usageReport struct {
 	Flagged map[string]int64 `json:"flagged"`
 }
 
+// report returns the usage report of an account.
 func report(u quota.Usage, limits *quota.Limits) usageReport {
 	report := usageReport{Account: u.Account, Limits: limits, Days: u.Days, Flagged: u.Flagged}
 	report.Period.Start, report.Period.End, report.Period.Requests = u.Period.Start, u.Period.End, u.Counts.Period
@@ -74,6 +75,6 @@ type health struct {
 	Status string `json:"status"`
 	// Reason says why the service is not ready.
 	Reason string `json:"reason,omitempty"`
-	// Model names the classifier that is live.
+	// Model is the version of the classifier.
 	Model string `json:"model,omitempty"`
 }

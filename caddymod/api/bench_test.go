@@ -32,7 +32,7 @@ func (d *discarding) Header() http.Header         { return d.header }
 func (d *discarding) WriteHeader(status int)      { d.status = status }
 func (d *discarding) Write(p []byte) (int, error) { return len(p), nil }
 
-// body is a body that can be read again.
+// body is the body of a request that can be sent again.
 type body struct{ *bytes.Reader }
 
 func (body) Close() error { return nil }
@@ -84,11 +84,10 @@ func start(b testing.TB, dir string, handler *api.API) (key string) {
 	return key
 }
 
-// BenchmarkModerate is a whole request through the handler: authentication, limits, decoding, judging, durable counting and
+// BenchmarkModerate measures a whole request through the handler: authentication, limits, decoding, moderating, durable counting and
 // encoding, but not the connection. Requests run in parallel, so that they share commits as they do on a server.
 func BenchmarkModerate(b *testing.B) {
 	handler, key := started(b, b.TempDir())
-	sentence := "The committee met on Tuesday to talk about the new playground, and nobody could agree on the colour. "
 	for _, length := range []int{200, 2_000, 10_000} {
 		content := strings.Repeat(sentence, length/len(sentence)+1)[:length]
 		encoded, err := json.Marshal(map[string]string{"content": content})
@@ -99,11 +98,11 @@ func BenchmarkModerate(b *testing.B) {
 	}
 }
 
-// BenchmarkAnalyze is the same with a comment of 500 characters for clients of the Perspective API: one attribute, all that
+// BenchmarkAnalyze measures the same with a comment of 500 characters for clients of the Perspective API: one attribute, all that
 // are scored, and these for every sentence.
 func BenchmarkAnalyze(b *testing.B) {
 	handler, key := started(b, b.TempDir())
-	text := strings.Repeat("The committee met on Tuesday to talk about the new playground, and nobody could agree on the colour. ", 5)[:500]
+	text := strings.Repeat(sentence, 5)[:500]
 	const all = `"TOXICITY":{},"SEVERE_TOXICITY":{},"IDENTITY_ATTACK":{},"INSULT":{},"PROFANITY":{},"THREAT":{},"SEXUALLY_EXPLICIT":{},"SPAM":{}`
 	for name, rest := range map[string]string{"one": `"TOXICITY":{}}`, "all": all + "}", "spans": all + `},"spanAnnotations":true`} {
 		b.Run(name, func(b *testing.B) {
@@ -111,6 +110,9 @@ func BenchmarkAnalyze(b *testing.B) {
 		})
 	}
 }
+
+// sentence is repeated in the texts of the benchmarks.
+const sentence = "The committee met on Tuesday to talk about the new playground, and nobody could agree on the colour. "
 
 // send sends a body over and over.
 func send(b *testing.B, handler *api.API, path, key string, encoded []byte) {
@@ -131,7 +133,7 @@ func send(b *testing.B, handler *api.API, path, key string, encoded []byte) {
 			ctx := context.WithValue(context.Background(), caddyhttp.VarsCtxKey, map[string]any{})
 			w := &discarding{header: http.Header{}}
 			if err := handler.ServeHTTP(w, request.WithContext(ctx), next); err != nil || w.status != http.StatusOK {
-				b.Errorf("%d %v", w.status, err)
+				b.Errorf("got status %d and error %v, want 200", w.status, err)
 				return
 			}
 		}

@@ -30,8 +30,8 @@ func init() {
 	}
 }
 
-// parseAPI reads moderation_api. An argument that begins with a slash is the base path and not a path matcher, which would
-// be right for one of the routes only.
+// parseAPI parses moderation_api. An argument that begins with a slash is the base path and not a path matcher, which could
+// match only one of the routes.
 func parseAPI(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // the directive's name
 	named := h.NextArg() && (strings.HasPrefix(h.Val(), "@") || h.Val() == "*")
@@ -51,7 +51,7 @@ func parseAPI(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	return h.NewRoute(matcher, handler), nil
 }
 
-// UnmarshalCaddyfile reads the directive. Syntax:
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	moderation_api [@<matcher>] [<base path>] {
 //		scoring_path <segment>
@@ -98,7 +98,7 @@ func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
-// UnmarshalCaddyfile reads the directive. Syntax:
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	moderation_text [<matcher>] {
 //		body_timeout <duration>
@@ -110,7 +110,7 @@ func (t *Text) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
-// UnmarshalCaddyfile reads the directive. Syntax:
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	moderation_usage [<matcher>]
 func (u *Usage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {

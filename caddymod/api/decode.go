@@ -6,7 +6,6 @@ package api
 import (
 	"bytes"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,15 +14,16 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
 // The limits of the interface. Characters are Unicode code points, counted after JSON decoding.
 const (
-	maxContent     = 10_000
-	maxThemes      = 10
-	maxThemeLength = 100
-	// maxBody is room enough for the longest content and themes, every character of them escaped.
+	maxContent         = 10_000
+	maxThemes          = 10
+	maxThemeCharacters = 100
+	// maxBody, in bytes, is enough for the longest content and themes with every character escaped.
 	maxBody = 256 << 10
 )
 
@@ -33,13 +33,13 @@ type textRequest struct {
 	characters int
 	themes     []string
 	explain    bool
-	// raw is the content as it was sent, quoted and escaped. It aliases the body.
+	// raw is the content as it was sent, quoted and escaped. It is a part of the body.
 	raw []byte
 }
 
-// parser reads bodies; it is kept for the next one.
+// parser decodes bodies, one after another.
 type parser struct {
-	body    []byte
+	data    []byte // the body
 	source  bytes.Buffer
 	decoder jsontext.Decoder
 	scratch []byte
@@ -48,19 +48,19 @@ type parser struct {
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
 // decode reads a moderation request strictly: one JSON object without duplicate members, in valid UTF-8, with nothing
-// behind it. Unknown members are ignored, names are case-sensitive. It reports all broken rules at once.
-func decode(body []byte) (textRequest, *problem.Problem) {
+// behind it. Unknown members are ignored, and names are case-sensitive. All broken rules are reported at once.
+func decode(data []byte) (textRequest, *problem.Problem) {
 	p := parsers.Get().(*parser)
 	defer p.release()
-	p.body, p.source = body, *bytes.NewBuffer(body)
+	p.data, p.source = data, *bytes.NewBuffer(data)
 	p.decoder.Reset(&p.source)
 	request, mistakes, err := p.request()
 	if err == nil {
-		err = p.end()
+		err = body.EndJSON(&p.decoder)
 	}
 	switch {
 	case err != nil:
-		return textRequest{}, malformed(body, err)
+		return textRequest{}, malformed(data, err)
 	case mistakes != nil:
 		invalid := problem.New(problem.InvalidRequest, mistakes[0].Detail)
 		if len(mistakes) > 1 {
@@ -74,12 +74,12 @@ func decode(body []byte) (textRequest, *problem.Problem) {
 
 // release forgets the body and keeps the parser for the next one.
 func (p *parser) release() {
-	p.body, p.source = nil, bytes.Buffer{}
+	p.data, p.source = nil, bytes.Buffer{}
 	p.decoder.Reset(&p.source)
 	parsers.Put(p)
 }
 
-// request reads the object. An error says that the JSON is malformed.
+// request decodes the object. An error means that the JSON is malformed.
 func (p *parser) request() (request textRequest, mistakes []problem.FieldError, err error) {
 	wrong := func(pointer, detail string) {
 		mistakes = append(mistakes, problem.FieldError{Pointer: pointer, Detail: detail})
@@ -127,15 +127,7 @@ func (p *parser) request() (request textRequest, mistakes []problem.FieldError, 
 	return request, mistakes, nil
 }
 
-// end checks that nothing follows the object.
-func (p *parser) end() error {
-	if _, err := p.decoder.ReadToken(); err != io.EOF {
-		return errTrailing
-	}
-	return nil
-}
-
-// name reads a member's name. It is valid until the next read.
+// name returns a member's name. It is valid until the decoder is used again.
 func (p *parser) name() ([]byte, error) {
 	raw, err := p.decoder.ReadValue()
 	if err != nil {
@@ -144,7 +136,7 @@ func (p *parser) name() ([]byte, error) {
 	return p.unquote(raw)
 }
 
-// unquote returns the text of a JSON string, without copying it where it has no escapes.
+// unquote returns the text of a JSON string. One without escapes is not copied.
 func (p *parser) unquote(raw jsontext.Value) ([]byte, error) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1], nil
@@ -154,7 +146,7 @@ func (p *parser) unquote(raw jsontext.Value) ([]byte, error) {
 	return p.scratch, err
 }
 
-// content reads the member "content".
+// content decodes the member "content".
 func (p *parser) content(request *textRequest, wrong func(pointer, detail string)) error {
 	if p.decoder.PeekKind() != '"' {
 		wrong("/content", "content must be a string.")
@@ -168,23 +160,24 @@ func (p *parser) content(request *textRequest, wrong func(pointer, detail string
 	if err != nil {
 		return err
 	}
-	// The decoder may use its buffer again; the body stays.
+	// The decoder may overwrite raw; the body stays.
 	end := p.decoder.InputOffset()
-	request.raw = p.body[end-int64(len(raw)) : end]
+	request.raw = p.data[end-int64(len(raw)) : end]
 	request.content = string(text)
 	request.characters = utf8.RuneCountInString(request.content)
 	switch {
 	case request.characters == 0:
 		wrong("/content", "content must not be empty.")
 	case request.characters > maxContent:
-		wrong("/content", "content has "+strconv.Itoa(request.characters)+" characters; at most "+strconv.Itoa(maxContent)+" are allowed.")
+		wrong("/content", "content has "+strconv.Itoa(request.characters)+" characters; at most "+
+			strconv.Itoa(maxContent)+" are allowed.")
 	case blank(request.content):
 		wrong("/content", "content must not be blank.")
 	}
 	return nil
 }
 
-// themes reads the member "themes".
+// themes decodes the member "themes".
 func (p *parser) themes(request *textRequest, wrong func(pointer, detail string)) error {
 	if p.decoder.PeekKind() != '[' {
 		wrong("/themes", "themes must be an array of strings.")
@@ -195,12 +188,12 @@ func (p *parser) themes(request *textRequest, wrong func(pointer, detail string)
 	}
 	n := 0
 	for ; p.decoder.PeekKind() > 0 && p.decoder.PeekKind() != ']'; n++ {
-		// A long array is an error as a whole; naming each of its elements would help nobody.
-		complain := wrong
+		// An array that is too long is one error; its elements beyond the limit are not examined.
+		report := wrong
 		if n >= maxThemes {
-			complain = func(string, string) {}
+			report = func(string, string) {}
 		}
-		if err := p.theme(request, n, complain); err != nil {
+		if err := p.theme(request, n, report); err != nil {
 			return err
 		}
 	}
@@ -208,12 +201,13 @@ func (p *parser) themes(request *textRequest, wrong func(pointer, detail string)
 		return err
 	}
 	if n > maxThemes {
-		wrong("/themes", "themes has "+strconv.Itoa(n)+" entries; at most "+strconv.Itoa(maxThemes)+" are allowed.")
+		wrong("/themes", "themes has "+strconv.Itoa(n)+" entries; at most "+
+			strconv.Itoa(maxThemes)+" are allowed.")
 	}
 	return nil
 }
 
-// theme reads the n-th element of "themes".
+// theme decodes the n-th element of "themes".
 func (p *parser) theme(request *textRequest, n int, wrong func(pointer, detail string)) error {
 	pointer := "/themes/" + strconv.Itoa(n)
 	if p.decoder.PeekKind() != '"' {
@@ -229,8 +223,9 @@ func (p *parser) theme(request *textRequest, n int, wrong func(pointer, detail s
 		return err
 	}
 	switch length := utf8.RuneCount(text); {
-	case length > maxThemeLength:
-		wrong(pointer, "A theme has "+strconv.Itoa(length)+" characters; at most "+strconv.Itoa(maxThemeLength)+" are allowed.")
+	case length > maxThemeCharacters:
+		wrong(pointer, "A theme has "+strconv.Itoa(length)+" characters; at most "+
+			strconv.Itoa(maxThemeCharacters)+" are allowed.")
 	case blank(string(text)):
 		wrong(pointer, "A theme must not be empty or blank.")
 	case n < maxThemes:
@@ -239,7 +234,7 @@ func (p *parser) theme(request *textRequest, n int, wrong func(pointer, detail s
 	return nil
 }
 
-// explain reads the member "explain".
+// explain decodes the member "explain".
 func (p *parser) explain(request *textRequest, wrong func(pointer, detail string)) error {
 	kind := p.decoder.PeekKind()
 	request.explain = kind == 't'
@@ -249,43 +244,29 @@ func (p *parser) explain(request *textRequest, wrong func(pointer, detail string
 	return p.decoder.SkipValue()
 }
 
-// blank reports whether text is nothing but white space.
+// blank reports whether text consists of white space.
 func blank(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) }) < 0
 }
 
-// errTrailing says that something follows the JSON object.
-var errTrailing = errors.New("trailing data")
-
-// malformed describes broken JSON. It names the place, and nothing of what stands there but names of members.
-func malformed(body []byte, err error) *problem.Problem {
-	p := problem.New(problem.MalformedJSON, "")
+// malformed describes broken JSON. It names the place, and nothing that stands there but names of members.
+func malformed(data []byte, err error) *problem.Problem {
+	p := problem.New(problem.MalformedJSON, body.MalformedJSON(data, err))
 	syntax := new(jsontext.SyntacticError)
 	switch {
-	case len(bytes.TrimSpace(body)) == 0:
-		p.Detail = "The body is empty; it must be a JSON object."
-	case !utf8.Valid(body):
-		p.Detail = "The body is not valid UTF-8."
-	case errors.Is(err, errTrailing):
-		p.Detail = "Something follows the JSON object."
-	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
-		p.Detail = "A member is given twice."
+	case !utf8.Valid(data) || !errors.As(err, &syntax):
+	case errors.Is(err, jsontext.ErrDuplicateName):
 		p.Errors = []problem.FieldError{{Pointer: bounded(syntax.JSONPointer), Detail: "The member is given twice."}}
-	case errors.As(err, &syntax):
-		p.Detail = "The JSON is malformed at byte " + strconv.FormatInt(syntax.ByteOffset, 10) + "."
-		if syntax.JSONPointer != "" {
-			p.Errors = []problem.FieldError{{Pointer: bounded(syntax.JSONPointer), Detail: "The JSON is malformed here."}}
-		}
-	default:
-		p.Detail = "The JSON ends too early."
+	case syntax.JSONPointer != "":
+		p.Errors = []problem.FieldError{{Pointer: bounded(syntax.JSONPointer), Detail: "The JSON is malformed here."}}
 	}
 	return p
 }
 
-// maxPointer is the length of the longest pointer in an error. Longer ones are cut to the nearest member above.
+// maxPointer is the length, in bytes, of the longest pointer in an error. A longer one is cut to the nearest member above.
 const maxPointer = 200
 
-// bounded returns pointer, or the pointer of a member above that is not too long.
+// bounded returns pointer, or that of the nearest member above that is not too long.
 func bounded(pointer jsontext.Pointer) string {
 	for len(pointer) > maxPointer {
 		pointer = pointer.Parent()

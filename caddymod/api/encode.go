@@ -16,13 +16,15 @@ import (
 // timeFormat is ISO 8601 in UTC with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// appendResult appends the moderation result of the interface as JSON. It is written by hand because it is most of what
-// the service sends. explanation is nil when none was asked for.
-func appendResult(dst []byte, id string, request *textRequest, result *engine.Result, explanation *engine.Explanation, now time.Time) []byte {
+// appendResult appends the moderation result of the interface as JSON. It is encoded by hand, for speed, because it is most
+// of what the service sends. explanation is nil when none was asked for.
+func appendResult(
+	dst []byte, id string, request *textRequest, result *engine.Result, explanation *engine.Explanation, now time.Time,
+) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = append(dst, id...)
 	dst = append(dst, `","status":"completed","content":`...)
-	// The content is echoed with the escapes that it was sent with: it was checked to be a JSON string.
+	// The content is repeated with the escapes that it was sent with: the decoder has checked that it is a JSON string.
 	dst = append(dst, request.raw...)
 	dst = append(dst, `,"result":{"flagged":`...)
 	dst = strconv.AppendBool(dst, result.Flagged)
@@ -39,7 +41,7 @@ func appendResult(dst []byte, id string, request *textRequest, result *engine.Re
 		dst = append(dst, `,"probability":`...)
 		dst = appendProbability(dst, verdict.Probability, verdict.Flagged)
 		if explanation != nil {
-			dst = appendSpans(dst, explanation[i])
+			dst = appendEvidence(dst, explanation[i])
 		}
 		dst = append(dst, '}')
 	}
@@ -60,14 +62,14 @@ func appendResult(dst []byte, id string, request *textRequest, result *engine.Re
 	return append(dst, "}}\n"...)
 }
 
-// appendSpans appends the member "spans" of a category.
-func appendSpans(dst []byte, spans []engine.Evidence) []byte {
+// appendEvidence appends the member "spans" of a category.
+func appendEvidence(dst []byte, spans []engine.Evidence) []byte {
 	dst = append(dst, `,"spans":[`...)
 	for i, span := range spans {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendPlace(dst, span.Span)
+		dst = appendSpan(dst, span.Span)
 		dst = append(dst, `,"weight":`...)
 		dst = appendProbability(dst, span.Weight, false)
 		dst = append(dst, '}')
@@ -75,15 +77,15 @@ func appendSpans(dst []byte, spans []engine.Evidence) []byte {
 	return append(dst, ']')
 }
 
-// appendPlace appends an object with the members "begin" and "end" that is still open.
-func appendPlace(dst []byte, span engine.Span) []byte {
+// appendSpan appends an object with the members "begin" and "end", and leaves it open.
+func appendSpan(dst []byte, span engine.Span) []byte {
 	dst = append(dst, `{"begin":`...)
 	dst = strconv.AppendInt(dst, int64(span.Begin), 10)
 	dst = append(dst, `,"end":`...)
 	return strconv.AppendInt(dst, int64(span.End), 10)
 }
 
-// appendThemes appends the member "themes": an object keyed by theme as it was sent.
+// appendThemes appends the member "themes": an object whose keys are the themes as they were sent.
 func appendThemes(dst []byte, themes []engine.ThemeResult) []byte {
 	dst = append(dst, `,"themes":{`...)
 	for i := range themes {
@@ -91,7 +93,7 @@ func appendThemes(dst []byte, themes []engine.ThemeResult) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		// Themes come from a decoded body, so they are valid UTF-8 and there is no error to expect.
+		// Themes come from a decoded body, so they are valid UTF-8 and there is no error.
 		dst, _ = jsontext.AppendQuote(dst, theme.Theme)
 		dst = append(dst, `:{"flagged":`...)
 		dst = strconv.AppendBool(dst, theme.Flagged)
@@ -106,7 +108,7 @@ func appendThemes(dst []byte, themes []engine.ThemeResult) []byte {
 			if j > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendPlace(dst, match), '}')
+			dst = append(appendSpan(dst, match), '}')
 		}
 		dst = append(dst, "]}"...)
 	}
@@ -114,7 +116,7 @@ func appendThemes(dst []byte, themes []engine.ThemeResult) []byte {
 }
 
 // appendProbability appends a number from 0 to 1 with at most six decimals. A flagged probability is rounded up and any
-// other down, so that what is written is above the threshold exactly when it is flagged, for thresholds with as many
+// other down, so that the written number exceeds the threshold exactly when it is flagged, for thresholds of at most six
 // decimals.
 func appendProbability(dst []byte, p float64, flagged bool) []byte {
 	const digits, scale = 6, 1_000_000

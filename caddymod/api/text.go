@@ -27,14 +27,14 @@ func init() {
 	caddy.RegisterModule(new(Text))
 }
 
-// Text is a handler that moderates text: it answers a POST with a verdict on the JSON body's content and themes. It is
-// complete alone: it authenticates the request and charges it to its account's limits, unless moderation_key_auth or
-// moderation_rate_limit did before. It answers every path that is routed to it.
+// Text is a handler that moderates text: it answers a POST with a verdict on the content and the themes in the JSON body. It
+// needs no other handler: it authenticates the request and charges it to its account's limits, unless moderation_key_auth
+// or moderation_rate_limit did so before. It answers every path that is routed to it.
 type Text struct {
-	// BodyTimeout is how long the body of a request may take to arrive, before 408 is answered. Default 30s.
+	// The maximum time that the body of a request may take to arrive, before 408 is answered. Default: 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
-	door access.Middleware
+	access access.Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -54,11 +54,11 @@ func (t *Text) Provision(ctx caddy.Context) error {
 	if t.BodyTimeout == 0 {
 		t.BodyTimeout = caddy.Duration(30 * time.Second)
 	}
-	t.door = access.Middleware{App: owner, Operation: metrics.Text}
+	t.access = access.Middleware{App: owner, Operation: metrics.Text}
 	return nil
 }
 
-// Validate checks the timeout.
+// Validate checks the configuration.
 func (t *Text) Validate() error {
 	if t.BodyTimeout < 0 {
 		return fmt.Errorf("body_timeout is %s; it must not be negative", time.Duration(t.BodyTimeout))
@@ -66,15 +66,15 @@ func (t *Text) Validate() error {
 	return nil
 }
 
-// TextPath is empty: the handler answers any path.
+// TextPath returns nothing, because the handler answers any path. It implements [app.TextEndpoint].
 func (t *Text) TextPath() string { return "" }
 
 // ServeHTTP moderates the text of a request.
 func (t *Text) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	return t.door.Serve(w, r, t.moderate)
+	return t.access.Serve(w, r, t.moderate)
 }
 
-// moderate handles a request that was let in.
+// moderate handles an admitted request.
 func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Call) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -92,11 +92,11 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 	if invalid != nil {
 		return call.Problem(w, r, invalid)
 	}
-	result, explanation, err := judge(r.Context(), call.Services.Engine, request.explain, engine.Request{
+	result, explanation, err := decide(r.Context(), call.Services.Engine, request.explain, engine.Request{
 		Content: request.content, Themes: request.themes, Policy: call.Policy(),
 	})
 	if err != nil {
-		t.door.App.Logger().Error("judging a text", zap.String("moderation_id", call.ID), zap.Error(err))
+		t.access.App.Logger().Error("judging a text", zap.String("moderation_id", call.ID), zap.Error(err))
 		w.Header().Set("Retry-After", "1")
 		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The text could not be judged now. Try again."))
 	}
@@ -104,13 +104,13 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
-	*buffer = appendResult((*buffer)[:0], call.ID, &request, &result, explanation, t.door.App.Now())
+	*buffer = appendResult((*buffer)[:0], call.ID, &request, &result, explanation, t.access.App.Now())
 	response.SendJSON(w, r, http.StatusOK, *buffer)
 	return nil
 }
 
-// judge judges a request; the explanation is nil when none is asked for.
-func judge(ctx context.Context, e *engine.Engine, explain bool, request engine.Request) (engine.Result, *engine.Explanation, error) {
+// decide returns the verdict on a request; the explanation is nil when none is asked for.
+func decide(ctx context.Context, e *engine.Engine, explain bool, request engine.Request) (engine.Result, *engine.Explanation, error) {
 	if !explain {
 		result, err := e.Moderate(ctx, request)
 		return result, nil, err
@@ -119,7 +119,7 @@ func judge(ctx context.Context, e *engine.Engine, explain bool, request engine.R
 	return result, &explanation, err
 }
 
-// buffers holds answers while they are written.
+// buffers hold answers while they are written.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Interface guards

@@ -26,9 +26,9 @@ func init() {
 }
 
 // Usage is a handler that reports what the caller's account has used. The report counts the request that asks for it, like
-// any other. It is complete alone, like moderation_text, and answers every path that is routed to it.
+// any other. It needs no other handler, like moderation_text, and answers every path that is routed to it.
 type Usage struct {
-	door access.Middleware
+	access access.Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -42,16 +42,16 @@ func (*Usage) CaddyModule() caddy.ModuleInfo {
 // Provision finds the app.
 func (u *Usage) Provision(ctx caddy.Context) error {
 	owner, err := app.LoadWithStore(ctx)
-	u.door = access.Middleware{App: owner, Operation: metrics.Usage}
+	u.access = access.Middleware{App: owner, Operation: metrics.Usage}
 	return err
 }
 
 // ServeHTTP reports the usage.
 func (u *Usage) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	return u.door.Serve(w, r, u.report)
+	return u.access.Serve(w, r, u.report)
 }
 
-// report handles a request that was let in.
+// report handles an admitted request.
 func (u *Usage) report(w http.ResponseWriter, r *http.Request, call *access.Call) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -61,21 +61,21 @@ func (u *Usage) report(w http.ResponseWriter, r *http.Request, call *access.Call
 	if err != nil {
 		return call.Unavailable(w, r, "reporting usage", err)
 	}
-	// The fields of the answer tell the same numbers as its body.
+	// The header fields of the answer report the same numbers as its body.
 	call.SetUsage(w, &usage)
 	encoded, err := json.Marshal(newUsageReport(&usage), json.Deterministic(true))
 	if err != nil {
-		u.door.App.Logger().Error("writing a usage report", zap.String("moderation_id", call.ID), zap.Error(err))
+		u.access.App.Logger().Error("writing a usage report", zap.String("moderation_id", call.ID), zap.Error(err))
 		return call.Problem(w, r, problem.New(problem.InternalError, "The report could not be written."))
 	}
 	response.SendJSON(w, r, http.StatusOK, append(encoded, '\n'))
 	return nil
 }
 
-// unlimited stands for what is left of a quota without a limit: the largest whole number that every JSON reader keeps.
+// unlimited is what remains of a quota without a limit: the largest whole number that every JSON parser keeps.
 const unlimited = 1<<53 - 1
 
-// usageReport is the wire form of the interface.
+// usageReport is the body of the answer.
 type usageReport struct {
 	CurrentPeriod periodReport     `json:"current_period"`
 	Subscription  subscription     `json:"subscription"`
@@ -106,6 +106,7 @@ type minuteReport struct {
 	MinuteResetTime    string `json:"minute_reset_time"`
 }
 
+// newUsageReport puts a usage report into its wire form.
 func newUsageReport(usage *quota.Usage) usageReport {
 	made, limit := usage.Counts.Period, usage.Limits.RequestsPerMonth
 	remaining, percentage := int64(unlimited), 0.0
@@ -132,7 +133,7 @@ func newUsageReport(usage *quota.Usage) usageReport {
 	}
 }
 
-// isoTime writes an instant as the interface does.
+// isoTime formats an instant as the interface does.
 func isoTime(t time.Time) string { return t.UTC().Format(timeFormat) }
 
 // Interface guards

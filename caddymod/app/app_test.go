@@ -47,10 +47,10 @@ func provisioned(t *testing.T, config string, notice io.Writer) *App {
 		t.Fatal(err)
 	}
 	if err := a.Provision(newContext(t)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("provisioning: %v", err)
 	}
 	if err := a.Validate(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("validating: %v", err)
 	}
 	return a
 }
@@ -59,7 +59,7 @@ func provisioned(t *testing.T, config string, notice io.Writer) *App {
 func run(t *testing.T, a *App, use func(*Services)) {
 	t.Helper()
 	if err := a.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("starting: %v", err)
 	}
 	services, err := a.Services(t.Context())
 	if err != nil {
@@ -69,10 +69,10 @@ func run(t *testing.T, a *App, use func(*Services)) {
 		use(services)
 	}
 	if err := a.Stop(); err != nil {
-		t.Error(err)
+		t.Errorf("stopping: %v", err)
 	}
 	if err := a.Cleanup(); err != nil {
-		t.Error(err)
+		t.Errorf("cleaning up: %v", err)
 	}
 }
 
@@ -123,18 +123,18 @@ func TestFirstStartShowsAKeyOnce(t *testing.T) {
 	run(t, provisioned(t, inDir(t, dir, `,"key_prefix":"acme"`), &notice), func(s *Services) {
 		keys := shownKey.FindAllString(notice.String(), -1)
 		if len(keys) != 2 || keys[0] != keys[1] || !strings.HasPrefix(keys[0], "acme_sk_") {
-			t.Fatalf("shown: %s", notice.String())
+			t.Fatalf("got the keys %q in the notice %q, want one key twice", keys, notice.String())
 		}
 		who, err := s.Gate.Authenticate(t.Context(), keys[0])
 		if err != nil || who.Account.ID != "demo" || who.Account.Tier != "free" || who.Limits.RequestsPerMonth != 1000 {
-			t.Errorf("%+v %v", who, err)
+			t.Errorf("the shown key: got %+v (%v), want the account demo on the tier free", who, err)
 		}
 	})
 	for range 2 {
 		notice.Reset()
 		run(t, provisioned(t, inDir(t, dir, ""), &notice), nil)
 		if notice.Len() != 0 {
-			t.Errorf("shown again: %s", notice.String())
+			t.Errorf("a later start: got the notice %q, want none", notice.String())
 		}
 	}
 }
@@ -151,11 +151,11 @@ func TestFirstStartIsQuiet(t *testing.T) {
 			var notice bytes.Buffer
 			run(t, provisioned(t, inDir(t, t.TempDir(), config), &notice), func(s *Services) {
 				if _, err := s.Store.Account(t.Context(), "demo"); !errors.Is(err, quota.ErrNotFound) {
-					t.Errorf("demo: %v", err)
+					t.Errorf("the account demo: got the error %v, want %v", err, quota.ErrNotFound)
 				}
 			})
 			if notice.Len() != 0 {
-				t.Errorf("shown: %s", notice.String())
+				t.Errorf("got the notice %q, want none", notice.String())
 			}
 		})
 	}
@@ -168,11 +168,11 @@ func TestFirstStartWithoutTheFreeTier(t *testing.T) {
 	config := inDir(t, t.TempDir(), `,"tiers":{"small":{"requests_per_month":5,"requests_per_minute":0},"large":{"requests_per_month":0,"requests_per_minute":7}}`)
 	run(t, provisioned(t, config, &notice), func(s *Services) {
 		if account, err := s.Gate.Account(t.Context(), "demo"); err != nil || account.Tier != "large" {
-			t.Errorf("%+v %v", account, err)
+			t.Errorf("the account demo: got %+v (%v), want the tier large", account, err)
 		}
 	})
-	if !strings.Contains(notice.String(), "tier large: unlimited requests a month, 7 requests a minute") {
-		t.Errorf("shown: %s", notice.String())
+	if want := "tier large: unlimited requests a month, 7 requests a minute"; !strings.Contains(notice.String(), want) {
+		t.Errorf("got the notice %q, want one with %q", notice.String(), want)
 	}
 }
 
@@ -188,14 +188,14 @@ func TestFirstStartThatNobodySeesIsRepeated(t *testing.T) {
 	run(t, provisioned(t, inDir(t, dir, ""), closed{}), func(s *Services) {
 		for key, err := range s.Gate.Keys(t.Context(), "demo") {
 			if err != nil || key.Revoked == nil {
-				t.Errorf("%+v %v", key, err)
+				t.Errorf("a key that nobody saw: got %+v (%v), want it revoked", key, err)
 			}
 		}
 	})
 	var notice bytes.Buffer
 	run(t, provisioned(t, inDir(t, dir, ""), &notice), nil)
 	if shownKey.FindString(notice.String()) == "" {
-		t.Errorf("shown: %s", notice.String())
+		t.Errorf("the next start: got the notice %q, want one with a key", notice.String())
 	}
 }
 
@@ -205,12 +205,12 @@ func TestRequestsWaitForTheStart(t *testing.T) {
 	config := inDir(t, t.TempDir(), `,"demo":false,"start_timeout":30000000`) // 30 ms
 	a := provisioned(t, config, io.Discard)
 	if _, err := a.Services(t.Context()); !errors.Is(err, ErrStarting) {
-		t.Errorf("after the timeout: %v", err)
+		t.Errorf("after the timeout: got the error %v, want %v", err, ErrStarting)
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := a.Services(canceled); !errors.Is(err, ErrStarting) || !errors.Is(err, context.Canceled) {
-		t.Errorf("for a client that left: %v", err)
+		t.Errorf("for a client that left: got the error %v, want %v and %v", err, ErrStarting, context.Canceled)
 	}
 	a.StartTimeout = caddy.Duration(time.Minute)
 	waiting := make(chan error)
@@ -219,13 +219,13 @@ func TestRequestsWaitForTheStart(t *testing.T) {
 		waiting <- err
 	}()
 	if err := a.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("starting: %v", err)
 	}
 	if err := <-waiting; err != nil {
-		t.Errorf("after the start: %v", err)
+		t.Errorf("after the start: got the error %v, want none", err)
 	}
 	if err := a.Cleanup(); err != nil {
-		t.Error(err)
+		t.Errorf("cleaning up: %v", err)
 	}
 }
 
@@ -246,13 +246,13 @@ func TestRequestsDoNotWaitForAFailedStart(t *testing.T) {
 		waiting <- err
 	}()
 	if err := second.Start(); err == nil {
-		t.Fatal("started")
+		t.Fatal("the app started with a file where its directory should be")
 	}
 	if err := <-waiting; !errors.Is(err, ErrStarting) {
-		t.Errorf("%v", err)
+		t.Errorf("a request that waited for the failed start: got the error %v, want %v", err, ErrStarting)
 	}
 	if err := second.Cleanup(); err != nil {
-		t.Error(err)
+		t.Errorf("cleaning up: %v", err)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestStoreOfAnotherHolderIsLocked(t *testing.T) {
 	a := provisioned(t, inDir(t, dir, `,"demo":false`), io.Discard)
 	err = a.Start()
 	if !errors.Is(err, ErrLocked) || strings.Count(err.Error(), dir) != 1 || strings.Count(err.Error(), "in use") != 1 {
-		t.Errorf("%v", err)
+		t.Errorf("got the error %v, want %v with the directory once", err, ErrLocked)
 	}
 	go func() {
 		time.Sleep(2 * lockPause)
@@ -278,7 +278,7 @@ func TestStoreOfAnotherHolderIsLocked(t *testing.T) {
 		t.Errorf("the lock was given up: %v", err)
 	}
 	if err := a.Cleanup(); err != nil {
-		t.Error(err)
+		t.Errorf("cleaning up: %v", err)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestCleanupTakesNothingFromOthers(t *testing.T) {
 	holder := provisioned(t, config, io.Discard)
 	run(t, holder, func(s *Services) {
 		if err := new(App).Cleanup(); err != nil {
-			t.Error(err)
+			t.Errorf("cleaning up: %v", err)
 		}
 		broken := new(App)
 		broken.Thresholds = map[string]float64{"hate": 2}
@@ -297,18 +297,18 @@ func TestCleanupTakesNothingFromOthers(t *testing.T) {
 			t.Error("a threshold of 2 was accepted")
 		}
 		if err := broken.Cleanup(); err != nil {
-			t.Error(err)
+			t.Errorf("cleaning up: %v", err)
 		}
 		never := provisioned(t, config, io.Discard)
 		for range 2 {
 			if err := never.Cleanup(); err != nil {
-				t.Error(err)
+				t.Errorf("cleaning up: %v", err)
 			}
 		}
 		guest := provisioned(t, config, io.Discard)
 		run(t, guest, nil)
 		if err := guest.Cleanup(); err != nil { // a second time
-			t.Error(err)
+			t.Errorf("cleaning up again: %v", err)
 		}
 		if _, err := s.Gate.CreateAccount(t.Context(), quota.Account{ID: "after"}); err != nil {
 			t.Errorf("the store was closed under its holder: %v", err)
@@ -327,7 +327,7 @@ func TestDeclaredKeys(t *testing.T) {
 		run(t, a, func(s *Services) {
 			who, err := s.Gate.Authenticate(t.Context(), secret)
 			if err != nil || who.Account.ID != "acme" || who.Key.Name != "web" || !who.Key.Declared {
-				t.Errorf("%+v %v", who, err)
+				t.Errorf("key %s: got %+v (%v), want the declared key web of acme", key, who, err)
 			}
 			ids = append(ids, who.Key.ID)
 		})
@@ -336,7 +336,7 @@ func TestDeclaredKeys(t *testing.T) {
 		}
 	}
 	if len(ids) != 2 || ids[0] != ids[1] || strings.Contains(hexOf(hash), strings.TrimPrefix(ids[0], "key_")) {
-		t.Errorf("ids %v", ids)
+		t.Errorf("got the ids %q, want the same id twice, with nothing of the key's hash in it", ids)
 	}
 }
 

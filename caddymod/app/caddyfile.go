@@ -123,7 +123,8 @@ func parseGuest(d *caddyfile.Dispenser, namespace, option string) (string, caddy
 	}
 	name := d.Val()
 	if _, err := caddy.GetModule(namespace + name); err != nil {
-		return "", nil, d.Errf("%s: there is no module '%s'; there are %s", option, name, options.List(guests(namespace)))
+		return "", nil, d.Errf("%s: there is no module '%s'; there are %s",
+			option, name, options.List(guests(namespace)))
 	}
 	module, err := caddyfile.UnmarshalModule(d, namespace+name)
 	return name, module, err

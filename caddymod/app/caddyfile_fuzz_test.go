@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// FuzzCaddyfile reads any global option: it is taken or refused with a place, and nothing panics. What is taken
+// FuzzCaddyfile parses any global option: it is taken or refused with a place, and nothing panics. What is taken
 // passes the checks that do not need the environment.
 func FuzzCaddyfile(f *testing.F) {
 	for _, seed := range []string{
@@ -51,7 +51,7 @@ func TestKeysInConfigurationsAreRefused(t *testing.T) {
 		d := caddyfile.NewTestDispenser("moderation {\naccount acme {\nkey " + key + "\n}\n}")
 		err := new(App).UnmarshalCaddyfile(d)
 		if err == nil || strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: %v", key, err)
+			t.Errorf("key %s: got the error %v, want one that does not repeat the key", key, err)
 		}
 	}
 }

@@ -281,8 +281,8 @@ func (k Key) resolve(replacer *caddy.Replacer) (quota.Key, error) {
 }
 
 // errKeyForm means that a key in the configuration is neither a placeholder nor a hash.
-var errKeyForm = fmt.Errorf("a key must be a placeholder such as {env.NAME} or {file.PATH}, or %s and 64 hexadecimal digits; "+
-	"the key itself must not stand in the configuration", hashPrefix)
+var errKeyForm = fmt.Errorf("a key must be a placeholder such as {env.NAME} or {file.PATH}, "+
+	"or %s and 64 hexadecimal digits; the key itself must not stand in the configuration", hashPrefix)
 
 // check returns an error when the key is given in neither of the two allowed ways.
 func (k Key) check() error {
@@ -292,10 +292,13 @@ func (k Key) check() error {
 		}
 		return nil
 	}
-	if strings.HasPrefix(k.Key, "{") && strings.HasSuffix(k.Key, "}") && len(k.Key) > 2 && strings.Count(k.Key, "{") == 1 {
-		return nil
+	// One placeholder, and nothing else.
+	inner, ok := strings.CutPrefix(k.Key, "{")
+	inner, closed := strings.CutSuffix(inner, "}")
+	if !ok || !closed || inner == "" || strings.Contains(inner, "{") {
+		return errKeyForm
 	}
-	return errKeyForm
+	return nil
 }
 
 // parseExpiry parses a date or an instant; empty means never.
@@ -309,7 +312,8 @@ func parseExpiry(text string) (*time.Time, error) {
 			return &instant, nil
 		}
 	}
-	return nil, fmt.Errorf("expires is %q; it must be a date like 2027-01-31 or an instant like 2027-01-31T12:00:00Z", text)
+	return nil, fmt.Errorf("expires is %q; it must be a date like 2027-01-31 or an instant like 2027-01-31T12:00:00Z",
+		text)
 }
 
 // Interface guard

@@ -69,21 +69,21 @@ func inPool(t *testing.T, run func(t *testing.T, p *storePool, lines *observer.O
 	})
 }
 
-// taken takes a store from a pool.
-func taken(t *testing.T, p *storePool, identity string, of *place) *pooledStore {
+// acquired acquires a store of a pool.
+func acquired(t *testing.T, p *storePool, identity string, of *place) *pooledStore {
 	t.Helper()
 	s, err := p.acquire(identity, of.open)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("acquiring the store: %v", err)
 	}
 	return s
 }
 
-// dropped gives a store back.
-func dropped(t *testing.T, p *storePool, s *pooledStore) {
+// released releases a store.
+func released(t *testing.T, p *storePool, s *pooledStore) {
 	t.Helper()
 	if err := p.release(s); err != nil {
-		t.Error(err)
+		t.Errorf("releasing the store: %v", err)
 	}
 }
 
@@ -92,9 +92,9 @@ func TestStoreOutlivesItsConfiguration(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		of := &place{t: t}
-		s := taken(t, p, "a", of)
+		s := acquired(t, p, "a", of)
 		s.beginUse()
-		dropped(t, p, s)
+		released(t, p, s)
 		time.Sleep(30 * time.Second)
 		s.beginUse() // a request that was still being read
 		s.endUse()
@@ -107,8 +107,8 @@ func TestStoreOutlivesItsConfiguration(t *testing.T) {
 		if s.Health() == nil || of.locked.Load() {
 			t.Error("still open when the last request has ended")
 		}
-		s = taken(t, p, "a", of)
-		dropped(t, p, s)
+		s = acquired(t, p, "a", of)
+		released(t, p, s)
 		time.Sleep(59 * time.Second)
 		if s.Health() != nil {
 			t.Error("closed before requests that have begun can have come to a handler")
@@ -125,9 +125,9 @@ func TestEndlessRequestsDoNotKeepAStore(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, lines *observer.ObservedLogs) {
 		of := &place{t: t}
-		s := taken(t, p, "a", of)
+		s := acquired(t, p, "a", of)
 		s.beginUse()
-		dropped(t, p, s)
+		released(t, p, s)
 		time.Sleep(5*time.Minute - time.Second)
 		if s.Health() != nil {
 			t.Error("closed before the bound")
@@ -146,21 +146,21 @@ func TestStoreIsRevived(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		of := &place{t: t}
-		first := taken(t, p, "a", of)
+		first := acquired(t, p, "a", of)
 		first.beginUse()
-		dropped(t, p, first)
+		released(t, p, first)
 		time.Sleep(4 * time.Minute)
-		again := taken(t, p, "a", of)
+		again := acquired(t, p, "a", of)
 		if again != first || of.opened.Load() != 1 {
 			t.Error("opened a second time")
 		}
 		first.endUse()
 		time.Sleep(10 * time.Minute) // the bound of the first time does not count
 		if again.Health() != nil {
-			t.Error("closed under the configuration that has taken it back")
+			t.Error("closed under the configuration that has acquired it again")
 		}
 		again.beginUse()
-		dropped(t, p, again)
+		released(t, p, again)
 		time.Sleep(4 * time.Minute)
 		if again.Health() != nil {
 			t.Error("the bound did not begin anew")
@@ -173,20 +173,20 @@ func TestStoreIsRevived(t *testing.T) {
 	})
 }
 
-// TestStoreIsTakenWhileItCloses waits for the lock of a place instead of meeting it.
-func TestStoreIsTakenWhileItCloses(t *testing.T) {
+// TestStoreIsAcquiredWhileItCloses waits for the lock of a place instead of failing because of it.
+func TestStoreIsAcquiredWhileItCloses(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		of := &place{t: t, slow: time.Minute}
-		s := taken(t, p, "a", of)
-		dropped(t, p, s)
+		s := acquired(t, p, "a", of)
+		released(t, p, s)
 		time.Sleep(90 * time.Second) // it closes
-		next := taken(t, p, "a", of)
+		next := acquired(t, p, "a", of)
 		if next == s || next.Health() != nil {
-			t.Error("a store that closes was taken")
+			t.Error("a store that closes was acquired")
 		}
 		p.stopping = func() bool { return true }
-		dropped(t, p, next)
+		released(t, p, next)
 	})
 }
 
@@ -196,15 +196,16 @@ func TestNothingFollows(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		old, of, busy := &place{t: t}, &place{t: t}, &place{t: t}
-		dropped(t, p, taken(t, p, "old", old))
-		used := taken(t, p, "busy", busy)
+		released(t, p, acquired(t, p, "old", old))
+		used := acquired(t, p, "busy", busy)
 		used.beginUse()
-		dropped(t, p, used)
-		s := taken(t, p, "a", of)
+		released(t, p, used)
+		s := acquired(t, p, "a", of)
 		p.stopping = func() bool { return true }
-		dropped(t, p, s)
+		released(t, p, s)
 		if old.locked.Load() || of.locked.Load() || !busy.locked.Load() {
-			t.Errorf("open: %v %v %v", old.locked.Load(), of.locked.Load(), busy.locked.Load())
+			t.Errorf("open: got the old %v, the last %v and the busy one %v, want only the busy one",
+				old.locked.Load(), of.locked.Load(), busy.locked.Load())
 		}
 		used.endUse()
 		synctest.Wait()
@@ -219,24 +220,24 @@ func TestExitDoesNotHang(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {
 		left, stuck := &place{t: t}, &place{t: t, slow: time.Hour}
-		s := taken(t, p, "left", left)
+		s := acquired(t, p, "left", left)
 		s.beginUse()
-		dropped(t, p, s)
-		last := taken(t, p, "stuck", stuck)
+		released(t, p, s)
+		last := acquired(t, p, "stuck", stuck)
 		p.stopping, p.exiting = func() bool { return true }, func() bool { return true }
 		began := time.Now()
 		if err := p.release(last); !errors.Is(err, errCloseTimeout) {
-			t.Error(err)
+			t.Errorf("releasing a store that does not close: got the error %v, want %v", err, errCloseTimeout)
 		}
 		p.closeAll()
 		if took := time.Since(began); left.locked.Load() || took > 20*time.Second {
-			t.Errorf("open: %v, after %v", left.locked.Load(), took)
+			t.Errorf("the store that is used: got open %v after %v, want it closed after at most 20s", left.locked.Load(), took)
 		}
 		time.Sleep(2 * time.Hour)
 	})
 }
 
-// TestUsesMayRace takes, uses and drops stores of one place at once: it is never open twice, never closed twice, and
+// TestUsesMayRace acquires, uses and releases stores of one place at once: it is never open twice, never closed twice, and
 // closed in the end.
 func TestUsesMayRace(t *testing.T) {
 	t.Parallel()
@@ -247,12 +248,12 @@ func TestUsesMayRace(t *testing.T) {
 		for i := range 50 {
 			group.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond / 2)
-				s := taken(t, p, "a", of)
+				s := acquired(t, p, "a", of)
 				s.beginUse()
 				if s.Health() != nil {
-					t.Error("a closed store was taken")
+					t.Error("a closed store was acquired")
 				}
-				dropped(t, p, s)
+				released(t, p, s)
 				time.Sleep(time.Duration(i%7) * time.Millisecond)
 				if s.Health() != nil {
 					t.Error("closed under a request")
@@ -276,21 +277,21 @@ func TestUnavailabilityIsLoggedTwice(t *testing.T) {
 			t.Error("a store is up that is not there")
 		}
 		of := &place{t: t}
-		s := taken(t, p, "a", of)
+		s := acquired(t, p, "a", of)
 		time.Sleep(time.Second / 2) // between two looks of the pool
 		for _, sick := range []bool{false, true, false} {
 			of.sick.Store(sick)
 			time.Sleep(time.Minute)
 			if up, open := p.health(); up == sick || !open {
-				t.Errorf("up %v, open %v", up, open)
+				t.Errorf("got up %v, open %v, want up %v, open true", up, open, !sick)
 			}
 		}
 		all := lines.All()
 		if len(all) != 2 || all[0].Level != zapcore.ErrorLevel || all[1].ContextMap()["after"] != time.Minute {
-			t.Errorf("%v", all)
+			t.Errorf("got the log lines %v, want an error, and after a minute that the store is available again", all)
 		}
 		p.stopping = func() bool { return true }
-		dropped(t, p, s)
+		released(t, p, s)
 		if _, open := p.health(); open {
 			t.Error("a store is up that is closed")
 		}

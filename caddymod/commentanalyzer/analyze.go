@@ -39,9 +39,9 @@ func init() {
 // AnalyzePath is the end of the path at which [Analyze] scores comments.
 const AnalyzePath = "/v1alpha1/comments:analyze"
 
-// analyzeBodyLimit is the largest body, in bytes. It leaves room for a context: clients of the Perspective API may send up
-// to 1 MB for each text of it.
-const analyzeBodyLimit = 4 << 20
+// maxAnalyzeBody is the size, in bytes, of the largest body. It leaves room for a context: clients of the Perspective API may
+// send up to 1 MB for each text of it.
+const maxAnalyzeBody = 4 << 20
 
 // Values of Analyze.Unscored.
 const (
@@ -54,28 +54,28 @@ const (
 //
 // The key may stand in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. A request
 // counts one, like a text moderation; what it flags by the account's thresholds is counted, too. Nothing of the comment is
-// stored, whatever doNotStore says. The discovery document needs no key and counts nowhere.
+// stored, whatever doNotStore says. The discovery document needs no key and is not counted.
 //
 // Errors have the envelope that clients of Google's interfaces parse.
 type Analyze struct {
-	// Attributes says by what score a name is answered, in addition to the defaults: one of TOXICITY, SEVERE_TOXICITY,
-	// IDENTITY_ATTACK, INSULT, PROFANITY, THREAT, SEXUALLY_EXPLICIT and SPAM, or "off" for none. Names are those of the
-	// Perspective API or any others.
+	// The score with which each of these names is answered, in addition to the defaults: one of TOXICITY, SEVERE_TOXICITY,
+	// IDENTITY_ATTACK, INSULT, PROFANITY, THREAT, SEXUALLY_EXPLICIT and SPAM, or "off" for none. The names are those of the
+	// Perspective API or any others. Default: none.
 	Attributes map[string]string `json:"attributes,omitempty"`
-	// Unscored says what becomes of a request for attributes without a score beside others: "omit" answers the others and
-	// lists these in the member unscoredAttributes, "error" refuses the request. A request for nothing else is always
-	// refused. Default "omit".
+	// What to do with a request that asks for attributes without a score beside others: "omit" answers the others and lists
+	// these in the member unscoredAttributes, "error" refuses the request. A request that asks only for attributes without a
+	// score is always refused. Default: "omit".
 	Unscored string `json:"unscored,omitempty"`
-	// Languages are the languages that the classifier knows, as BCP 47 tags. The answer to a comment in another one says
-	// so in its member languageSupported. Default "en", which is what the embedded model knows.
+	// The languages that the classifier knows, as BCP 47 tags. The answer to a comment in another one says so in its member
+	// languageSupported. Default: "en", which is what the embedded model knows.
 	Languages []string `json:"languages,omitempty"`
-	// CORSOrigins are the origins, such as "https://www.example.com", whose pages may call the service from a browser;
-	// "*" stands for all of them. Default none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for all of
+	// them. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
-	app   *app.App
-	door  access.Middleware
-	table attributeTable
+	app    *app.App
+	access access.Middleware
+	table  attributeTable
 }
 
 // CaddyModule returns the Caddy module information.
@@ -86,14 +86,14 @@ func (*Analyze) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision finds the app and reads the configuration.
+// Provision finds the app, fills in the defaults and makes the table of attributes.
 func (a *Analyze) Provision(ctx caddy.Context) error {
 	owner, err := app.LoadWithStore(ctx)
 	if err != nil {
 		return err
 	}
 	a.app = owner
-	a.door = access.Middleware{
+	a.access = access.Middleware{
 		App:       owner,
 		Operation: metrics.Analyze,
 		Sources:   access.Sources{Query: true, GoogleHeader: true},
@@ -112,9 +112,9 @@ func (a *Analyze) Provision(ctx caddy.Context) error {
 	return err
 }
 
-// Validate says what is wrong with the configuration.
+// Validate checks the configuration.
 func (a *Analyze) Validate() error {
-	if a.Unscored != unscoredOmit && a.Unscored != unscoredError {
+	if !isUnscored(a.Unscored) {
 		return fmt.Errorf("unscored is %q; it must be %s or %s", a.Unscored, unscoredOmit, unscoredError)
 	}
 	for _, tag := range a.Languages {
@@ -125,9 +125,12 @@ func (a *Analyze) Validate() error {
 	return a.CORSOrigins.Validate()
 }
 
+// isUnscored reports whether value is a value of Analyze.Unscored.
+func isUnscored(value string) bool { return value == unscoredOmit || value == unscoredError }
+
 // ServeHTTP scores the comment, or answers with the discovery document.
 func (a *Analyze) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	// The path is the decoded one: some clients send the colon as %3A.
+	// The path is decoded: some clients send the colon as %3A.
 	analyze := strings.HasSuffix(r.URL.Path, AnalyzePath)
 	if !analyze && !strings.HasSuffix(r.URL.Path, DiscoveryPath) {
 		return next.ServeHTTP(w, r)
@@ -136,18 +139,18 @@ func (a *Analyze) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return nil
 	}
 	if analyze {
-		return a.door.Serve(w, r, a.handle)
+		return a.access.Serve(w, r, a.handle)
 	}
 	return a.discover(w, r)
 }
 
-// handle answers a call that was let in.
+// handle answers an admitted call.
 func (a *Analyze) handle(w http.ResponseWriter, r *http.Request, call *access.Call) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return call.Problem(w, r, problem.New(problem.MethodNotAllowed, "The method must be POST."))
 	}
-	data, err := readBody(w, r, analyzeBodyLimit)
+	data, err := readBody(w, r, maxAnalyzeBody)
 	if err != nil {
 		return call.Problem(w, r, body.Problem(w.Header(), err))
 	}
@@ -176,11 +179,11 @@ type analyzeResponse struct {
 	Languages         []string                   `json:"languages"`
 	DetectedLanguages []string                   `json:"detectedLanguages"`
 	ClientToken       string                     `json:"clientToken,omitempty"`
-	// LanguageSupported says that the classifier knows the language of the comment.
+	// LanguageSupported reports whether the classifier knows the language of the comment.
 	LanguageSupported bool `json:"languageSupported"`
-	// UnscoredAttributes are names that were asked for and that there is no score for.
+	// UnscoredAttributes are the requested names without a score.
 	UnscoredAttributes []string `json:"unscoredAttributes,omitempty"`
-	// ModelVersion names the model that gave the scores.
+	// ModelVersion names the model that the scores come from.
 	ModelVersion string `json:"modelVersion"`
 }
 
@@ -202,32 +205,32 @@ type (
 
 // analyze scores the text, and its sentences where spans are asked for.
 func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analysis) (*analyzeResponse, error) {
-	judge := call.Services.Engine
-	result, err := judge.Moderate(ctx, engine.Request{Content: wanted.text, Policy: call.Policy()})
+	classifier := call.Services.Engine
+	result, err := classifier.Moderate(ctx, engine.Request{Content: wanted.text, Policy: call.Policy()})
 	if err != nil {
 		return nil, err
 	}
 	call.SetVerdict(&result)
-	// The first span is always the whole text: there are clients that look nowhere else.
+	// The first span is always the whole text: some clients look nowhere else.
 	spans := []sentence{{end: utf16Length(wanted.text)}}
 	scores := [][engine.NumAttributes]float64{result.Attributes}
 	if wanted.spans {
 		parts := sentences(wanted.text)
 		if len(parts) == 1 {
-			parts = nil // it has been judged
+			parts = nil // it is the whole text, which has its scores
 		}
 		for _, part := range parts {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			own, err := judge.Classify(ctx, part.text)
+			own, err := classifier.Classify(ctx, part.text)
 			if err != nil {
 				return nil, err
 			}
 			spans, scores = append(spans, part), append(scores, own.Attributes)
 		}
 	}
-	detected := a.detect(wanted.text)
+	detected := language.Detect(wanted.text)
 	answer := &analyzeResponse{
 		AttributeScores:    make(map[string]attributeAnswer, len(wanted.attributes)),
 		Languages:          wanted.languages,
@@ -235,7 +238,7 @@ func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analys
 		ClientToken:        wanted.clientToken,
 		LanguageSupported:  a.supports(wanted.languages, detected),
 		UnscoredAttributes: wanted.unscored,
-		ModelVersion:       judge.Version(),
+		ModelVersion:       classifier.Version(),
 	}
 	if len(answer.Languages) == 0 {
 		answer.Languages = detected[:1]
@@ -247,7 +250,7 @@ func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analys
 	return answer, nil
 }
 
-// answer writes the scores of one attribute; those below its threshold are left out.
+// answer returns the scores of one attribute, without those below its threshold.
 func (wanted *wantedAttribute) answer(scale *scale, spans []sentence, scores [][engine.NumAttributes]float64) (given attributeAnswer) {
 	for i, span := range spans {
 		value := scale.answer(wanted.score, scores[i][wanted.score])
@@ -263,10 +266,7 @@ func (wanted *wantedAttribute) answer(scale *scale, spans []sentence, scores [][
 	return given
 }
 
-// detect returns the languages that a text may be written in, the likeliest first.
-func (a *Analyze) detect(text string) []string { return language.Detect(text) }
-
-// supports reports whether the classifier knows the language that a text is said to be in and the one that it looks like.
+// supports reports whether the classifier knows both a language that the request names and the one that was detected.
 func (a *Analyze) supports(wanted, detected []string) bool {
 	if len(wanted) > 0 && !slices.ContainsFunc(wanted, a.knows) {
 		return false
@@ -274,7 +274,7 @@ func (a *Analyze) supports(wanted, detected []string) bool {
 	return detected[0] == language.Undetermined || a.knows(detected[0])
 }
 
-// UnmarshalCaddyfile reads the directive. Syntax:
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	moderation_analyze [<matcher>] {
 //		attribute    <name> <score|off>
@@ -289,16 +289,16 @@ func (a *Analyze) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return options.Block(d, "moderation_analyze", allowed)
 }
 
-// Options are the options of the scoring itself, for directives that have them in a block of their own.
+// Options returns the Caddyfile options of the scoring itself, for directives that have a block for them.
 func (a *Analyze) Options() map[string]options.Option {
 	return map[string]options.Option{
-		"attribute": {Parse: a.readAttribute, Repeat: true},
+		"attribute": {Parse: a.parseAttribute, Repeat: true},
 		"unscored": {Parse: func(d *caddyfile.Dispenser) error {
 			args, err := options.Args(d, "omit|error")
 			if err != nil {
 				return err
 			}
-			if args[0] != unscoredOmit && args[0] != unscoredError {
+			if !isUnscored(args[0]) {
 				return d.Errf("unscored is '%s'; it must be %s or %s", args[0], unscoredOmit, unscoredError)
 			}
 			a.Unscored = args[0]
@@ -323,8 +323,8 @@ func (a *Analyze) Options() map[string]options.Option {
 	}
 }
 
-// readAttribute reads the option attribute.
-func (a *Analyze) readAttribute(d *caddyfile.Dispenser) error {
+// parseAttribute parses the option attribute.
+func (a *Analyze) parseAttribute(d *caddyfile.Dispenser) error {
 	args, err := options.Args(d, "<name> <score|off>")
 	if err != nil {
 		return err

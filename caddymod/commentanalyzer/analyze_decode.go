@@ -13,30 +13,31 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer/language"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// MaxTextBytes is the size of the largest text that is analyzed, in bytes of UTF-8. It is that of the Perspective API.
+// MaxTextBytes is the size, in bytes of UTF-8, of the largest text that is analyzed. It is that of the Perspective API.
 const MaxTextBytes = 20_480
 
-// analysis is what is to be analyzed, checked.
+// analysis is a request that was checked.
 type analysis struct {
 	text        string
 	attributes  []wantedAttribute // by name
 	unscored    []string          // names without a score, sorted
-	languages   []string          // as they were asked for
+	languages   []string          // as they were sent
 	clientToken string
-	spans       bool // one span for each sentence
+	spans       bool // whether each sentence is scored, too
 }
 
 // wantedAttribute is a name with its score.
 type wantedAttribute struct {
 	name      string
 	score     int     // an index of engine.Scores.Attributes
-	threshold float64 // what is below is left out
+	threshold float64 // scores below it are left out
 }
 
-// The wire form. Members that change nothing here (doNotStore: nothing is stored; sessionId, communityId) are not read.
+// The wire form. Members that change nothing here (doNotStore, because nothing is stored; sessionId, communityId) are ignored.
 type (
 	analyzeRequest struct {
 		Comment             *textEntry                      `json:"comment"`
@@ -50,7 +51,7 @@ type (
 		ScoreType      string         `json:"scoreType"`
 		ScoreThreshold jsontext.Value `json:"scoreThreshold"`
 	}
-	// givenContext is read for its shape alone: no score depends on it.
+	// givenContext is only checked for its shape: no score depends on it.
 	givenContext struct {
 		Entries                 []textShape `json:"entries"`
 		ArticleAndParentComment *struct {
@@ -75,7 +76,8 @@ func (a *Analyze) decode(data []byte) (*analysis, *failure) {
 		return nil, failed
 	}
 	if len(text) > MaxTextBytes {
-		return nil, invalid(commentTooLong, "Comment text too long.", "/comment/text", fmt.Sprintf("may have at most %d bytes in UTF-8", MaxTextBytes))
+		return nil, invalid(commentTooLong, "Comment text too long.", "/comment/text",
+			fmt.Sprintf("may have at most %d bytes in UTF-8", MaxTextBytes))
 	}
 	if c := request.Context; c != nil && len(c.Entries) > 0 && c.ArticleAndParentComment != nil {
 		return nil, twoContexts()
@@ -96,11 +98,12 @@ func (a *Analyze) decode(data []byte) (*analysis, *failure) {
 	return wanted, nil
 }
 
-// attributes sorts out what is asked for.
+// attributes sorts the requested attributes into those with a score and those without.
 func (a *Analyze) attributes(wanted *analysis, requested map[string]*attributeParameters) *failure {
 	const pointer = jsontext.Pointer("/requestedAttributes")
 	if len(requested) == 0 {
-		return invalid(noRequestedAttributes, "Missing requested_attributes", string(pointer), "is required and must not be empty")
+		return invalid(noRequestedAttributes, "Missing requested_attributes", string(pointer),
+			"is required and must not be empty")
 	}
 	if len(requested) > maxAttributes {
 		found := violations{{Pointer: string(pointer), Detail: fmt.Sprintf("may have at most %d attributes", maxAttributes)}}
@@ -124,11 +127,13 @@ func (a *Analyze) attributes(wanted *analysis, requested map[string]*attributePa
 				return invalid(invalidRequest, "Requested score type "+parameters.ScoreType+" is not supported by attribute "+name,
 					at+"/scoreType", "must be "+probability+" or absent")
 			default:
-				return invalid(invalidRequest, "Unknown score type", at+"/scoreType", "must be "+probability+" or absent")
+				return invalid(invalidRequest, "Unknown score type",
+					at+"/scoreType", "must be "+probability+" or absent")
 			}
 			var ok bool
 			if attribute.threshold, ok = threshold(parameters.ScoreThreshold); !ok {
-				return invalid(invalidRequest, "Invalid score_threshold of attribute "+name, at+"/scoreThreshold", "must be a number")
+				return invalid(invalidRequest, "Invalid score_threshold of attribute "+name,
+					at+"/scoreThreshold", "must be a number")
 			}
 		}
 		wanted.attributes = append(wanted.attributes, attribute)
@@ -139,7 +144,7 @@ func (a *Analyze) attributes(wanted *analysis, requested map[string]*attributePa
 	return nil
 }
 
-// threshold reads a number as Google's servers do: also from a string.
+// threshold parses a number as Google's servers do: a JSON string may hold it, too.
 func threshold(value jsontext.Value) (float64, bool) {
 	switch value.Kind() {
 	case '0':
@@ -158,8 +163,7 @@ func threshold(value jsontext.Value) (float64, bool) {
 	return 0, len(value) == 0
 }
 
-// unknownAttribute answers a request for what there is no score for. The name of the attribute is told only where it
-// can be one.
+// unknownAttribute returns the error for an attribute without a score. It repeats the name only where it can be one.
 func unknownAttribute(name string) *failure {
 	const pointer = jsontext.Pointer("/requestedAttributes")
 	const detail = "is not an attribute that this service scores"
@@ -169,18 +173,19 @@ func unknownAttribute(name string) *failure {
 	return invalid(invalidRequest, "Unknown requested attribute: "+name, string(pointer.AppendToken(name)), detail)
 }
 
+// twoContexts returns the error for a context in both forms.
 func twoContexts() *failure {
 	return invalid(invalidRequest, "Context can have either entries or article_and_parent_comment, but both fields were populated.",
 		"/context", "must not hold both entries and articleAndParentComment")
 }
 
-// perspectiveLanguages are the languages that the Perspective API scores. A request for one of them is answered, whether
-// the classifier knows it or not; the answer says which.
+// perspectiveLanguages are the languages that the Perspective API scores. A request for one of them is answered, whether or
+// not the classifier knows it; the answer says whether.
 var perspectiveLanguages = []string{
 	"ar", "cs", "de", "en", "es", "fr", "hi", "hi-latn", "id", "it", "ja", "ko", "nl", "pl", "pt", "ru", "sv", "zh",
 }
 
-// checkLanguages refuses a request for nothing but languages that neither the Perspective API nor the classifier knows.
+// checkLanguages returns an error for a request whose languages neither the Perspective API nor the classifier knows.
 func (a *Analyze) checkLanguages(wanted *analysis) *failure {
 	if len(wanted.languages) == 0 || slices.ContainsFunc(wanted.languages, func(tag string) bool {
 		return a.knows(tag) || isIn(perspectiveLanguages, tag)
@@ -192,16 +197,18 @@ func (a *Analyze) checkLanguages(wanted *analysis) *failure {
 		code:      problem.InvalidRequest,
 		message:   "Attribute " + attribute + " does not support request languages: " + strings.Join(wanted.languages, ", "),
 		errorType: languageNotSupported,
-		language:  &languageError{Attribute: attribute, RequestedLanguages: wanted.languages, DetectedLanguages: a.detect(wanted.text)},
+		language: &languageError{
+			Attribute: attribute, RequestedLanguages: wanted.languages, DetectedLanguages: language.Detect(wanted.text),
+		},
 	}
 }
 
 // knows reports whether the classifier knows a language.
 func (a *Analyze) knows(tag string) bool { return isIn(a.Languages, tag) }
 
-// isIn reports whether a list of lower-case tags has a tag or the language of the tag: pt-BR is in a list with pt.
+// isIn reports whether a list of lower-case tags holds a tag or its language: pt-BR is in a list with pt.
 func isIn(list []string, tag string) bool {
 	tag = strings.ToLower(strings.ReplaceAll(tag, "_", "-"))
-	language, _, _ := strings.Cut(tag, "-")
-	return slices.Contains(list, tag) || slices.Contains(list, language)
+	primary, _, _ := strings.Cut(tag, "-")
+	return slices.Contains(list, tag) || slices.Contains(list, primary)
 }

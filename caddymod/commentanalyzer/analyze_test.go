@@ -335,7 +335,7 @@ func TestAnalyzeGolden(t *testing.T) {
 		{name: "long_token", body: with(`"clientToken":"` + strings.Repeat("x", maxText+1) + `"`)},
 		{name: "not_json", body: `comment=walnut`},
 		{name: "cut", body: asked[:20]},
-		{name: "body_too_large", body: strings.Repeat(" ", analyzeBodyLimit+1)},
+		{name: "body_too_large", body: strings.Repeat(" ", maxAnalyzeBody+1)},
 		{name: "method", method: http.MethodGet},
 		{name: "media_type", body: asked, headers: []string{"Content-Type", "text/html"}},
 		{name: "two_keys", body: asked, headers: []string{"Authorization", "Bearer " + otherKey}},

@@ -19,19 +19,19 @@ import (
 )
 
 // DiscoveryPath is the end of the path at which [Analyze] serves the discovery document, from which Google's client
-// libraries build themselves. A program that builds its client from
+// libraries build clients. A program that builds its client from
 //
 //	https://commentanalyzer.googleapis.com/$discovery/rest?version=v1alpha1
 //
-// calls this service when it builds it from this address here.
+// calls this service when it builds it from this path here.
 const DiscoveryPath = "/$discovery/rest"
 
-// discoveryDocument is the document, with a placeholder where the address of the service belongs.
+// discoveryDocument is the document, with a placeholder for the address of the service.
 //
 //go:embed discovery.json
 var discoveryDocument []byte
 
-// addressPlaceholder stands in the document for the address.
+// addressPlaceholder is replaced by the address.
 var addressPlaceholder = []byte(`"{address}"`)
 
 // discover answers with the discovery document. It needs no key, because it holds nothing secret.
@@ -46,7 +46,7 @@ func (a *Analyze) discover(w http.ResponseWriter, r *http.Request) error {
 		WriteProblem(w, r, id, problem.New(problem.NotFound, "Discovery document not found for this version. The version is v1alpha1."))
 		return nil
 	}
-	// The error is nil: invalid UTF-8 is allowed for.
+	// There is no error, because the text is valid UTF-8.
 	address, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(addressOf(r), ""))
 	document := bytes.ReplaceAll(discoveryDocument, addressPlaceholder, address)
 	// The document depends on header fields that caches do not look at: it must not be stored.
@@ -55,14 +55,14 @@ func (a *Analyze) discover(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// addressOf is the address, with a slash at the end, below which the client reaches the service. It is the one that the
-// client used: behind proxies that the server trusts (Caddy's option trusted_proxies) what they say of it.
+// addressOf returns the address, with a slash at the end, below which the client reaches the service: the one that the client
+// used. Proxies that the server trusts (Caddy's option trusted_proxies) report it.
 func addressOf(r *http.Request) string {
 	address := url.URL{Scheme: "http", Host: r.Host}
 	if r.TLS != nil {
 		address.Scheme = "https"
 	}
-	// Handlers before this one may have cut a prefix off the path.
+	// Handlers before this one may have removed a prefix of the path.
 	path := r.URL.Path
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil &&
 		strings.HasSuffix(original.URL.Path, DiscoveryPath) {
@@ -76,7 +76,7 @@ func addressOf(r *http.Request) string {
 		if host := forwarded(r, "X-Forwarded-Host"); isHost(host) {
 			address.Host = host
 		}
-		// Not one of Caddy's own fields: proxies set it that cut a prefix off the path (StripPrefix of Traefik).
+		// Caddy does not set this field. Proxies do that remove a prefix of the path (StripPrefix of Traefik).
 		if prefix := forwarded(r, "X-Forwarded-Prefix"); strings.HasPrefix(prefix, "/") && !strings.HasPrefix(prefix, "//") {
 			address.Path = strings.TrimSuffix(prefix, "/") + address.Path
 		}
@@ -84,13 +84,13 @@ func addressOf(r *http.Request) string {
 	return address.String()
 }
 
-// forwarded is what the proxy next to the client said: each proxy appends to the list.
+// forwarded returns what the proxy next to the client reported: each proxy appends to the list.
 func forwarded(r *http.Request, name string) string {
 	first, _, _ := strings.Cut(r.Header.Get(name), ",")
 	return strings.TrimSpace(first)
 }
 
-// isHost reports whether a text is a host with or without a port, and nothing else.
+// isHost reports whether a text is a host, with or without a port.
 func isHost(text string) bool {
 	parsed, err := url.Parse("//" + text)
 	return err == nil && text != "" && parsed.Host == text

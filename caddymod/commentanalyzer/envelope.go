@@ -25,7 +25,7 @@ const (
 	invalidRequest        = "INVALID_REQUEST"
 )
 
-// failure is an error answer in the terms of this interface.
+// failure is an error answer as this interface defines it.
 type failure struct {
 	// code decides the HTTP status and the name of the status in the envelope.
 	code    problem.Code
@@ -34,11 +34,11 @@ type failure struct {
 	errorType string
 	// violations name the members that break rules.
 	violations []problem.FieldError
-	// retryAfter is the time in seconds after which to try again; 0 says nothing about it.
+	// retryAfter is the time, in seconds, after which to try again; 0 leaves it out.
 	retryAfter int64
-	// metadata explains a used-up bound.
+	// metadata describes a bound that is used up.
 	metadata map[string]string
-	// language says more about languages that are not scored.
+	// language names languages that are not scored.
 	language *languageError
 }
 
@@ -52,7 +52,7 @@ type envelope struct {
 	} `json:"error"`
 }
 
-// The details of an error, each with its type. They are those of google.rpc, but for the first.
+// The details of an error, each with its type. All but the first are those of google.rpc.
 type (
 	analyzerError struct {
 		Type      string `json:"@type"`
@@ -132,8 +132,8 @@ func statusName(status int) string {
 	return "INVALID_ARGUMENT"
 }
 
-// statusOf returns the HTTP status of a code in this interface. A used-up month is 402 elsewhere; clients of Google's
-// interfaces do not know that status, and are told RESOURCE_EXHAUSTED, which goes with 429, and when to come back.
+// statusOf returns the HTTP status of a code in this interface. A used-up month is 402 elsewhere. Clients of Google's
+// interfaces do not know that status; they get RESOURCE_EXHAUSTED, which goes with 429, and the time to try again.
 func statusOf(code problem.Code) int {
 	if code == problem.MonthlyQuotaExhausted {
 		return http.StatusTooManyRequests
@@ -151,7 +151,7 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request, id string) {
 	writeJSON(w, r, status, e)
 }
 
-// details returns the error's details. The first is the one that clients of this interface look at.
+// details returns the error's details. Clients of this interface look at the first.
 func (f *failure) details(id string) []any {
 	var details []any
 	if f.errorType != "" {
@@ -174,11 +174,12 @@ func (f *failure) details(id string) []any {
 }
 
 // WriteProblem answers with a problem in the envelope that clients of Google's interfaces parse; id is the id of the request.
-// It is an access.ProblemWriter.
+// It is an [access.ProblemWriter].
 func WriteProblem(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
 	f := failure{code: p.Code, message: p.Error(), violations: p.Errors}
 	if p.Code == problem.MissingKey {
-		f.message = "Send the API key in the header Authorization: Bearer <API key> or X-Goog-Api-Key, or as the query parameter key."
+		f.message = "Send the API key in the header Authorization: Bearer <API key> or X-Goog-Api-Key, " +
+			"or as the query parameter key."
 	}
 	switch p.Code.Status() {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
@@ -194,7 +195,7 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, id string, p *problem.
 	f.write(w, r, id)
 }
 
-// quotaMetadata names a limit that is used up, in the terms of Google's quotas.
+// quotaMetadata describes a limit that is used up, as Google's quotas do.
 func quotaMetadata(code problem.Code, q *problem.Quota) map[string]string {
 	limit := "RequestsPerMinutePerAccount"
 	if code == problem.MonthlyQuotaExhausted {
@@ -225,7 +226,7 @@ func fieldPath(pointer string) string {
 // jsonType is the Content-Type of all answers, as Google's interfaces write it.
 const jsonType = "application/json; charset=UTF-8"
 
-// writeJSON answers with a JSON value. Like Google's interfaces it is indented when prettyPrint asks for it.
+// writeJSON answers with a value as JSON, indented when the parameter prettyPrint asks for it, as Google's interfaces do.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, value any) {
 	pretty := []json.Options{json.Deterministic(true)}
 	if strings.Contains(r.URL.RawQuery, "prettyPrint=true") {
@@ -233,8 +234,9 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, value any) {
 	}
 	encoded, err := json.Marshal(value, pretty...)
 	if err != nil {
-		// Every value here can be encoded but for a token of the client that is not UTF-8, which the decoder refuses.
-		status, encoded = http.StatusInternalServerError, []byte(`{"error":{"code":500,"message":"Internal error.","status":"INTERNAL"}}`)
+		// Does not happen: only a client's token that is not UTF-8 could not be encoded, and the decoder refuses it.
+		status = http.StatusInternalServerError
+		encoded = []byte(`{"error":{"code":500,"message":"Internal error.","status":"INTERNAL"}}`)
 	}
 	response.Send(w, r, status, jsonType, encoded)
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// Scores tells what [Analyze] answers, without a request, when no attribute is configured.
+// Scores gives the scores that [Analyze] answers when no attribute is configured, without a request.
 type Scores struct {
 	table attributeTable
 	scale *scale
 }
 
-// NewScores returns the scores of a classifier of this version (engine.Engine.Version).
+// NewScores returns the scores for a classifier of this version, which [engine.Engine.Version] returns.
 func NewScores(version string) *Scores {
-	table, _ := newAttributeTable(nil) // only what is configured can be wrong
+	table, _ := newAttributeTable(nil) // only a configured attribute can be an error
 	return &Scores{table: table, scale: scaleOf(version)}
 }
 
-// Score returns the summary score, from 0 to 1, that is answered for an attribute when the classifier says this of a text;
-// false for names that are not scored.
+// Score returns the summary score, from 0 to 1, that is answered for the attribute of this name when these are the
+// probabilities of a text; false for names without a score.
 func (s *Scores) Score(name string, probabilities *[engine.NumAttributes]float64) (float64, bool) {
 	attribute, known := s.table[name]
 	if !known || attribute == unscored {
@@ -31,7 +31,7 @@ func (s *Scores) Score(name string, probabilities *[engine.NumAttributes]float64
 	return s.scale.answer(attribute, probabilities[attribute]), true
 }
 
-// answer is a score as it is written: with six decimals.
+// answer returns a score with six decimals, as it is answered.
 func (s *scale) answer(attribute int, probability float64) float64 {
 	return math.Round(s.score(attribute, probability)*1e6) / 1e6
 }

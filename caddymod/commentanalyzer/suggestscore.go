@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package commentanalyzer serves the comment-scoring interface that clients of the Perspective API know: their requests,
-// answers and errors.
+// Package commentanalyzer serves the Perspective API: requests, answers and errors are those that its clients expect.
 package commentanalyzer
 
 import (
@@ -43,27 +42,27 @@ func init() {
 const SuggestScorePath = "/v1alpha1/comments:suggestscore"
 
 const (
-	// bodyLimit is the largest body, in bytes. It leaves room for escapes; what is kept is bounded by the store.
-	bodyLimit = 256 << 10
-	// bodyTimeout is the time that a body may take.
+	// maxSuggestScoreBody is the size, in bytes, of the largest body. It leaves room for escapes; the store bounds what is kept.
+	maxSuggestScoreBody = 256 << 10
+	// bodyTimeout is the time that a body may take to arrive.
 	bodyTimeout = 30 * time.Second
 )
 
-// SuggestScore is a handler that takes corrections of scores: what people say that the scores of a comment should have
-// been. It answers POST requests whose path ends in /v1alpha1/comments:suggestscore and passes every other path on.
+// SuggestScore is a handler that accepts corrections: the scores that a comment should have had, in the opinion of a person. It
+// answers POST requests whose path ends in /v1alpha1/comments:suggestscore and passes every other path on.
 //
 // The key may stand in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. Requests
-// consume no quota and no rate. What an account may store on one UTC day is bounded by the app's feedback option. The
-// answer is sent when the record survives power loss.
+// count in no limit. What an account may store on one UTC day is bounded by the app's feedback option. The answer is sent when
+// the record survives power loss.
 //
 // Errors have the envelope that clients of Google's interfaces parse.
 type SuggestScore struct {
-	// CORSOrigins are the origins, such as "https://www.example.com", whose pages may call the service from a browser;
-	// "*" stands for all of them. Default none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for all of
+	// them. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
-	app  *app.App
-	door access.Middleware
+	app    *app.App
+	access access.Middleware
 }
 
 // CaddyModule returns the Caddy module information.
@@ -81,7 +80,7 @@ func (s *SuggestScore) Provision(ctx caddy.Context) error {
 		return err
 	}
 	s.app = owner
-	s.door = access.Middleware{
+	s.access = access.Middleware{
 		App:       owner,
 		Operation: metrics.Suggestscore,
 		Sources:   access.Sources{Query: true, GoogleHeader: true},
@@ -91,19 +90,19 @@ func (s *SuggestScore) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Validate says what is wrong with the configuration.
+// Validate checks the configuration.
 func (s *SuggestScore) Validate() error { return s.CORSOrigins.Validate() }
 
-// ServeHTTP takes the correction.
+// ServeHTTP accepts a correction.
 func (s *SuggestScore) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	// The path is the decoded one: some clients send the colon as %3A.
+	// The path is decoded: some clients send the colon as %3A.
 	if !strings.HasSuffix(r.URL.Path, SuggestScorePath) {
 		return next.ServeHTTP(w, r)
 	}
 	if s.CORSOrigins.Serve(w, r) {
 		return nil
 	}
-	return s.door.Serve(w, r, s.handle)
+	return s.access.Serve(w, r, s.handle)
 }
 
 // handle answers an authenticated call.
@@ -143,7 +142,7 @@ func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *acce
 		tooLarge(wanted).write(w, r, call.ID)
 		return nil
 	case errors.Is(err, feedback.ErrBound):
-		s.refused(call)
+		call.CountRefusal(problem.FeedbackBoundReached)
 		boundReached(w, record.Time, call.Services.FeedbackBound).write(w, r, call.ID)
 		return nil
 	case r.Context().Err() != nil:
@@ -152,20 +151,8 @@ func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *acce
 	return call.Unavailable(w, r, "keeping feedback", err)
 }
 
-// refused counts a call that its account's bound has refused, and tells those who listen.
-func (s *SuggestScore) refused(call *access.Call) {
-	const reason = string(problem.FeedbackBoundReached)
-	s.app.Metrics().Refused(reason)
-	s.app.Emit(app.RefusedEvent, func() map[string]any {
-		return map[string]any{
-			"id": call.ID, "operation": string(metrics.Suggestscore), "reason": reason,
-			"account": call.Who.Account.ID, "key": call.Who.Key.ID,
-		}
-	})
-}
-
-// gone ends the call of a client that has left. Nobody reads the answer; the status is for the access log. It is not
-// returned as an error, because Caddy's log of errors has the address of the request, and that may hold the key.
+// gone ends the call of a client that has left. Nobody receives the answer; the status is for the access log. It is not
+// returned as an error, because Caddy's error log has the address of the request, which may hold the key.
 func gone(w http.ResponseWriter) error {
 	w.WriteHeader(499)
 	return nil
@@ -176,9 +163,10 @@ type suggestScoreResponse struct {
 	ClientToken string `json:"clientToken,omitempty"`
 }
 
-// read reads the correction. err is an error of package body; failed says what is wrong with what the body says.
+// read reads and decodes the correction. err is an error of package body; failed says what is wrong with the content of the
+// body.
 func read(w http.ResponseWriter, r *http.Request) (wanted *suggestion, failed *failure, err error) {
-	buffer, err := readBody(w, r, bodyLimit)
+	buffer, err := readBody(w, r, maxSuggestScoreBody)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -187,17 +175,17 @@ func read(w http.ResponseWriter, r *http.Request) (wanted *suggestion, failed *f
 	return wanted, failed, nil
 }
 
-// readBody reads a body of JSON of at most limit bytes. The error is one of package body.
+// readBody reads a JSON body of at most limit bytes. The error is one of package body.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) (*body.Buffer, error) {
-	// Old clients and scripts send no type, pages that call fetch with a string send text/plain, and there is only one that
-	// can be meant.
+	// Old clients and scripts send no type, and pages that call fetch with a string send text/plain. All of them can only mean
+	// JSON.
 	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) && !isPlainText(r) {
 		return nil, err
 	}
 	return body.Read(w, r, limit, bodyTimeout)
 }
 
-// isPlainText reports whether a body is said to be plain text in UTF-8.
+// isPlainText reports whether Content-Type says plain text in UTF-8.
 func isPlainText(r *http.Request) bool {
 	switch strings.ToLower(strings.ReplaceAll(r.Header.Get("Content-Type"), " ", "")) {
 	case "text/plain", "text/plain;charset=utf-8":
@@ -206,7 +194,7 @@ func isPlainText(r *http.Request) bool {
 	return false
 }
 
-// record makes what is kept: the correction and what the model says at this moment.
+// record returns the record that is kept: the correction and the present scores of the model.
 func (s *SuggestScore) record(call *access.Call, wanted *suggestion, scores *engine.Scores) (feedback.Record, error) {
 	now := s.app.Now().UTC()
 	id, err := feedback.NewID(now, s.app.Random())
@@ -230,7 +218,7 @@ func (s *SuggestScore) record(call *access.Call, wanted *suggestion, scores *eng
 	}, nil
 }
 
-// modelScores names the scores, and rounds them to six decimals: more of them say nothing and take room in every record.
+// modelScores returns the scores by name, rounded to six decimals: more would say nothing and take room in every record.
 func modelScores(scores *engine.Scores) map[string]float64 {
 	named := make(map[string]float64, engine.NumAttributes+engine.NumCategories)
 	for i, score := range scores.Attributes {
@@ -242,9 +230,10 @@ func modelScores(scores *engine.Scores) map[string]float64 {
 	return named
 }
 
-// tooLarge answers a correction that the store does not take.
+// tooLarge returns the error for a correction that is too large for the store.
 func tooLarge(wanted *suggestion) *failure {
-	detail := fmt.Sprintf("The comment with its scores and its context is too large to be kept; together they may have %d bytes.", feedback.MaxRecordBytes)
+	detail := fmt.Sprintf("The comment with its scores and its context is too large to be kept; together they may have %d bytes.",
+		feedback.MaxRecordBytes)
 	errorType := invalidRequest
 	if len(wanted.text) > feedback.MaxRecordBytes {
 		detail = fmt.Sprintf("Comment text too long. It may have less than %d bytes.", feedback.MaxRecordBytes)
@@ -253,7 +242,7 @@ func tooLarge(wanted *suggestion) *failure {
 	return &failure{code: problem.BodyTooLarge, message: detail, errorType: errorType}
 }
 
-// boundReached answers an account that has stored as much as it may today.
+// boundReached returns the error for an account that has stored as much as it may today.
 func boundReached(w http.ResponseWriter, now time.Time, bound feedback.Bound) *failure {
 	tomorrow := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.UTC)
 	wait := max(1, int64(math.Ceil(tomorrow.Sub(now).Seconds())))
@@ -266,7 +255,7 @@ func boundReached(w http.ResponseWriter, now time.Time, bound feedback.Bound) *f
 	}
 }
 
-// boundMetadata names the bounds for programs.
+// boundMetadata describes the bounds for programs.
 func boundMetadata(bound feedback.Bound) map[string]string {
 	metadata := map[string]string{"quota_metric": "feedback_per_day"}
 	if bound.Records > 0 {
@@ -278,7 +267,7 @@ func boundMetadata(bound feedback.Bound) map[string]string {
 	return metadata
 }
 
-// UnmarshalCaddyfile reads the directive. Syntax:
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	moderation_suggestscore [<matcher>] {
 //		cors_origins <origin>...

@@ -337,7 +337,7 @@ func TestGoldenAnswers(t *testing.T) {
 		{name: "malformed", body: fine + "}"},
 		{name: "record_too_large", body: `{"comment":{"text":"x"},"attributeScores":{"A":{"summaryScore":{}}},"context":{"entries":[{"text":"` + long + `"}]}}`},
 		{name: "comment_too_long", body: `{"comment":{"text":"` + long + `"},"attributeScores":{"A":{"summaryScore":{}}}}`},
-		{name: "body_too_large", body: strings.Repeat(" ", bodyLimit+1)},
+		{name: "body_too_large", body: strings.Repeat(" ", maxSuggestScoreBody+1)},
 		{name: "method", method: http.MethodGet},
 		{name: "media_type", body: fine, headers: []string{"Content-Type", "text/html"}},
 		{name: "encoding", body: fine, headers: []string{"Content-Encoding", "br"}},

@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
 )
 
 // body is a body that can be read again.
@@ -87,7 +88,7 @@ func BenchmarkModerateCounted(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	handler := &guard.Moderate{Policy: guard.Policy{Account: "acme"}}
+	handler := &guard.Moderate{Policy: policy.Policy{Account: "acme"}}
 	if err := handler.Provision(ctx); err != nil {
 		b.Fatal(err)
 	}

@@ -4,7 +4,6 @@
 package guard
 
 import (
-	"context"
 	"reflect"
 
 	"github.com/caddyserver/caddy/v2"
@@ -14,8 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Names that are not those of the guard's directives, but easily taken for them. Without them Caddy only says that it does not
-// know the directive.
+// Names that are easily taken for those of the guard's directives. Without them Caddy only says that it does not know the
+// directive.
 func init() {
 	for wrong, right := range map[string]string{
 		"moderation":          "moderate; 'moderation' is the name of the global option and of the matcher",
@@ -83,22 +82,4 @@ func two(routes caddyhttp.RouteList, guarded bool) bool {
 		}
 	}
 	return false
-}
-
-// checkAccount warns of an account that does not exist. Accounts of the configuration are known when it starts, others may be made
-// later: it is no error.
-func (j *judge) checkAccount() {
-	services, err := j.app.Services(context.Background())
-	if err != nil {
-		return // the app says so itself
-	}
-	if _, err = services.Gate.Identify(context.Background(), j.account); err == nil {
-		return
-	}
-	consequence := "what is judged for it is not counted"
-	if j.enforce {
-		consequence = "with enforce_quota nothing is judged, and on_error says what follows"
-	}
-	j.logger.Warn("the account of a guard cannot be used: "+consequence+"; declare it in the global option moderation, or make it with: caddy moderation account create",
-		zap.String("account", j.account), zap.Error(err))
 }

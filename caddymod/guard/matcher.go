@@ -14,6 +14,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/extract"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/request"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
@@ -22,31 +26,29 @@ func init() {
 	caddy.RegisterModule(new(Matcher))
 }
 
-// Matcher matches requests by what the judge says about their text. All conditions that are given must hold; of the values
-// of one condition any will do.
+// Matcher matches requests by the verdict on their text. All conditions that are given must hold; of the values of one
+// condition any will do.
 //
-// When moderate has judged the request before, the matcher goes by that verdict, unless it says itself what is to be read.
-// Else it judges the request, of which nothing is taken away: the body can still be read by others. A request is judged
-// once however many matchers and handlers ask. One that cannot be read or judged matches only by its status.
+// When moderate has judged the request before, the matcher goes by that verdict, unless it says itself where the texts stand.
+// Otherwise it judges the request and takes nothing away from it: the body can still be read by others. A request is judged
+// once however many matchers and handlers ask. A request that cannot be read or judged matches only by its status.
 type Matcher struct {
-	Reading
+	request.Fields
 
-	// Flagged matches requests of which something is flagged.
+	// Whether to match requests of which something is flagged. Default: false.
 	Flagged bool `json:"flagged,omitempty"`
-	// Recommendations match requests with one of these recommendations: approve, review, reject.
+	// The recommendations to match: approve, review, reject. Default: any.
 	Recommendations []engine.Recommendation `json:"recommendations,omitempty"`
-	// Statuses match requests that were judged so far: judged, nothing, partial, skipped, error. With "error" and "partial" it
-	// matches what the matcher could not read, or not wholly.
+	// The statuses to match: judged, nothing, partial, skipped, error. With "error" and "partial" it matches requests that
+	// the matcher could not read, or not wholly. Default: any.
 	Statuses []Status `json:"statuses,omitempty"`
-	// Categories match requests in which one of these categories has at least the given probability; 0 means that it is
-	// flagged.
+	// The categories to match, one of which must have at least the given probability; 0 means that it is flagged. Default:
+	// any.
 	Categories map[string]float64 `json:"categories,omitempty"`
 
-	app    *app.App
-	reader *reader
-	judge  *judge
-	key    string
-	levels map[engine.Category]float64
+	app      *app.App
+	pipeline *pipeline
+	levels   map[engine.Category]float64
 }
 
 // CaddyModule returns the Caddy module information.
@@ -57,11 +59,31 @@ func (*Matcher) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision prepares the matcher.
+// Provision checks the configuration and prepares the matcher.
 func (m *Matcher) Provision(ctx caddy.Context) (err error) {
 	if m.app, err = app.Load(ctx); err != nil {
 		return err
 	}
+	if err := m.provisionConditions(); err != nil {
+		return err
+	}
+	var limits extract.Limits
+	if err := limits.SetRequestDefaults(); err != nil {
+		return err
+	}
+	extractor, err := request.New(&m.Fields, limits, defaultTimeout)
+	if err != nil {
+		return err
+	}
+	moderator, err := policy.New(ctx, m.app, new(policy.Policy), metrics.Inbound, false)
+	if err != nil {
+		return err
+	}
+	m.pipeline = newPipeline(m.app, sampled.Logger(ctx.Logger()), extractor, moderator)
+	return nil
+}
+
+func (m *Matcher) provisionConditions() error {
 	if m.empty() {
 		return errNoCondition
 	}
@@ -86,20 +108,7 @@ func (m *Matcher) Provision(ctx caddy.Context) (err error) {
 		}
 		m.levels[category] = level
 	}
-	if err := m.Reading.check(); err != nil {
-		return err
-	}
-	var limits Limits
-	if err := limits.provision(); err != nil {
-		return err
-	}
-	if m.reader, err = newReader(&m.Reading, limits, defaultTimeout); err != nil {
-		return err
-	}
-	var policy Policy
-	m.key = m.reader.key + policy.key()
-	m.judge, err = policy.provision(ctx, m.app, metrics.Inbound)
-	return err
+	return nil
 }
 
 // errNoCondition says that a matcher would match everything.
@@ -110,24 +119,18 @@ func (m *Matcher) empty() bool {
 	return !m.Flagged && len(m.Recommendations)+len(m.Categories)+len(m.Statuses) == 0
 }
 
-// statuses are all that there are.
-var statuses = []Status{Judged, Nothing, Partial, Skipped, Failed}
-
-// recommendations are all that there are.
-var recommendations = []engine.Recommendation{engine.Approve, engine.Review, engine.Reject}
-
 // MatchWithError reports whether the request matches. It never fails.
 func (m *Matcher) MatchWithError(r *http.Request) (bool, error) {
 	x := exchangeOf(r, m.app)
 	v := x.request
-	if v == nil || m.narrow() {
+	if v == nil || m.pipeline.extractor.Narrow() {
 		known := x.request
 		began := time.Now()
-		v, _, _ = evaluate(r, nil, x, m.reader, m.judge, m.key) // a matcher counts for no account
+		v, _, _ = x.judge(nil, r, m.pipeline) // a matcher charges no account
 		if known != nil {
 			x.request = known // placeholders tell what the handler found, not what a matcher asked
 		} else {
-			m.app.Metrics().Guard(metrics.Inbound, outcome(v), v.flagged(), time.Since(began))
+			m.app.Metrics().Guard(metrics.Inbound, outcomeOf(v), v.Flags(), time.Since(began))
 		}
 	}
 	return m.matches(v), nil
@@ -140,8 +143,8 @@ func (m *Matcher) Match(r *http.Request) bool {
 }
 
 // matches reports whether all conditions hold.
-func (m *Matcher) matches(v *Verdict) bool {
-	if len(m.Statuses) > 0 && !slices.Contains(m.Statuses, v.Status) {
+func (m *Matcher) matches(v *verdict) bool {
+	if len(m.Statuses) > 0 && !slices.Contains(m.Statuses, v.status) {
 		return false
 	}
 	if m.Flagged && !v.Flagged {
@@ -154,7 +157,7 @@ func (m *Matcher) matches(v *Verdict) bool {
 		return true
 	}
 	for category, level := range m.levels {
-		result := v.Categories[category]
+		result := v.Verdict.Categories[category]
 		if level == 0 && result.Flagged || level > 0 && result.Probability >= level {
 			return true
 		}

@@ -7,22 +7,23 @@ import (
 	"bytes"
 	"errors"
 	"html/template"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/extract"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// rejection is the problem of a request whose text is rejected.
-func rejection(v *Verdict) *problem.Problem {
+// rejection returns the problem of a message whose text is rejected.
+func rejection(v *verdict) *problem.Problem {
 	p := problem.New(problem.ContentRejected, because(v))
-	p.Categories = v.flagged()
-	for _, finding := range v.Fields {
+	p.Categories = v.Flags()
+	for _, finding := range v.Findings {
 		if finding.Recommendation == engine.Reject {
 			p.Fields = append(p.Fields, problem.Field{Name: finding.Name, Categories: finding.Categories})
 		}
@@ -30,9 +31,9 @@ func rejection(v *Verdict) *problem.Problem {
 	return p
 }
 
-// because says in a sentence why text is rejected, without telling it.
-func because(v *Verdict) string {
-	names := v.flagged()
+// because says in a sentence why text is rejected, without quoting it.
+func because(v *verdict) string {
+	names := v.Flags()
 	switch {
 	case len(names) > 0:
 		return "The text was judged as " + enumerate(names) + "."
@@ -51,55 +52,60 @@ func enumerate(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// refuseUnread answers a request that is too large or broken.
-func (m *Moderate) refuseUnread(w http.ResponseWriter, r *http.Request, x *exchange, f *found) error {
+// refuseFor answers a request that must be refused, because it exceeds a limit, is broken or ambiguous, or because the rest
+// of an upload could not be judged.
+func (m *Moderate) refuseFor(w http.ResponseWriter, r *http.Request, x *exchange, cause error) error {
 	code, detail := problem.IncompleteBody, "The body ended too early, or cannot be read."
-	switch readReason(f.err) {
-	case "too_large":
-		code, detail = problem.BodyTooLarge, m.reader.describe(f.err)
-	case "too_long":
-		code, detail = problem.TextTooLong, m.reader.describe(f.err)
-	case "ambiguous_body":
-		code, detail = problem.AmbiguousBody, "Programs may read different texts in this body. A multipart form needs one plain boundary, and a body one charset."
-	case "timeout":
+	switch extract.RefuseReason(cause) {
+	case extract.ReasonTooLarge:
+		code, detail = problem.BodyTooLarge, m.Limits.Describe(cause)
+	case extract.ReasonTooLong:
+		code, detail = problem.TextTooLong, m.Limits.Describe(cause)
+	case extract.ReasonAmbiguous:
+		code, detail = problem.AmbiguousBody, "Programs may read different texts in this body. "+
+			"A multipart form needs one plain boundary, and a body one charset."
+	case extract.ReasonTimeout:
 		code, detail = problem.RequestTimeout, "The body did not arrive in time."
 	}
-	if errors.Is(f.err, errNotJudged) {
-		code, detail = problem.NotJudged, notJudged
+	if errors.Is(cause, errUnjudged) {
+		code, detail = problem.NotJudged, unjudgedDetail
 	}
-	drain(w, r, x)
+	x.body.Linger(w, r)
 	return m.refuse(w, r, x.id, problem.New(code, detail))
 }
 
-const notJudged = "The text could not be judged now. Try again."
+const unjudgedDetail = "The text could not be judged now. Try again."
 
 // refuseUnjudged answers a request that could not be judged.
-func (m *Moderate) refuseUnjudged(w http.ResponseWriter, r *http.Request, x *exchange, v *Verdict) error {
-	drain(w, r, x)
-	switch v.Reason {
-	case "unknown_encoding":
-		return m.refuse(w, r, x.id, problem.New(problem.UnsupportedEncoding, "The Content-Encoding cannot be undone here; use gzip, br, zstd, deflate or none."))
-	case "unknown_charset":
-		return m.refuse(w, r, x.id, problem.New(problem.UnsupportedMediaType, "The charset of the body is not known here; use UTF-8."))
-	case "broken_encoding":
-		return m.refuse(w, r, x.id, problem.New(problem.IncompleteBody, "The body is not in the Content-Encoding that it says."))
+func (m *Moderate) refuseUnjudged(w http.ResponseWriter, r *http.Request, x *exchange, v *verdict) error {
+	x.body.Linger(w, r)
+	code, detail := problem.NotJudged, unjudgedDetail
+	switch v.reason {
+	case extract.ReasonUnknownEncoding:
+		code = problem.UnsupportedEncoding
+		detail = "The Content-Encoding cannot be undone here; use gzip, br, zstd, deflate or none."
+	case extract.ReasonUnknownCharset:
+		code, detail = problem.UnsupportedMediaType, "The charset of the body is not known here; use UTF-8."
+	case extract.ReasonBrokenEncoding:
+		code, detail = problem.IncompleteBody, "The body is not in the Content-Encoding that it says."
+	default:
+		w.Header().Set("Retry-After", "1")
 	}
-	w.Header().Set("Retry-After", "1")
-	return m.refuse(w, r, x.id, problem.New(problem.NotJudged, notJudged))
+	return m.refuse(w, r, x.id, problem.New(code, detail))
 }
 
-// refuse is [refuse], which pages of other origins may read as the site says.
+// refuse is the function [refuse], whose answer pages of other origins may read as the site has configured.
 func (m *Moderate) refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) error {
 	m.CORS.Show(w, r)
 	return refuse(w, r, id, p)
 }
 
-// refuse answers a request with a problem: by the site's own error routes (handle_errors) where they answer, as the interface of
-// a language model does when the request is for one, as a page when the client asks for HTML, and else as problem details.
+// refuse answers a request with a problem: by the site's own error routes (handle_errors) where they answer, as the API of a
+// language model does when the request is for one, as a page when the client asks for HTML, and otherwise as problem details.
 func refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) error {
 	own := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		if say := dialectOf(r); say != nil {
-			return say.speak(w, r, id, p)
+		if format := formatOf(r); format != nil {
+			return format.write(w, r, id, p)
 		}
 		if wantsHTML(r.Header["Accept"]) {
 			return writePage(w, r, id, p)
@@ -113,66 +119,21 @@ func refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Proble
 	}
 	w.Header().Set("X-Request-Id", id)
 	failed := server.Errors.WithError(r, caddyhttp.Error(p.Code.Status(), p))
-	site := &siteWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
-	if err := server.Errors.Routes.Compile(own).ServeHTTP(site, failed); err != nil || site.wrote {
+	// Error routes that have nothing to say about a status end in Caddy's answer without a body, which ours is better than.
+	site := response.Observe(w)
+	site.Hold = true
+	if err := server.Errors.Routes.Compile(own).ServeHTTP(&site, failed); err != nil || site.Began() {
 		return err
 	}
-	if site.status != 0 && site.status != p.Code.Status() {
-		w.WriteHeader(site.status)
+	if status := site.Status(); status != 0 && status != p.Code.Status() {
+		w.WriteHeader(status)
 		return nil
 	}
 	return own(w, r)
 }
 
-// siteWriter holds the status of an answer back until there is a body. Error routes of a site that have nothing to say about
-// a status end in Caddy's answer without a body, which ours is better than.
-type siteWriter struct {
-	caddyhttp.ResponseWriterWrapper
-	status int
-	wrote  bool
-}
-
-// WriteHeader keeps the status.
-func (w *siteWriter) WriteHeader(status int) {
-	if w.wrote || status < 200 {
-		w.ResponseWriter.WriteHeader(status)
-		return
-	}
-	if w.status == 0 {
-		w.status = status
-	}
-}
-
-// Write writes the status and a part of the body.
-func (w *siteWriter) Write(p []byte) (int, error) {
-	w.begin()
-	return w.ResponseWriter.Write(p)
-}
-
-// ReadFrom writes the status and the body from a reader.
-func (w *siteWriter) ReadFrom(r io.Reader) (int64, error) {
-	w.begin()
-	return w.ResponseWriterWrapper.ReadFrom(r)
-}
-
-// FlushError sends the status and what is written of the body.
-func (w *siteWriter) FlushError() error {
-	w.begin()
-	return http.NewResponseController(w.ResponseWriter).Flush()
-}
-
-func (w *siteWriter) begin() {
-	if w.wrote {
-		return
-	}
-	w.wrote = true
-	if w.status != 0 {
-		w.ResponseWriter.WriteHeader(w.status)
-	}
-}
-
-// wantsHTML reports whether a client that says what it accepts would rather have a page than JSON: browsers that send a
-// form do.
+// wantsHTML reports whether a client that says what it accepts would rather have a page than JSON, as browsers do that send a
+// form.
 func wantsHTML(accept []string) bool {
 	for _, value := range accept {
 		if html := strings.Index(value, "text/html"); html >= 0 {
@@ -183,7 +144,7 @@ func wantsHTML(accept []string) bool {
 	return false
 }
 
-// page is the refusal for people. It needs nothing from elsewhere.
+// page is the refusal for people. It loads nothing from elsewhere.
 var page = template.Must(template.New("refusal").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

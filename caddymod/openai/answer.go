@@ -14,9 +14,10 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// categories are those of the interface and the categories of this service that all of them need. The score is the lowest of
-// the probabilities, which the probability that all hold cannot exceed, and a category is flagged when all of them are. One that
-// needs nothing is not judged here: never flagged, scored 0 and applied to no type of input. docs/openai.md says why.
+// categories are those of the interface, each with the categories of this service that must all apply. The score is the
+// lowest of their probabilities, which the probability of all together cannot exceed; a category is flagged when all of them
+// are. One without any is not classified here: never flagged, scored 0 and applied to no type of input. docs/openai.md says
+// why.
 var categories = []struct {
 	name string
 	all  []engine.Category
@@ -36,7 +37,8 @@ var categories = []struct {
 	{name: "violence/graphic"},
 }
 
-// score returns what a result says of a category of the interface that needs all of ours.
+// score returns whether a category of the interface is flagged and its score, for a result; all are the categories of this
+// service that must apply.
 func score(result *engine.Result, all []engine.Category) (flagged bool, probability float64) {
 	if len(all) == 0 {
 		return false, 0
@@ -49,8 +51,8 @@ func score(result *engine.Result, all []engine.Category) (flagged bool, probabil
 	return flagged, probability
 }
 
-// round returns a probability with six decimals. A flagged one is rounded up and any other down, so that what is written is
-// above the threshold exactly when it is flagged, for thresholds with as many decimals.
+// round returns a probability with six decimals. A flagged one is rounded up and any other down, so that the score exceeds
+// the threshold exactly when it is flagged, for thresholds of at most six decimals.
 func round(c engine.CategoryResult) float64 {
 	const scale = 1_000_000
 	if c.Flagged {
@@ -59,12 +61,12 @@ func round(c engine.CategoryResult) float64 {
 	return math.Floor(c.Probability*scale) / scale
 }
 
-// appendAnswer appends the answer as JSON. It is written by hand because a large batch has thousands of members.
+// appendAnswer appends the answer as JSON. It is encoded by hand, for speed: a large batch has thousands of members.
 func appendAnswer(dst []byte, id, model string, results []engine.Result) []byte {
 	dst = append(dst, `{"id":"modr-`...)
 	dst = append(dst, strings.TrimPrefix(id, "mod_")...)
 	dst = append(dst, `","model":`...)
-	// The model comes from a decoded body, so it is valid UTF-8 and there is no error to expect.
+	// The model comes from a decoded body, so it is valid UTF-8 and there is no error.
 	dst, _ = jsontext.AppendQuote(dst, model)
 	dst = append(dst, `,"results":[`...)
 	for i := range results {
@@ -101,7 +103,7 @@ func appendResult(dst []byte, result *engine.Result) []byte {
 	return append(dst, "}}"...)
 }
 
-// appendName appends the name of the i-th category and what goes before and behind it.
+// appendName appends the name of the i-th category as a member, after a comma unless it is the first.
 func appendName(dst []byte, i int) []byte {
 	if i > 0 {
 		dst = append(dst, ',')
@@ -111,12 +113,16 @@ func appendName(dst []byte, i int) []byte {
 	return append(dst, `":`...)
 }
 
-// buffers holds answers while they are written.
+// buffers hold answers while they are written.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// release gives a buffer back, unless it is so large that it would only hold memory.
+// maxKept is the capacity, in bytes, of the largest buffer that is used again. Larger answers are rare and would only hold
+// memory.
+const maxKept = 64 << 10
+
+// release gives a buffer back.
 func release(buffer *[]byte) {
-	if cap(*buffer) <= 64<<10 {
+	if cap(*buffer) <= maxKept {
 		buffers.Put(buffer)
 	}
 }

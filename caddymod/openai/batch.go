@@ -14,26 +14,27 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// sequential is the size in bytes of the largest batch that is not worth sharing out.
-const sequential = 2_000
+// maxSequential is the size, in bytes, of the largest batch that is not shared among workers.
+const maxSequential = 2_000
 
-// batch judges the texts of requests. Each request judges its own texts; of what processors there are beyond one, all
-// requests together employ no more than one goroutine each, so that a large batch is done faster and nobody waits for it.
+// batch moderates the texts of requests. The goroutine of each request moderates its texts, helped by workers. All requests
+// together have one worker for each processor but one, so that a large batch is done faster and other requests do not wait
+// for it.
 type batch struct {
-	// helpers has room for one value for each goroutine that helps.
-	helpers chan struct{}
+	// workers has room for one value for each worker.
+	workers chan struct{}
 }
 
-// newBatch returns a batch for so many processors.
+// newBatch returns a batch for a number of processors.
 func newBatch(processors int) *batch {
-	return &batch{helpers: make(chan struct{}, max(0, processors-1))}
+	return &batch{workers: make(chan struct{}, max(0, processors-1))}
 }
 
-// judge returns the verdict on each text. It ends early when ctx does or when a text cannot be judged, with the error.
-func (b *batch) judge(ctx context.Context, e *engine.Engine, texts []string, policy *engine.Policy) ([]engine.Result, error) {
+// moderate returns the verdict on each text. It ends early with an error when ctx ends or a text cannot be moderated.
+func (b *batch) moderate(ctx context.Context, e *engine.Engine, texts []string, policy *engine.Policy) ([]engine.Result, error) {
 	results := make([]engine.Result, len(texts))
 	var next atomic.Int64
-	// work judges texts until there are none left.
+	// work moderates texts until none are left.
 	work := func(ctx context.Context) error {
 		for i := int(next.Add(1)) - 1; i < len(texts); i = int(next.Add(1)) - 1 {
 			if err := ctx.Err(); err != nil {
@@ -44,24 +45,24 @@ func (b *batch) judge(ctx context.Context, e *engine.Engine, texts []string, pol
 				return err
 			}
 			results[i] = result
-			// Let requests in between that are done soon: the scheduler would let them wait for 10 ms of each batch.
+			// Let short requests run in between: the scheduler would make them wait for 10 ms of each batch.
 			runtime.Gosched()
 		}
 		return nil
 	}
-	if len(texts) == 1 || size(texts) <= sequential {
+	if len(texts) == 1 || size(texts) <= maxSequential {
 		return results, work(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	var helping sync.WaitGroup
+	var working sync.WaitGroup
 	defer cancel(nil)
 	func() {
-		defer helping.Wait()
-		for range min(len(texts)-1, cap(b.helpers)) {
+		defer working.Wait()
+		for range min(len(texts)-1, cap(b.workers)) {
 			select {
-			case b.helpers <- struct{}{}:
-				helping.Go(func() {
-					defer func() { <-b.helpers }()
+			case b.workers <- struct{}{}:
+				working.Go(func() {
+					defer func() { <-b.workers }()
 					cancelOnError(cancel, func() error { return work(ctx) })
 				})
 			default:
@@ -72,8 +73,8 @@ func (b *batch) judge(ctx context.Context, e *engine.Engine, texts []string, pol
 	return results, context.Cause(ctx)
 }
 
-// cancelOnError runs work, and cancels what it is a part of when it fails. A panic counts as a failure: in a goroutine that no
-// server watches it would end the process.
+// cancelOnError runs work, and cancels the batch when it fails. A panic counts as a failure: in a goroutine that is not the
+// server's it would end the process.
 func cancelOnError(cancel context.CancelCauseFunc, work func() error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -85,7 +86,7 @@ func cancelOnError(cancel context.CancelCauseFunc, work func() error) {
 	}
 }
 
-// size is the length of all texts together in bytes.
+// size returns the length of all texts together, in bytes.
 func size(texts []string) (n int) {
 	for _, text := range texts {
 		n += len(text)

@@ -29,9 +29,9 @@ func (d *discarding) Header() http.Header         { return d.header }
 func (d *discarding) WriteHeader(status int)      { d.status = status }
 func (d *discarding) Write(p []byte) (int, error) { return len(p), nil }
 
-// judge sends a body through the handler: authentication, limits, decoding, judging by the embedded model, durable counting
+// send sends a body through the handler: authentication, limits, decoding, moderating by the embedded model, durable counting
 // and encoding, but not the connection.
-func judge(b *testing.B, handler *openai.Moderations, key string, body []byte) {
+func send(b *testing.B, handler *openai.Moderations, key string, body []byte) {
 	request := httptest.NewRequest(http.MethodPost, "/v1/moderations", bytes.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.Set("Content-Type", "application/json")
@@ -58,7 +58,7 @@ func BenchmarkModerations(b *testing.B) {
 			b.SetParallelism(16)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					judge(b, handler, s.key, body)
+					send(b, handler, s.key, body)
 				}
 			})
 		})
@@ -70,7 +70,7 @@ func BenchmarkBatchAlone(b *testing.B) {
 	s, handler, _ := start(b, "embedded", 0, 0, "")
 	body := []byte(inputs(256, ordinary(500)))
 	for b.Loop() {
-		judge(b, handler, s.key, body)
+		send(b, handler, s.key, body)
 	}
 }
 
@@ -89,7 +89,7 @@ func BenchmarkBesideBatches(b *testing.B) {
 						case <-stop:
 							return
 						default:
-							judge(b, handler, s.key, batch)
+							send(b, handler, s.key, batch)
 						}
 					}
 				}()
@@ -97,7 +97,7 @@ func BenchmarkBesideBatches(b *testing.B) {
 			took := make([]time.Duration, 0, 10_000)
 			for b.Loop() {
 				began := time.Now()
-				judge(b, handler, s.key, small)
+				send(b, handler, s.key, small)
 				took = append(took, time.Since(began))
 			}
 			slices.Sort(took)

@@ -5,36 +5,36 @@ package openai
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 )
 
 const (
-	// defaultModel is what the interface calls its current model. Whatever model a request names, it is this service's own
-	// that answers.
+	// defaultModel is what the interface calls its current model. This service answers with its own model, whichever one a
+	// request names.
 	defaultModel = "omni-moderation-latest"
-	// maxModel is the length in bytes of the longest name of a model. It is echoed.
+	// maxModel is the length in bytes of the longest name of a model. The answer repeats the name.
 	maxModel = 256
 )
 
-// limits bound what a request may ask for.
+// limits are the maximum number of inputs in a request, and of characters in an input.
 type limits struct {
 	inputs, characters int64
 }
 
-// request is what is asked for.
+// request is the decoded body.
 type request struct {
 	model string
 	// texts are the inputs, one for each result.
 	texts []string
 }
 
-// parser reads one body.
+// parser decodes one body.
 type parser struct {
 	*jsontext.Decoder
 	limits limits
@@ -42,24 +42,24 @@ type parser struct {
 }
 
 // decode reads a request: one JSON object without duplicate members, in UTF-8, with nothing behind it. Unknown members are
-// ignored. Half a surrogate pair, which programs make that cut texts by UTF-16 code units, is read as U+FFFD. Errors name
+// ignored. Half a surrogate pair, which programs produce that cut texts by UTF-16 code units, becomes U+FFFD. Errors name
 // members and places, and never what stands there.
-func decode(body []byte, l limits) (request, *failure) {
-	if !utf8.Valid(body) {
-		return request{}, malformed("The body is not valid UTF-8.")
+func decode(data []byte, l limits) (request, *failure) {
+	if !utf8.Valid(data) {
+		return request{}, malformed(body.MalformedJSON(data, nil))
 	}
-	p := parser{Decoder: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)), limits: l, request: request{model: defaultModel}}
-	failed, err := p.object(map[string]func() (*failure, error){"input": p.input, "model": p.name}, "")
+	p := parser{
+		Decoder: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true)),
+		limits:  l,
+		request: request{model: defaultModel},
+	}
+	failed, err := p.object(map[string]func() (*failure, error){"input": p.input, "model": p.modelName}, "")
 	if err == nil && failed == nil {
-		if _, err = p.ReadToken(); err == io.EOF {
-			err = nil
-		} else {
-			return request{}, malformed("Something follows the JSON object.")
-		}
+		err = body.EndJSON(p.Decoder)
 	}
 	switch {
 	case err != nil:
-		return request{}, syntaxFailure(body, err)
+		return request{}, malformed(body.MalformedJSON(data, err))
 	case failed != nil:
 		return request{}, failed
 	case p.texts == nil:
@@ -68,7 +68,8 @@ func decode(body []byte, l limits) (request, *failure) {
 	return p.request, nil
 }
 
-// object reads an object; members has what reads the value of a member. An error says that the JSON is malformed.
+// object decodes an object; members holds the function that decodes the value of each member. An error means that the JSON
+// is malformed.
 func (p *parser) object(members map[string]func() (*failure, error), param string) (*failure, error) {
 	if p.PeekKind() != '{' {
 		if err := p.SkipValue(); err != nil {
@@ -77,7 +78,8 @@ func (p *parser) object(members map[string]func() (*failure, error), param strin
 		if param == "" {
 			return invalid("", "invalid_type", "Invalid type: the body must be a JSON object."), nil
 		}
-		return invalid(param, "invalid_type", fmt.Sprintf("Invalid type for '%s': expected an object with type and text.", param)), nil
+		return invalid(param, "invalid_type",
+			fmt.Sprintf("Invalid type for '%s': expected an object with type and text.", param)), nil
 	}
 	if _, err := p.ReadToken(); err != nil {
 		return nil, err
@@ -87,14 +89,14 @@ func (p *parser) object(members map[string]func() (*failure, error), param strin
 		if err != nil {
 			return nil, err
 		}
-		read := members[name.String()]
-		if read == nil {
+		decode := members[name.String()]
+		if decode == nil {
 			if err := p.SkipValue(); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if failed, err := read(); failed != nil || err != nil {
+		if failed, err := decode(); failed != nil || err != nil {
 			return failed, err
 		}
 	}
@@ -102,8 +104,8 @@ func (p *parser) object(members map[string]func() (*failure, error), param strin
 	return nil, err
 }
 
-// name reads the member "model"; null and nothing stand for the default.
-func (p *parser) name() (*failure, error) {
+// modelName decodes the member "model"; null and the empty string stand for the default.
+func (p *parser) modelName() (*failure, error) {
 	kind := p.PeekKind()
 	if kind == 'n' {
 		return nil, p.SkipValue()
@@ -117,14 +119,15 @@ func (p *parser) name() (*failure, error) {
 	}
 	switch name := token.String(); {
 	case len(name) > maxModel:
-		return invalid("model", "string_above_max_length", fmt.Sprintf("Invalid 'model': string too long. It may have %d bytes.", maxModel)), nil
+		return invalid("model", "string_above_max_length",
+			fmt.Sprintf("Invalid 'model': string too long. It may have %d bytes.", maxModel)), nil
 	case name != "":
 		p.model = name
 	}
 	return nil, nil
 }
 
-// input reads the member "input": a text, an array of texts, or an array of parts that are one input together.
+// input decodes the member "input": a text, an array of texts, or an array of parts that are one input together.
 func (p *parser) input() (*failure, error) {
 	switch p.PeekKind() {
 	case 'n':
@@ -155,7 +158,7 @@ func (p *parser) input() (*failure, error) {
 	return nil, err
 }
 
-// list reads the texts of an array.
+// list decodes the texts of an array.
 func (p *parser) list() (*failure, error) {
 	for n := int64(0); p.more(); n++ {
 		if n == p.limits.inputs {
@@ -168,15 +171,16 @@ func (p *parser) list() (*failure, error) {
 	return nil, nil
 }
 
-// more reports whether the array has another element. It also says so for broken JSON, which the next read finds.
+// more reports whether the array has another element. It is also true for broken JSON, which the next call finds.
 func (p *parser) more() bool { return p.PeekKind() != ']' }
 
-// tooMany is the error of an array that is too long.
+// tooMany returns the error of an array that is too long.
 func (p *parser) tooMany(what string) *failure {
-	return invalid("input", "array_above_max_length", fmt.Sprintf("Invalid 'input': array too long. It may have %d %s.", p.limits.inputs, what))
+	return invalid("input", "array_above_max_length",
+		fmt.Sprintf("Invalid 'input': array too long. It may have %d %s.", p.limits.inputs, what))
 }
 
-// text reads one input that is a string.
+// text decodes one input that is a string.
 func (p *parser) text(param string) (*failure, error) {
 	if p.PeekKind() != '"' {
 		return wrongType(param, "a string"), p.SkipValue()
@@ -191,7 +195,8 @@ func (p *parser) text(param string) (*failure, error) {
 // add checks an input and keeps it.
 func (p *parser) add(param, text string) *failure {
 	if text == "" {
-		return invalid(param, "empty_string", fmt.Sprintf("Invalid '%s': empty string. Send a text of one character or more.", param))
+		return invalid(param, "empty_string",
+			fmt.Sprintf("Invalid '%s': empty string. Send a text of one character or more.", param))
 	}
 	if n := int64(utf8.RuneCountInString(text)); n > p.limits.characters {
 		return invalid(param, "string_above_max_length",
@@ -201,7 +206,7 @@ func (p *parser) add(param, text string) *failure {
 	return nil
 }
 
-// parts reads the parts of one input. Their texts are judged as one, in lines of their own.
+// parts decodes the parts of one input. Their texts are moderated as one, each on its own line.
 func (p *parser) parts() (*failure, error) {
 	var texts []string
 	for n := int64(0); p.more(); n++ {
@@ -219,10 +224,10 @@ func (p *parser) parts() (*failure, error) {
 	return p.add("input", strings.Join(texts, "\n")), nil
 }
 
-// part reads one part of an input.
+// part decodes one part of an input.
 func (p *parser) part(param string) (text string, failed *failure, err error) {
-	var kind, content *string
-	read := func(dst **string, param string) func() (*failure, error) {
+	var partType, content *string
+	decode := func(dst **string, param string) func() (*failure, error) {
 		return func() (*failure, error) {
 			if p.PeekKind() != '"' {
 				return wrongType(param, "a string"), p.SkipValue()
@@ -237,20 +242,24 @@ func (p *parser) part(param string) (text string, failed *failure, err error) {
 		}
 	}
 	failed, err = p.object(map[string]func() (*failure, error){
-		"type": read(&kind, param+".type"),
-		"text": read(&content, param+".text"),
+		"type": decode(&partType, param+".type"),
+		"text": decode(&content, param+".text"),
 	}, param)
 	switch {
 	case failed != nil || err != nil:
 		return "", failed, err
-	case kind == nil:
-		return "", invalid(param+".type", "missing_required_parameter", fmt.Sprintf("Missing required parameter: '%s.type'.", param)), nil
-	case *kind == "image_url":
-		return "", invalid(param, "unsupported_value", fmt.Sprintf("Unsupported value: '%s' is an image. This service judges text only; leave images out.", param)), nil
-	case *kind != "text":
-		return "", invalid(param+".type", "invalid_value", fmt.Sprintf("Invalid value for '%s.type': it must be text.", param)), nil
+	case partType == nil:
+		return "", invalid(param+".type", "missing_required_parameter",
+			fmt.Sprintf("Missing required parameter: '%s.type'.", param)), nil
+	case *partType == "image_url":
+		return "", invalid(param, "unsupported_value",
+			fmt.Sprintf("Unsupported value: '%s' is an image. This service judges text only; leave images out.", param)), nil
+	case *partType != "text":
+		return "", invalid(param+".type", "invalid_value",
+			fmt.Sprintf("Invalid value for '%s.type': it must be text.", param)), nil
 	case content == nil:
-		return "", invalid(param+".text", "missing_required_parameter", fmt.Sprintf("Missing required parameter: '%s.text'.", param)), nil
+		return "", invalid(param+".text", "missing_required_parameter",
+			fmt.Sprintf("Missing required parameter: '%s.text'.", param)), nil
 	}
 	return *content, nil, nil
 }
@@ -262,17 +271,3 @@ func wrongType(param, expected string) *failure {
 
 // malformed is the error of a body that is not one JSON object.
 func malformed(message string) *failure { return invalid("", "malformed_json", message) }
-
-// syntaxFailure describes broken JSON.
-func syntaxFailure(body []byte, err error) *failure {
-	syntax := new(jsontext.SyntacticError)
-	switch {
-	case len(bytes.TrimSpace(body)) == 0:
-		return malformed("The body is empty; it must be a JSON object.")
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return malformed("A member is given twice.")
-	case errors.As(err, &syntax):
-		return malformed(fmt.Sprintf("The JSON is malformed at byte %d.", syntax.ByteOffset))
-	}
-	return malformed("The JSON ends too early.")
-}

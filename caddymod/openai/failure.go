@@ -19,52 +19,52 @@ const (
 	serverError         = "server_error"
 )
 
-// failure is an error answer in the terms of this interface.
+// failure is an error answer as this interface defines it.
 type failure struct {
 	// status is the HTTP status. Client libraries choose the class of their error by it.
 	status int
 	// message is for people.
 	message string
-	// kind is the member "type".
-	kind string
-	// param names the member of the request that is at fault, for example "input[3]"; empty is null.
+	// errorType is the member "type".
+	errorType string
+	// param names the member of the request that is at fault, for example "input[3]"; empty stands for null.
 	param string
-	// code is for programs; empty is null.
+	// code is for programs; empty stands for null.
 	code string
 }
 
-// invalid is an error of the request's body.
+// invalid returns an error in the request's body.
 func invalid(param, code, message string) *failure {
-	return &failure{status: http.StatusBadRequest, message: message, kind: invalidRequestError, param: param, code: code}
+	return &failure{status: http.StatusBadRequest, message: message, errorType: invalidRequestError, param: param, code: code}
 }
 
-// terms are what differs from problem to problem in the terms of this interface. A problem that is not here keeps its status
-// and its code.
-var terms = map[problem.Code]struct {
-	status     int
-	kind, code string
+// mapped are the status, type and code of this interface for problems, where they differ. A problem that is not here keeps
+// its status and its code.
+var mapped = map[problem.Code]struct {
+	status          int
+	errorType, code string
 }{
-	// A header that is not understood is no key, and clients know 401 for both.
+	// A malformed header holds no key, and clients know 401 for both.
 	problem.MalformedCredentials: {status: http.StatusUnauthorized, code: "invalid_api_key"},
 	problem.MissingKey:           {code: "invalid_api_key"},
 	problem.InvalidKey:           {code: "invalid_api_key"},
-	problem.RateLimitExceeded:    {kind: requestsError, code: "rate_limit_exceeded"},
-	// Clients know no 402; they tell the two kinds of 429 by the code.
-	problem.MonthlyQuotaExhausted: {status: http.StatusTooManyRequests, kind: "insufficient_quota", code: "insufficient_quota"},
+	problem.RateLimitExceeded:    {errorType: requestsError, code: "rate_limit_exceeded"},
+	// Clients do not know 402; they distinguish the two 429s by the code.
+	problem.MonthlyQuotaExhausted: {status: http.StatusTooManyRequests, errorType: "insufficient_quota", code: "insufficient_quota"},
 }
 
-// failureOf puts a problem in the terms of this interface.
+// failureOf returns a problem as this interface defines it.
 func failureOf(p *problem.Problem) *failure {
-	f := &failure{status: p.Code.Status(), message: p.Error(), kind: invalidRequestError, code: string(p.Code)}
+	f := &failure{status: p.Code.Status(), message: p.Error(), errorType: invalidRequestError, code: string(p.Code)}
 	if f.status >= http.StatusInternalServerError {
-		f.kind = serverError
+		f.errorType = serverError
 	}
-	own := terms[p.Code]
+	own := mapped[p.Code]
 	if own.status != 0 {
 		f.status = own.status
 	}
-	if own.kind != "" {
-		f.kind = own.kind
+	if own.errorType != "" {
+		f.errorType = own.errorType
 	}
 	if own.code != "" {
 		f.code = own.code
@@ -85,7 +85,7 @@ type envelope struct {
 // write answers with the error.
 func (f *failure) write(w http.ResponseWriter, r *http.Request) {
 	var e envelope
-	e.Error.Message, e.Error.Type = f.message, f.kind
+	e.Error.Message, e.Error.Type = f.message, f.errorType
 	if f.param != "" {
 		e.Error.Param = &f.param
 	}
@@ -94,19 +94,19 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request) {
 	}
 	encoded, err := json.Marshal(e)
 	if err != nil {
-		// Every message is one of this service's own, in UTF-8.
+		// Does not happen: every message is this service's own, in UTF-8.
 		encoded = []byte(`{"error":{"message":"Internal error.","type":"server_error","param":null,"code":null}}`)
 	}
 	header := w.Header()
 	setRateLimits(header)
 	if f.status == http.StatusTooManyRequests && header.Get("Retry-After") == "" {
-		// Client libraries repeat a request after 429, and obey this field. Here repeating it soon is of no use.
+		// Client libraries repeat a request after 429, and obey this field. Here repeating it soon would not help.
 		header.Set("X-Should-Retry", "false")
 	}
 	response.SendJSON(w, r, f.status, append(encoded, '\n'))
 }
 
-// writeProblem answers with a problem in the terms of this interface.
+// writeProblem answers with a problem as this interface defines it. It is an [access.ProblemWriter].
 func writeProblem(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
 	problem.SetHeaders(w.Header(), id)
 	failureOf(p).write(w, r)

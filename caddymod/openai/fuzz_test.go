@@ -28,7 +28,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, failed := decode(body, bounds)
 		if failed != nil {
-			if failed.status != http.StatusBadRequest || failed.message == "" || failed.kind != invalidRequestError || failed.code == "" || !utf8.ValidString(failed.message) {
+			if failed.status != http.StatusBadRequest || failed.message == "" || failed.errorType != invalidRequestError || failed.code == "" || !utf8.ValidString(failed.message) {
 				t.Fatalf("%+v", failed)
 			}
 			return

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openai serves POST /v1/moderations as programs know it that are written for OpenAI's moderation endpoint: their
-// requests, answers, errors and header fields.
+// Package openai serves POST /v1/moderations with the requests, answers, errors and header fields that programs expect which
+// are written for OpenAI's moderation endpoint.
 package openai
 
 import (
@@ -55,26 +55,26 @@ const (
 )
 
 // Moderations is a handler that answers as OpenAI's moderation endpoint does, with the verdicts of this service. It answers
-// requests whose path ends in /v1/moderations, whatever slashes are doubled or follow, and passes every other path on.
+// requests whose path ends in /v1/moderations, even with doubled or trailing slashes, and passes every other path on.
 //
 // The key stands in the header Authorization: Bearer. A request counts as many requests as it has inputs, all of them or
-// none. One that cannot be judged counts one in the minute, and nothing in the month.
+// none. One that cannot be moderated counts one in the minute, and nothing in the month.
 type Moderations struct {
-	// MaxInputs is the largest number of inputs in one request, and of parts of one input. Default 256.
+	// The maximum number of inputs in one request, and of parts of one input. Default: 256.
 	MaxInputs int64 `json:"max_inputs,omitempty"`
-	// MaxCharacters is the largest number of characters (Unicode code points) of one input. Default 100,000.
+	// The maximum number of characters (Unicode code points) in one input. Default: 100,000.
 	MaxCharacters int64 `json:"max_characters,omitempty"`
-	// MaxBody is the size of the largest body in bytes. Default 2 MiB.
+	// The maximum size of the body, in bytes. Default: 2 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
-	// BodyTimeout is how long the body of a request may take to arrive, before 408 is answered. Default 30s.
+	// The maximum time that the body may take to arrive, before 408 is answered. Default: 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
-	// CORSOrigins are the origins, such as "https://www.example.com", whose pages may call from a browser; "*" stands for all.
-	// Default: none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for all of
+	// them. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
-	app   *app.App
-	door  access.Middleware
-	batch *batch
+	app    *app.App
+	access access.Middleware
+	batch  *batch
 }
 
 // CaddyModule returns the Caddy module information.
@@ -104,12 +104,12 @@ func (m *Moderations) Provision(ctx caddy.Context) error {
 		m.BodyTimeout = caddy.Duration(defaultBodyTimeout)
 	}
 	m.app = owner
-	m.door = access.Middleware{App: owner, Operation: metrics.OpenAI, Deferred: true, Problem: writeProblem}
+	m.access = access.Middleware{App: owner, Operation: metrics.OpenAI, Deferred: true, Problem: writeProblem}
 	m.batch = newBatch(runtime.GOMAXPROCS(0))
 	return nil
 }
 
-// Validate checks the limits.
+// Validate checks the configuration.
 func (m *Moderations) Validate() error {
 	for _, limit := range []struct {
 		name  string
@@ -125,12 +125,12 @@ func (m *Moderations) Validate() error {
 	return m.CORSOrigins.Validate()
 }
 
-// Serves reports whether a path, as the client sent it after decoding, is one that this handler answers.
+// Serves reports whether [Moderations] answers a path, as the client sent it and decoded.
 func Serves(requested string) bool {
 	return strings.HasSuffix(requested, Path) || strings.HasSuffix(path.Clean(requested), Path)
 }
 
-// ServeHTTP judges the inputs.
+// ServeHTTP moderates the inputs.
 func (m *Moderations) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if !Serves(r.URL.Path) {
 		return next.ServeHTTP(w, r)
@@ -139,14 +139,14 @@ func (m *Moderations) ServeHTTP(w http.ResponseWriter, r *http.Request, next cad
 		return nil
 	}
 	began := m.app.Now()
-	return m.door.Serve(w, r, func(w http.ResponseWriter, r *http.Request, call *access.Call) error {
+	return m.access.Serve(w, r, func(w http.ResponseWriter, r *http.Request, call *access.Call) error {
 		return m.handle(w, r, call, began)
 	})
 }
 
 // handle answers an authenticated call.
 func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *access.Call, began time.Time) error {
-	asked, failed := m.read(w, r)
+	wanted, failed := m.read(w, r)
 	if failed != nil {
 		if p := call.Charge(w, r, 1); p != nil {
 			return call.Refuse(w, r, p)
@@ -154,14 +154,14 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 		failed.write(w, r)
 		return nil
 	}
-	if p := call.Charge(w, r, int64(len(asked.texts))); p != nil {
+	if p := call.Charge(w, r, int64(len(wanted.texts))); p != nil {
 		return call.Refuse(w, r, p)
 	}
 	policy := call.Policy()
-	results, err := m.batch.judge(r.Context(), call.Services.Engine, asked.texts, policy)
+	results, err := m.batch.moderate(r.Context(), call.Services.Engine, wanted.texts, policy)
 	switch {
 	case err != nil && r.Context().Err() != nil:
-		// The client has left: nobody reads the answer, and the status is for the access log.
+		// The client has left. Nobody receives the answer; the status is for the access log.
 		w.WriteHeader(499)
 		return nil
 	case err != nil:
@@ -169,13 +169,13 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 		w.Header().Set("Retry-After", "1")
 		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The texts could not be judged now. Try again."))
 	}
-	whole := worst(results)
+	whole := highest(results)
 	call.Services.Engine.Policy().With(policy).Decide(&whole)
 	call.SetVerdicts(&whole, results)
 
 	buffer := buffers.Get().(*[]byte)
 	defer release(buffer)
-	*buffer = appendAnswer((*buffer)[:0], call.ID, asked.model, results)
+	*buffer = appendAnswer((*buffer)[:0], call.ID, wanted.model, results)
 	header := w.Header()
 	setRateLimits(header)
 	header.Set("X-Moderation-Model", call.Services.Engine.Version())
@@ -184,13 +184,13 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 	return nil
 }
 
-// read reads what is asked for.
+// read reads the body and decodes it.
 func (m *Moderations) read(w http.ResponseWriter, r *http.Request) (request, *failure) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return request{}, failureOf(problem.New(problem.MethodNotAllowed, "The method must be POST."))
 	}
-	// Scripts send no type, and there is only one that can be meant.
+	// Scripts send no type, and can only mean this one.
 	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) {
 		return request{}, failureOf(body.Problem(w.Header(), err))
 	}
@@ -202,8 +202,8 @@ func (m *Moderations) read(w http.ResponseWriter, r *http.Request) (request, *fa
 	return decode(buffer.Bytes(), limits{inputs: m.MaxInputs, characters: m.MaxCharacters})
 }
 
-// worst holds the highest probability of each category.
-func worst(results []engine.Result) (whole engine.Result) {
+// highest returns a result with the highest probability of each category.
+func highest(results []engine.Result) (whole engine.Result) {
 	for i := range results {
 		for c := range results[i].Categories {
 			whole.Categories[c].Probability = max(whole.Categories[c].Probability, results[i].Categories[c].Probability)
@@ -212,8 +212,8 @@ func worst(results []engine.Result) (whole engine.Result) {
 	return whole
 }
 
-// setRateLimits says what is left of the minute in the fields that clients of this interface read. The numbers are those of
-// the fields that the door has set; an account without a limit has none.
+// setRateLimits reports what remains of the minute in the fields that clients of this interface read. The numbers are those
+// of the fields that package access has set; an account without a limit has none.
 func setRateLimits(header http.Header) {
 	for _, name := range []string{"Limit", "Remaining"} {
 		if values := header["X-Ratelimit-"+name]; values != nil {
@@ -226,7 +226,7 @@ func setRateLimits(header http.Header) {
 	}
 }
 
-// UnmarshalCaddyfile reads the directive. Syntax:
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	moderation_openai [<matcher>] {
 //		max_inputs     <n>
@@ -242,7 +242,7 @@ func (m *Moderations) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return options.Block(d, "moderation_openai", allowed)
 }
 
-// Options are the options of the operation itself, for directives that have them in a block of their own.
+// Options returns the Caddyfile options of the operation itself, for directives that have a block for them.
 func (m *Moderations) Options() map[string]options.Option {
 	const number = "a whole number of 1 or more"
 	whole := func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) }
@@ -254,8 +254,8 @@ func (m *Moderations) Options() map[string]options.Option {
 	}
 }
 
-// positive is an option with a number of 1 or more, which is read by parse: none of the limits can be switched off. what
-// describes the number in errors.
+// positive returns an option whose argument is a number of 1 or more, because none of the limits can be switched off. parse
+// parses the number, and what describes it in errors.
 func positive(dst *int64, syntax, what string, parse func(text string) (uint64, error)) options.Option {
 	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()

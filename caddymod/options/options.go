@@ -40,7 +40,8 @@ func Block(d *caddyfile.Dispenser, what string, allowed map[string]Option) error
 			return d.Errf("%s takes no options, but has '%s'", what, name)
 		}
 		if !ok {
-			return d.Errf("%s: unknown option '%s'; the options are %s", what, name, List(slices.Sorted(maps.Keys(allowed))))
+			names := List(slices.Sorted(maps.Keys(allowed)))
+			return d.Errf("%s: unknown option '%s'; the options are %s", what, name, names)
 		}
 		if seen[name] && !option.Repeat {
 			return d.Errf("%s: option '%s' is given twice", what, name)

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -48,10 +47,7 @@ func (c *commentSystem) post(ctx context.Context, path, key string, body any) (a
 	if err != nil {
 		return a, err
 	}
-	defer response.Body.Close()
-	a = answer{Status: response.StatusCode, Proto: "1.1", Header: response.Header}
-	a.Body, err = io.ReadAll(response.Body)
-	return a, err
+	return answerOf(response)
 }
 
 // check makes one check, and says so where the exchanges are kept.

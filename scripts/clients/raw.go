@@ -35,6 +35,11 @@ func (c *raw) answer() (a answer, err error) {
 	if err != nil {
 		return a, err
 	}
+	return answerOf(response)
+}
+
+// answerOf reads a response to its end.
+func answerOf(response *http.Response) (a answer, err error) {
 	defer response.Body.Close()
 	a = answer{Status: response.StatusCode, Proto: "1.1", Header: response.Header}
 	a.Body, err = io.ReadAll(response.Body)

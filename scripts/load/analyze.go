@@ -106,13 +106,5 @@ func analyze(ctx context.Context, args []string) error {
 		}
 		acknowledged += answered
 	}
-	made, err := s.requestsMade(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("acknowledged %d requests, counted %d\n", acknowledged, made-1)
-	if made-1 != acknowledged {
-		return fmt.Errorf("acknowledged and counted requests differ")
-	}
-	return s.process.Stop()
+	return s.stopCounted(ctx, acknowledged)
 }

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -108,16 +107,7 @@ func compare(ctx context.Context, args []string) error {
 			acknowledged += answered
 		}
 	}
-
-	made, err := s.requestsMade(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("acknowledged %d requests, counted %d\n", acknowledged, made-1)
-	if made-1 != acknowledged {
-		return fmt.Errorf("acknowledged and counted requests differ")
-	}
-	return s.process.Stop()
+	return s.stopCounted(ctx, acknowledged)
 }
 
 // measure runs one round.
@@ -161,18 +151,11 @@ func (s *subject) profile(ctx context.Context, j job, name string) (int64, error
 
 // download stores the answer to a GET in a file.
 func download(ctx context.Context, url, name string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := get(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, response.Status)
-	}
 	file, err := os.Create(name)
 	if err != nil {
 		return err

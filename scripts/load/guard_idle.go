@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -155,12 +154,7 @@ func (s *subject) settled(ctx context.Context) (state, error) {
 
 // memory runs the garbage collector and returns what is in use after it.
 func (s *subject) memory(ctx context.Context, into *state) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+"/debug/pprof/heap?gc=1&debug=1",
-		nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := get(ctx, "http://"+s.Admin+"/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
 		return err
 	}

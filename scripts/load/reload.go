@@ -179,12 +179,7 @@ func (s *subject) send(ctx context.Context, texts [][]byte) (b breaks, err error
 
 // goroutines is the number of goroutines of the server.
 func (s *subject) goroutines(ctx context.Context) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+"/debug/pprof/goroutine?debug=1",
-		nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := get(ctx, "http://"+s.Admin+"/debug/pprof/goroutine?debug=1")
 	if err != nil {
 		return 0, err
 	}

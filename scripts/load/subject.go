@@ -155,6 +155,36 @@ func (s *subject) requestsMade(ctx context.Context) (int64, error) {
 	return usage.CurrentPeriod.RequestsMade, err
 }
 
+// stopCounted stops the server. It returns an error unless the server has counted as many requests as it acknowledged.
+func (s *subject) stopCounted(ctx context.Context, acknowledged int64) error {
+	made, err := s.requestsMade(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("acknowledged %d requests, counted %d\n", acknowledged, made-1)
+	if made-1 != acknowledged {
+		return fmt.Errorf("acknowledged and counted requests differ")
+	}
+	return s.process.Stop()
+}
+
+// get sends a GET request. It returns an error unless the status is 200.
+func get(ctx context.Context, url string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		response.Body.Close()
+		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
+	}
+	return response, nil
+}
+
 // feedbackStored is the number of stored feedback records, as the operator's command exports them.
 func (s *subject) feedbackStored(ctx context.Context) (int64, error) {
 	command := append(s.caddy, "moderation", "feedback", "export", "--address", s.Admin)

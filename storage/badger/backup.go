@@ -23,8 +23,8 @@ const unfinished = "RESTORE-UNFINISHED"
 // ErrBackup says that [Restore] was not given a whole backup.
 var ErrBackup = backup.ErrNotWhole
 
-// Backup implements [storage.Store]. The store does not wait for w: closing the store ends a backup that is under way with an
-// error.
+// Backup implements [storage.Store]. The store does not wait for w: closing the store ends a backup that is under way
+// with an error.
 func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	// Everything acknowledged is committed already. This adds what was charged and is not settled yet.
 	if err := s.flush(ctx); err != nil {
@@ -52,7 +52,8 @@ func (s *Store) flush(ctx context.Context) error {
 	return b.wait(ctx)
 }
 
-// writeBackup writes all records in the layout of layout.go, so that every version that reads the schema can restore them.
+// writeBackup writes all records in the layout of layout.go, so that every version that reads the schema can restore
+// them.
 func writeBackup(ctx context.Context, from disk.Snapshot, to io.Writer, closing <-chan struct{}) error {
 	w := backup.NewWriter(to)
 	if err := w.Record(schemaKey, encodeSchema(schema), 0); err != nil {
@@ -88,9 +89,9 @@ func writeBackup(ctx context.Context, from disk.Snapshot, to io.Writer, closing 
 	}
 }
 
-// Restore makes a database in dir from a backup. The directory must be missing or empty. Until the whole backup has been read,
-// checked and synced, the directory cannot be opened. After an error it is as empty as before. An error wraps [ErrBackup] if r
-// does not hold a whole backup.
+// Restore makes a database in dir from a backup. The directory must be missing or empty. Until the whole backup has
+// been read, checked and synced, the directory cannot be opened. After an error it is as empty as before. An error
+// wraps [ErrBackup] if r does not hold a whole backup.
 func Restore(ctx context.Context, dir string, r io.Reader) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -150,8 +151,8 @@ func load(ctx context.Context, dir string, r io.Reader) error {
 
 // loadRecords writes the records of a backup. After an error those that were written stay.
 //
-// Earlier versions wrote the time at which a record expires. It is ignored, because clocks may be wrong: windows that are not
-// kept any more are deleted when their account is used.
+// Earlier versions wrote the time at which a record expires. It is ignored, because clocks may be wrong: windows that
+// are not kept any more are deleted when their account is used.
 func (s *Store) loadRecords(ctx context.Context, r io.Reader) error {
 	var entries []disk.Entry
 	size := 0

@@ -35,7 +35,8 @@ func filled(t testing.TB) *badger.Store {
 		s.CreateAccount(ctx, quota.Account{ID: "deleted"}),
 		s.DeleteAccount(ctx, "deleted"),
 		s.CreateKey(ctx, quota.Key{ID: "key_a", Account: "a", Hash: quota.HashKey("key_a"), Created: crashTime}),
-		s.AppendFeedback(ctx, feedback.Record{ID: "1", Time: crashTime, Account: "a", Text: strings.Repeat("text", 100)}, feedback.Bound{}),
+		s.AppendFeedback(ctx, feedback.Record{ID: "1", Time: crashTime, Account: "a",
+			Text: strings.Repeat("text", 100)}, feedback.Bound{}),
 		takeErr,
 		s.Settle(ctx, c, quota.Outcome{Flagged: []string{"hate"}}),
 	)
@@ -115,7 +116,8 @@ func TestBackupHoldsEverything(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("restored\n%+v, want\n%+v", got, want)
 	}
-	if want.counts.Period != 2 || len(want.accounts) != 1 || len(want.keys) != 1 || len(want.records) != 1 || !want.seeded {
+	if want.counts.Period != 2 || len(want.accounts) != 1 || len(want.keys) != 1 || len(want.records) != 1 ||
+		!want.seeded {
 		t.Fatalf("the store holds too little to tell: %+v", want)
 	}
 }
@@ -140,7 +142,7 @@ func TestBackupUnderLoad(t *testing.T) {
 				c := crashCharge("a")
 				_, _, err := s.Take(ctx, c)
 				if err := errors.Join(err, s.Settle(ctx, c, quota.Outcome{})); err != nil {
-					t.Error(err)
+					t.Errorf("Join: got the error %v, want none", err)
 					return
 				}
 				acknowledged.Add(1)
@@ -193,7 +195,8 @@ func TestBrokenBackupLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := badger.Restore(context.Background(), dir, bytes.NewReader(broken)); !errors.Is(err, badger.ErrBackup) {
+			err := badger.Restore(context.Background(), dir, bytes.NewReader(broken))
+			if !errors.Is(err, badger.ErrBackup) {
 				t.Fatalf("error is %v, want %v", err, badger.ErrBackup)
 			}
 			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
@@ -292,7 +295,8 @@ func TestBackupEndsWithItsContext(t *testing.T) {
 func TestBackupReportsItsWriter(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("no space in the other place")
-	if err := filled(t).Backup(context.Background(), writerFunc(func([]byte) (int, error) { return 0, wrong })); !errors.Is(err, wrong) {
+	if err := filled(t).Backup(context.Background(),
+		writerFunc(func([]byte) (int, error) { return 0, wrong })); !errors.Is(err, wrong) {
 		t.Fatalf("error is %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func openDir(t testing.TB, dir string) *badger.Store {
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: got the error %v, want none", err)
 		}
 	})
 	return s
@@ -169,12 +169,12 @@ func TestGateAdmitsExactlyTheLimit(t *testing.T) {
 	call := func() (admitted bool) {
 		who, err := gate.Authenticate(ctx, secret)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Authenticate: got the error %v, want none", err)
 			return false
 		}
 		d, err := gate.Admit(ctx, who, 1)
 		if err := errors.Join(err, gate.Settle(ctx, d, quota.Outcome{})); err != nil {
-			t.Error(err)
+			t.Errorf("Join: got the error %v, want none", err)
 		}
 		return d.Refused == quota.NoWindow
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// BenchmarkRequest takes and settles with 64 callers, as requests do, on a database in a process of its own and in this one. p50 and
-// p99 are of one call's take and settle.
+// BenchmarkRequest takes and settles with 64 callers, as requests do, on a database in a process of its own and in
+// this one. p50 and p99 are of one call's take and settle.
 func BenchmarkRequest(b *testing.B) {
 	now := time.Date(2026, 3, 15, 12, 0, 30, 0, time.UTC)
 	for _, test := range []struct {
@@ -39,7 +39,8 @@ func BenchmarkRequest(b *testing.B) {
 			charges := make([]quota.Charge, test.accounts)
 			for i := range charges {
 				id := fmt.Sprintf("account-%04d", i)
-				charges[i] = quota.Charge{Account: id, Key: "key_" + id, Requests: 1, Now: now, Period: quota.PeriodOf(0, now)}
+				charges[i] = quota.Charge{Account: id, Key: "key_" + id, Requests: 1, Now: now,
+					Period: quota.PeriodOf(0, now)}
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -97,7 +98,7 @@ func callers(b *testing.B, n int, do func(ctx context.Context, i int) error) []t
 				}
 				begin := time.Now()
 				if err := do(context.Background(), i); err != nil {
-					b.Error(err)
+					b.Errorf("a call: got the error %v, want none", err)
 					return
 				}
 				took[i] = time.Since(begin)

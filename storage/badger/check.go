@@ -26,11 +26,11 @@ type CheckReport struct {
 	Records map[string]int `json:"records"`
 	// LeftOut is the number of records that cannot be read, by kind and account.
 	LeftOut map[string]int `json:"left_out,omitempty"`
-	// Missing names the parts of files that cannot be read, by the records around them. A record in such a part is missing, or is
-	// found in an older version.
+	// Missing names the parts of files that cannot be read, by the records around them. A record in such a part is
+	// missing, or is found in an older version.
 	Missing []string `json:"missing,omitempty"`
-	// Unlisted are tables that are read although it is not known whether they belong to the database: records in them may have
-	// been deleted.
+	// Unlisted are tables that are read although it is not known whether they belong to the database: records in them
+	// may have been deleted.
 	Unlisted []string `json:"unlisted,omitempty"`
 }
 
@@ -46,9 +46,9 @@ func (c *CheckReport) Err() error {
 	return fmt.Errorf("%w: %s cannot be read", ErrDamaged, strings.Join(what, ", "))
 }
 
-// Check reads everything in a directory that no server has open, and changes nothing in it. If save is not nil, Check writes
-// what can be read to it, as a backup. The report says what is damaged. An error says that the directory cannot be checked; it
-// wraps [ErrLocked] if a server has the directory open.
+// Check reads everything in a directory that no server has open, and changes nothing in it. If save is not nil, Check
+// writes what can be read to it, as a backup. The report says what is damaged. An error says that the directory
+// cannot be checked; it wraps [ErrLocked] if a server has the directory open.
 func Check(ctx context.Context, dir string, save io.Writer) (*CheckReport, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -111,12 +111,14 @@ func (c *CheckReport) noteLost(ranges []disk.LostRange) {
 		case describe(l.From) == describe(l.To):
 			c.Missing = append(c.Missing, fmt.Sprintf("%s: records such as %s", l.File, describe(l.From)))
 		default:
-			c.Missing = append(c.Missing, fmt.Sprintf("%s: records from %s to %s", l.File, describe(l.From), describe(l.To)))
+			c.Missing = append(c.Missing, fmt.Sprintf("%s: records from %s to %s", l.File, describe(l.From),
+				describe(l.To)))
 		}
 	}
 }
 
-// save writes a record to a backup. The indexes of keys are rebuilt from the keys, so that neither is there without the other.
+// save writes a record to a backup. The indexes of keys are rebuilt from the keys, so that neither is there without
+// the other.
 func (c *CheckReport) save(to *backup.Writer, r disk.SalvagedRecord) error {
 	key, value := r.Key, r.Value
 	switch {

@@ -65,8 +65,8 @@ func told(t *testing.T, s *badger.Store, now time.Time) (all []any) {
 	return all
 }
 
-// TestTablesAreCompacted guards against tables that are never merged, because Badger's own compactors are off, and against
-// records that are lost, or come back, when they are.
+// TestTablesAreCompacted guards against tables that are never merged, because Badger's own compactors are off, and
+// against records that are lost, or come back, when they are.
 func TestTablesAreCompacted(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -85,9 +85,10 @@ func TestTablesAreCompacted(t *testing.T) {
 				// Every text is another, or compression would leave too few tables.
 				var text [20_000]byte
 				rand.Read(text[:])
-				r := feedback.Record{ID: fmt.Sprintf("%d-%d", worker, i), Time: crashTime, Account: "a", Text: hex.EncodeToString(text[:])}
+				r := feedback.Record{ID: fmt.Sprintf("%d-%d", worker, i), Time: crashTime, Account: "a",
+					Text: hex.EncodeToString(text[:])}
 				if err := s.AppendFeedback(ctx, r, feedback.Bound{}); err != nil {
-					t.Error(err)
+					t.Errorf("AppendFeedback: got the error %v, want none", err)
 					return
 				}
 			}

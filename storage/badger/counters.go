@@ -56,7 +56,8 @@ type shard struct {
 	tallies map[string]*tally
 }
 
-// batch is what one commit writes. Everybody who waits for a change that was made while the batch was open waits for done.
+// batch is what one commit writes. Everybody who waits for a change that was made while the batch was open waits for
+// done.
 type batch struct {
 	tallies []*tally
 	done    chan struct{}
@@ -165,10 +166,11 @@ func (c *counters) enqueue(t *tally) error {
 	return nil
 }
 
-// pending returns the batch with which the present counts of a locked tally are committed, nil if they are committed already.
+// pending returns the batch with which the present counts of a locked tally are committed, nil if they are committed
+// already.
 //
-// For a dirty tally that is the open batch, even if the writer is about to take the tally over for the batch before: if that one
-// fails, the tally joins the open batch before this is committed.
+// For a dirty tally that is the open batch, even if the writer is about to take the tally over for the batch before:
+// if that one fails, the tally joins the open batch before this is committed.
 func (c *counters) pending(t *tally) (*batch, error) {
 	if !t.dirty {
 		return t.batch, nil
@@ -257,7 +259,8 @@ func (s *Store) Settle(ctx context.Context, charge quota.Charge, outcome quota.O
 	return settling.Wait(ctx)
 }
 
-// settlement is an outcome that reaches the database with a batch. Without a batch it is committed already, or err says why not.
+// settlement is an outcome that reaches the database with a batch. Without a batch it is committed already, or err
+// says why not.
 type settlement struct {
 	store   *Store
 	charge  quota.Charge
@@ -287,8 +290,8 @@ func (s *settlement) Wait(ctx context.Context) error {
 	return err
 }
 
-// rollBack takes a charge and its outcome back in memory, because the caller will be told that the call failed. That reaches the
-// database with a later batch. The minute keeps its count, as with a refund.
+// rollBack takes a charge and its outcome back in memory, because the caller will be told that the call failed. That
+// reaches the database with a later batch. The minute keeps its count, as with a refund.
 func (s *Store) rollBack(charge quota.Charge, outcome quota.Outcome) {
 	t := s.counters.lock(charge.Account)
 	defer t.mu.Unlock()

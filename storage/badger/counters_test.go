@@ -53,7 +53,8 @@ func TestSweepLosesNothing(t *testing.T) {
 			for i := range 200 {
 				n := (worker + i) % accounts
 				c := quota.Charge{
-					Account: fmt.Sprint(n), Key: "k", Requests: 1, Period: quota.PeriodOf(0, now), Limits: quota.Limits{RequestsPerMonth: limit},
+					Account: fmt.Sprint(n), Key: "k", Requests: 1,
+					Period: quota.PeriodOf(0, now), Limits: quota.Limits{RequestsPerMonth: limit},
 					// Many windows at once, so that old ones are trimmed too.
 					Now: now.Add(time.Duration(i%5) * 24 * time.Hour),
 				}
@@ -63,7 +64,7 @@ func TestSweepLosesNothing(t *testing.T) {
 					err = s.Settle(ctx, c, quota.Outcome{Flagged: []string{"hate"}})
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("Settle: got the error %v, want none", err)
 					return
 				}
 			}
@@ -90,7 +91,8 @@ func TestSweepLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a := admitted[n].Load(); a != limit || got.Period != limit || sum != limit || flagged["hate"] != limit {
-			t.Errorf("account %d: admitted %d, stored %d, in days %d, flagged %d; want %d of each", n, a, got.Period, sum, flagged["hate"], limit)
+			t.Errorf("account %d: admitted %d, stored %d, in days %d, flagged %d; want %d of each", n, a, got.Period,
+				sum, flagged["hate"], limit)
 		}
 	}
 	if dropped.Load() == 0 {

@@ -22,8 +22,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// The test binary is its own victim: with crashDir set it writes into that directory until it is killed. CRASH_ROUNDS is
-// how often, 6 if it is not set.
+// The test binary is its own victim: with crashDir set it writes into that directory until it is killed. CRASH_ROUNDS
+// is how often, 6 if it is not set.
 const (
 	crashDir    = "CRASH_DIR"
 	crashRound  = "CRASH_ROUND"
@@ -44,11 +44,12 @@ func TestMain(m *testing.M) {
 var crashTime = time.Date(2026, 3, 15, 12, 0, 30, 0, time.UTC)
 
 func crashCharge(account string) quota.Charge {
-	return quota.Charge{Account: account, Key: "key_" + account, Requests: 1, Now: crashTime, Period: quota.PeriodOf(0, crashTime)}
+	return quota.Charge{Account: account, Key: "key_" + account, Requests: 1, Now: crashTime,
+		Period: quota.PeriodOf(0, crashTime)}
 }
 
-// victim works until it is killed. It says on standard output what it is about to do and what was acknowledged, in lines that
-// are written at once: what it said before it died is in the pipe.
+// victim works until it is killed. It says on standard output what it is about to do and what was acknowledged, in
+// lines that are written at once: what it said before it died is in the pipe.
 func victim(dir, round string) error {
 	ctx := context.Background()
 	s, err := openAfterKill(dir)
@@ -86,14 +87,16 @@ func victim(dir, round string) error {
 	}
 	work(func(i int) error {
 		id := fmt.Sprintf("key_%s_%d", round, i)
-		if err := s.CreateKey(ctx, quota.Key{ID: id, Account: "a0", Hash: quota.HashKey(id), Created: crashTime}); err != nil {
+		if err := s.CreateKey(ctx, quota.Key{ID: id, Account: "a0", Hash: quota.HashKey(id),
+			Created: crashTime}); err != nil {
 			return err
 		}
 		say("key", id)
 		return nil
 	})
 	work(func(i int) error {
-		r := feedback.Record{ID: fmt.Sprintf("fb_%s_%d", round, i), Time: crashTime, Account: "a0", Text: strings.Repeat("x", 2000)}
+		r := feedback.Record{ID: fmt.Sprintf("fb_%s_%d", round, i), Time: crashTime, Account: "a0",
+			Text: strings.Repeat("x", 2000)}
 		if err := s.AppendFeedback(ctx, r, feedback.Bound{}); err != nil {
 			return err
 		}
@@ -103,8 +106,8 @@ func victim(dir, round string) error {
 	return <-failed
 }
 
-// openAfterKill opens a database whose server was killed a moment ago: the database's process, which ends with it, may need another
-// one.
+// openAfterKill opens a database whose server was killed a moment ago: the database's process, which ends with it,
+// may need another one.
 func openAfterKill(dir string) (*badger.Store, error) {
 	for attempt := 0; ; attempt++ {
 		s, err := badger.Open(badger.Options{Dir: dir})
@@ -123,8 +126,8 @@ type heard struct {
 	keys, records []string
 }
 
-// TestKilledProcessLosesNothingAcknowledged kills the process at random moments, as kill -9 and the kernel's out-of-memory
-// killer do, and compares what it acknowledged with what is stored.
+// TestKilledProcessLosesNothingAcknowledged kills the process at random moments, as kill -9 and the kernel's
+// out-of-memory killer do, and compares what it acknowledged with what is stored.
 func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 	t.Parallel()
 	rounds := 6
@@ -137,7 +140,8 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 		all.listen(t, dir, round)
 		all.compare(t, dir)
 	}
-	t.Logf("%d rounds: %v counts, %d keys and %d feedback records acknowledged", rounds, all.counts, len(all.keys), len(all.records))
+	t.Logf("%d rounds: %v counts, %d keys and %d feedback records acknowledged", rounds, all.counts, len(all.keys),
+		len(all.records))
 	if all.counts["a0"] == 0 || all.counts["a2"] == 0 || len(all.keys) == 0 || len(all.records) == 0 {
 		t.Error("the victims did too little to tell")
 	}
@@ -196,7 +200,7 @@ func (h *heard) compare(t *testing.T, dir string) {
 	}
 	defer func() {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: got the error %v, want none", err)
 		}
 	}()
 	for account, acknowledged := range h.counts {

@@ -14,12 +14,12 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/process"
 )
 
-// database is a [disk.Database] that can be abandoned. After an error that does not wrap [disk.ErrFull] it must be abandoned and
-// reopened.
+// database is a [disk.Database] that can be abandoned. After an error that does not wrap [disk.ErrFull] it must be
+// abandoned and reopened.
 type database interface {
 	disk.Database
-	// Abandon ends the database at once: calls that wait return an error. It returns false if that is not possible. Then the
-	// directory stays locked until the process ends.
+	// Abandon ends the database at once: calls that wait return an error. It returns false if that is not possible.
+	// Then the directory stays locked until the process ends.
 	Abandon() bool
 	// Done is closed when the database has ended by itself. Err says why then.
 	Done() <-chan struct{}
@@ -58,8 +58,8 @@ func (inProcess) Released() <-chan struct{} { return nil }
 // ownProcess is a database in a process of its own.
 type ownProcess struct{ *process.Client }
 
-// openOwnProcess returns an opener that starts a process for the database. Where the system does not let a program start another
-// one, the database is opened in this process, which is better than none.
+// openOwnProcess returns an opener that starts a process for the database. Where the system does not let a program
+// start another one, the database is opened in this process, which is better than none.
 func openOwnProcess(spare *process.SpareDescriptors, logger *zap.Logger) opener {
 	return func(ctx context.Context, o disk.Options) (database, error) {
 		client, err := spare.Start(ctx, o)

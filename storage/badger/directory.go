@@ -45,9 +45,9 @@ func set(key []byte, v any) (disk.Entry, error) {
 	return disk.Entry{Key: key, Value: b}, err
 }
 
-// changeDirectory changes accounts and keys, and returns when the change survives power loss. It calls prepare, which returns
-// the entries to write, while nobody else changes accounts or keys, and invalidate, which may be nil, while nobody fills the
-// caches.
+// changeDirectory changes accounts and keys, and returns when the change survives power loss. It calls prepare, which
+// returns the entries to write, while nobody else changes accounts or keys, and invalidate, which may be nil, while
+// nobody fills the caches.
 func (s *Store) changeDirectory(ctx context.Context, prepare func() ([]disk.Entry, error), invalidate func()) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -104,7 +104,9 @@ func setAccount(a quota.Account) (disk.Entry, error) {
 }
 
 // UpdateAccount implements [quota.Directory].
-func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota.Account) error) (quota.Account, error) {
+func (s *Store) UpdateAccount(
+	ctx context.Context, id string, change func(*quota.Account) error,
+) (quota.Account, error) {
 	var a quota.Account
 	err := s.changeDirectory(ctx, func() ([]disk.Entry, error) {
 		a = quota.Account{} // prepare may be called twice
@@ -125,8 +127,8 @@ func (s *Store) UpdateAccount(ctx context.Context, id string, change func(*quota
 	return a, nil
 }
 
-// DeleteAccount implements [quota.Directory]. It deletes keys and counts first and the account last, so that an interrupted
-// deletion can be repeated.
+// DeleteAccount implements [quota.Directory]. It deletes keys and counts first and the account last, so that an
+// interrupted deletion can be repeated.
 func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -150,7 +152,8 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	// No feedback is counted for the account meanwhile.
 	s.appending.Lock()
 	defer s.appending.Unlock()
-	// The tally stays locked until the records are deleted: otherwise a caller could read the old counts into a new one.
+	// The tally stays locked until the records are deleted: otherwise a caller could read the old counts into a new
+	// one.
 	t := s.counters.lock(id)
 	defer t.mu.Unlock()
 	// Counts that are not committed yet are written first: undoing the deletion restores what the database held.

@@ -32,10 +32,10 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
 )
 
-// The store is tried with a database that fails at its n-th call, for every n, as SQLite is (sqlite.org/testing.html, "I/O Error
-// Testing"): each call of each kind, before it had its effect, after it had it, and in between; once and several times in a
-// row; with an error, without an answer, and with a record that is damaged. What is written and not synced when the database
-// is given up is lost, all, a part or nothing of it.
+// The store is tried with a database that fails at its n-th call, for every n, as SQLite is (sqlite.org/testing.html,
+// "I/O Error Testing"): each call of each kind, before it had its effect, after it had it, and in between; once and
+// several times in a row; with an error, without an answer, and with a record that is damaged. What is written and
+// not synced when the database is given up is lost, all, a part or nothing of it.
 
 // faultSeed names the environment variable that holds a number to try other losses with.
 const faultSeed = "FAULT_SEED"
@@ -238,8 +238,8 @@ func (f *faulty) Write(entries []disk.Entry) error {
 	return err
 }
 
-// Sync that fails makes a part durable and has the kernel forget that the rest is not: what is read is what was written, but
-// no later sync writes it.
+// Sync that fails makes a part durable and has the kernel forget that the rest is not: what is read is what was
+// written, but no later sync writes it.
 func (f *faulty) Sync() error {
 	_, err := f.call("sync", func(part bool) {
 		for _, e := range f.p.unsynced {
@@ -328,7 +328,8 @@ type step struct {
 var faultTime = time.Date(2026, 11, 15, 12, 0, 30, 0, time.UTC)
 
 func faultCharge(account string, n int64) quota.Charge {
-	return quota.Charge{Account: account, Key: "key_" + account, Requests: n, Now: faultTime, Period: quota.PeriodOf(0, faultTime), Limits: quota.Limits{RequestsPerMonth: 50}}
+	return quota.Charge{Account: account, Key: "key_" + account, Requests: n, Now: faultTime,
+		Period: quota.PeriodOf(0, faultTime), Limits: quota.Limits{RequestsPerMonth: 50}}
 }
 
 // steps are the script: everything that a store can be asked, more than once.
@@ -350,7 +351,8 @@ func steps() (all []step) {
 	}
 	give := func(account, id string) {
 		say("feedback "+id, func(s storage.Store) error {
-			return s.AppendFeedback(ctx, feedback.Record{ID: id, Time: faultTime, Account: account, Text: "text of " + id}, feedback.Bound{Records: 4})
+			r := feedback.Record{ID: id, Time: faultTime, Account: account, Text: "text of " + id}
+			return s.AppendFeedback(ctx, r, feedback.Bound{Records: 4})
 		})
 	}
 	look := func() {
@@ -382,10 +384,14 @@ func steps() (all []step) {
 			return s.CreateAccount(ctx, quota.Account{ID: id, Tier: "free", Incarnation: "first"})
 		})
 		say("key of "+id, func(s storage.Store) error {
-			return s.CreateKey(ctx, quota.Key{ID: "key_" + id, Account: id, Hash: quota.HashKey(id), Created: faultTime})
+			return s.CreateKey(ctx, quota.Key{ID: "key_" + id, Account: id, Hash: quota.HashKey(id),
+				Created: faultTime})
 		})
 	}
-	say("create a again", func(s storage.Store) error { return s.CreateAccount(ctx, quota.Account{ID: "a", Incarnation: "again"}) })
+	say("create a again", func(s storage.Store) error {
+		return s.CreateAccount(ctx,
+			quota.Account{ID: "a", Incarnation: "again"})
+	})
 	call("a", 3, quota.Outcome{Flagged: []string{"hate", "hate", "spam"}})
 	call("b", 5, quota.Outcome{Refund: true})
 	call("c", 7, quota.Outcome{})
@@ -400,7 +406,8 @@ func steps() (all []step) {
 		return err
 	})
 	say("revoke the key of b", func(s storage.Store) error {
-		_, err := s.UpdateKey(ctx, "key_b", func(k *quota.Key) error { k.Revoked = &faultTime; k.Name += "x"; return nil })
+		_, err := s.UpdateKey(ctx, "key_b",
+			func(k *quota.Key) error { k.Revoked = &faultTime; k.Name += "x"; return nil })
 		return err
 	})
 	call("b", 48, quota.Outcome{})
@@ -448,7 +455,8 @@ type seen struct {
 
 func contentOf(s storage.Store) (c seen, err error) {
 	ctx := context.Background()
-	c = seen{ByHash: make(map[string]string), Counts: make(map[string]quota.Counts), Flagged: make(map[string]map[string]int64), Days: make(map[string]int64)}
+	c = seen{ByHash: make(map[string]string), Counts: make(map[string]quota.Counts),
+		Flagged: make(map[string]map[string]int64), Days: make(map[string]int64)}
 	if c.Seeded, err = s.Seeded(ctx); err != nil {
 		return c, err
 	}
@@ -512,17 +520,19 @@ func withoutMinutes(v any) any {
 	return c
 }
 
-// faultTiming is short, so that the tests are. Who is impatient is refused at once, who is patient waits for the database.
-// Only what hangs is waited for as long as a call may take.
+// faultTiming is short, so that the tests are. Who is impatient is refused at once, who is patient waits for the
+// database. Only what hangs is waited for as long as a call may take.
 func faultTiming(how string, recoveryWait time.Duration) timing {
 	limit := time.Minute
 	if strings.HasPrefix(how, "hang") {
 		limit = 30 * time.Millisecond
 	}
-	return timing{call: limit, sync: limit, recoveryWait: recoveryWait, firstBackoff: time.Microsecond, maxBackoff: time.Millisecond, check: time.Millisecond}
+	return timing{call: limit, sync: limit, recoveryWait: recoveryWait, firstBackoff: time.Microsecond,
+		maxBackoff: time.Millisecond, check: time.Millisecond}
 }
 
-// trial plays the script on a store whose database fails as planned, beside a reference that is told what was acknowledged.
+// trial plays the script on a store whose database fails as planned, beside a reference that is told what was
+// acknowledged.
 func trial(p plan, recoveryWait time.Duration, seed uint64) (fired bool, err error) {
 	pl := newPlatter(p, seed)
 	o := Options{Dir: "/nowhere", open: pl.opener, timing: faultTiming(p.how, recoveryWait)}
@@ -573,7 +583,8 @@ func trial(p plan, recoveryWait time.Duration, seed uint64) (fired bool, err err
 	pl.mu.Lock()
 	died, dark := pl.copy(pl.kernel), pl.copy(pl.durable)
 	pl.mu.Unlock()
-	if err := errors.Join(reopened("after the death of the process", died, want, true), reopened("after power loss", dark, want, false)); err != nil {
+	if err := errors.Join(reopened("after the death of the process", died, want, true),
+		reopened("after power loss", dark, want, false)); err != nil {
 		return fired, err
 	}
 	if err := s.Close(); err != nil {
@@ -654,7 +665,8 @@ func compare(when string, s, want storage.Store) error {
 	}
 	for id, c := range got.Counts {
 		if least := expected.Counts[id].Minute; c.Minute < least {
-			return fmt.Errorf("%s: account %s has %d in the minute, less than the %d that were acknowledged", when, id, c.Minute, least)
+			return fmt.Errorf("%s: account %s has %d in the minute, less than the %d that were acknowledged", when,
+				id, c.Minute, least)
 		}
 	}
 	return nil
@@ -715,7 +727,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 				p.at = at
 				var err error
 				if fired, err = trial(p, recoveryWait, seed); err != nil {
-					t.Errorf("%v, patience %v: %v", p, recoveryWait, err)
+					t.Errorf("%v, recovery wait %v: %v", p, recoveryWait, err)
 					failures.Add(1)
 				}
 				trials.Add(1)
@@ -741,7 +753,8 @@ func TestFaultAtEveryCall(t *testing.T) {
 	for i := 0; runtime.NumGoroutine() > before; i++ {
 		if i == 10_000 {
 			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines are left of %d trials\n%s", runtime.NumGoroutine()-before, trials.Load(), stacks[:runtime.Stack(stacks, true)])
+			t.Fatalf("%d goroutines are left of %d trials\n%s", runtime.NumGoroutine()-before, trials.Load(),
+				stacks[:runtime.Stack(stacks, true)])
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -757,13 +770,14 @@ type storm struct {
 // stormy are the ways in which calls fail in a storm: those of which the caller hears at once.
 func stormy() map[string][]string {
 	return map[string][]string{
-		"open": {"before"}, "check": {"before"}, "get": {"before"}, "scan": {"before"}, "snapshot": {"before"}, "next": {"before"},
+		"open": {"before"}, "check": {"before"}, "get": {"before"}, "scan": {"before"}, "snapshot": {"before"},
+		"next":  {"before"},
 		"write": {"before", "after", "part", "full", "die"}, "sync": {"before", "after", "part", "die"},
 	}
 }
 
-// TestStormOfFaults has many callers at once, who change the same records, while any call of the database may fail. What was
-// acknowledged is there in the end, what was refused is not, and counts fit what they count.
+// TestStormOfFaults has many callers at once, who change the same records, while any call of the database may fail.
+// What was acknowledged is there in the end, what was refused is not, and counts fit what they count.
 func TestStormOfFaults(t *testing.T) {
 	t.Parallel()
 	seed, rounds := uint64(1), 12
@@ -773,7 +787,7 @@ func TestStormOfFaults(t *testing.T) {
 	for round := range rounds {
 		for _, recoveryWait := range []time.Duration{0, time.Millisecond, time.Minute} {
 			if err := weather(seed+uint64(round), recoveryWait); err != nil {
-				t.Fatalf("seed %d, patience %v: %v", seed+uint64(round), recoveryWait, err)
+				t.Fatalf("seed %d, recovery wait %v: %v", seed+uint64(round), recoveryWait, err)
 			}
 		}
 	}
@@ -830,10 +844,12 @@ func weather(seed uint64, recoveryWait time.Duration) error {
 			}
 		})
 		work(func(id string) {
-			keep("f"+id, s.AppendFeedback(ctx, feedback.Record{ID: "f" + id, Time: faultTime, Account: "a"}, feedback.Bound{Records: 1000}))
+			keep("f"+id, s.AppendFeedback(ctx, feedback.Record{ID: "f" + id, Time: faultTime, Account: "a"},
+				feedback.Bound{Records: 1000}))
 		})
 		work(func(id string) {
-			keep("k"+id, s.CreateKey(ctx, quota.Key{ID: "k" + id, Account: "a", Hash: quota.HashKey(id), Created: faultTime}))
+			keep("k"+id, s.CreateKey(ctx,
+				quota.Key{ID: "k" + id, Account: "a", Hash: quota.HashKey(id), Created: faultTime}))
 		})
 		work(func(string) {
 			_, err := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.AnchorDay++; return nil })
@@ -910,16 +926,21 @@ func weather(seed uint64, recoveryWait time.Duration) error {
 		if int64(a.AnchorDay) != names.Load() {
 			fail("%d changes of the account are there, %d were acknowledged", a.AnchorDay, names.Load())
 		}
-		// A call that was refused is given back as far as the store can: one in some thousands stays counted. What is asked for
-		// with a seed is exact.
+		// A call that was refused is given back as far as the store can: one in some thousands stays counted. What is
+		// asked for with a seed is exact.
 		exact := os.Getenv(faultSeed) != ""
-		if n := calls.Load(); !durable && (min(counts.Day, counts.Period, flagged["hate"], counts.Minute) < n || exact && max(counts.Day, counts.Period, flagged["hate"]) > n) {
+		if n := calls.Load(); !durable &&
+			(min(counts.Day, counts.Period, flagged["hate"], counts.Minute) < n ||
+				exact && max(counts.Day, counts.Period, flagged["hate"]) > n) {
 			fail("counts are %+v and %v, %d calls were acknowledged", counts, flagged, n)
 		}
-		if n := int64(len(given)); n > 0 && !errors.Is(s.AppendFeedback(ctx, feedback.Record{ID: "more", Time: faultTime, Account: "a"}, feedback.Bound{Records: n}), feedback.ErrBound) {
+		if n := int64(len(given)); n > 0 &&
+			!errors.Is(s.AppendFeedback(ctx, feedback.Record{ID: "more", Time: faultTime, Account: "a"},
+				feedback.Bound{Records: n}), feedback.ErrBound) {
 			fail("with a bound of %d and as many records, one more is taken", n)
 		}
-		if err := s.AppendFeedback(ctx, feedback.Record{ID: "more", Time: faultTime, Account: "a"}, feedback.Bound{Records: int64(len(given)) + 1}); err != nil {
+		if err := s.AppendFeedback(ctx, feedback.Record{ID: "more", Time: faultTime, Account: "a"},
+			feedback.Bound{Records: int64(len(given)) + 1}); err != nil {
 			fail("with %d records and a bound of one more: %w", len(given), err)
 		}
 		return err

@@ -36,14 +36,14 @@ func smallDisk(t *testing.T, size int) string {
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
+			t.Errorf("Unmount: got the error %v, want none", err)
 		}
 	})
 	return dir
 }
 
-// leave is what a disk keeps free of the MinFree of smallOptions when it fills up: too little for the store to go on, and enough for the
-// tables in memory that are on their way to the disk.
+// leave is what a disk keeps free of the MinFree of smallOptions when it fills up: too little for the store to go on,
+// and enough for the tables in memory that are on their way to the disk.
 const leave = 36 << 20
 
 // fill writes a file until so many bytes of the disk are left, and returns its name.
@@ -64,7 +64,7 @@ func fill(t *testing.T, dir string, left int) string {
 			return f.Name()
 		}
 		if _, err := f.Write(make([]byte, min(over, 1<<20))); err != nil && !errors.Is(err, unix.ENOSPC) {
-			t.Fatal(err)
+			t.Fatalf("Write: got the error %v", err)
 		}
 	}
 }
@@ -74,8 +74,8 @@ func smallOptions(dir string) badger.Options {
 }
 
 // TestFullDiskIsSurvived fills the disk under load. The process must not die of it (a fault in a memory map cannot be
-// recovered from), nobody may hang, nothing acknowledged may be lost, and room must be enough to go on. The last byte goes when
-// the store has stopped to write: what it is writing needs the room that it keeps free.
+// recovered from), nobody may hang, nothing acknowledged may be lost, and room must be enough to go on. The last byte
+// goes when the store has stopped to write: what it is writing needs the room that it keeps free.
 func TestFullDiskIsSurvived(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -107,7 +107,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 					refused.Add(1)
 					time.Sleep(time.Millisecond)
 				default:
-					t.Error(err)
+					t.Errorf("a call on a full disk: got the error %v, want none or %v", err, storage.ErrUnavailable)
 					return
 				}
 			}
@@ -129,7 +129,8 @@ func TestFullDiskIsSurvived(t *testing.T) {
 		if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), disk) {
 			t.Errorf("creating an account on a full disk: %v", err)
 		}
-		if err := s.AppendFeedback(ctx, feedback.Record{ID: "1", Time: crashTime}, feedback.Bound{}); !errors.Is(err, storage.ErrUnavailable) {
+		err = s.AppendFeedback(ctx, feedback.Record{ID: "1", Time: crashTime}, feedback.Bound{})
+		if !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("feedback on a full disk: %v", err)
 		}
 		// What is known is still answered.
@@ -156,7 +157,8 @@ func TestFullDiskIsSurvived(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What failed was given back; the minute keeps it.
-	if want := acknowledged.Load(); stored.Period != want || stored.Day != want || stored.Minute < want || stored.Minute > want+refused.Load() {
+	if want := acknowledged.Load(); stored.Period != want || stored.Day != want || stored.Minute < want ||
+		stored.Minute > want+refused.Load() {
 		t.Fatalf("stored are %+v of %d acknowledged and %d refused requests", stored, want, refused.Load())
 	}
 }
@@ -185,8 +187,8 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Writes are also refused when a compaction takes long, or for the room that it takes meanwhile: that ends by itself. Only
-	// when nothing fits any more is the disk full of records.
+	// Writes are also refused when a compaction takes long, or for the room that it takes meanwhile: that ends by
+	// itself. Only when nothing fits any more is the disk full of records.
 	full := func() bool {
 		return !compacts || logs.FilterMessageSnippet("too little room to compact").Len() > 0
 	}
@@ -209,7 +211,7 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 					return
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("AppendFeedback: got the error %v, want none", err)
 					return
 				}
 				kept.Add(1)
@@ -232,7 +234,7 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 	if compacts {
 		// A compaction that is under way is finished; whether there is room to close then is not promised.
 		if err := s.Close(); err != nil && !errors.Is(err, storage.ErrUnavailable) {
-			t.Fatal(err)
+			t.Fatalf("Close: got the error %v", err)
 		}
 	} else {
 		fill(t, disk, leave)

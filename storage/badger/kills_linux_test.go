@@ -46,9 +46,9 @@ func openFiles() int {
 	return len(files)
 }
 
-// TestStormOfKills has many callers of all kinds at once, while the process of the database is killed again and again. What was
-// acknowledged is there in the end, what was refused is not, and nothing is left behind. It must not run beside others: it counts
-// goroutines and descriptors.
+// TestStormOfKills has many callers of all kinds at once, while the process of the database is killed again and
+// again. What was acknowledged is there in the end, what was refused is not, and nothing is left behind. It must not
+// run beside others: it counts goroutines and descriptors.
 func TestStormOfKills(t *testing.T) {
 	kills := 8
 	if n, err := strconv.Atoi(os.Getenv("CRASH_ROUNDS")); err == nil {
@@ -61,7 +61,8 @@ func TestStormOfKills(t *testing.T) {
 	for i := 0; runtime.NumGoroutine() > goroutines || openFiles() > files; i++ {
 		if i == 10_000 {
 			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines and %d descriptors are left\n%s", runtime.NumGoroutine()-goroutines, openFiles()-files, stacks[:runtime.Stack(stacks, true)])
+			t.Fatalf("%d goroutines and %d descriptors are left\n%s", runtime.NumGoroutine()-goroutines,
+				openFiles()-files, stacks[:runtime.Stack(stacks, true)])
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -84,7 +85,7 @@ func (l *ledger) note(t *testing.T, name string, there bool, err error) {
 	case err == nil:
 		l.there[name] = there
 	case !errors.Is(err, storage.ErrUnavailable):
-		t.Errorf("%s: %v", name, err)
+		t.Errorf("%s: got the error %v, want none or %v", name, err, storage.ErrUnavailable)
 	default:
 		if _, ok := l.there[name]; !ok {
 			l.there[name] = !there
@@ -213,7 +214,8 @@ func stormOfKills(t *testing.T, kills int, recoveryWait time.Duration) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("patience %v: %v calls acknowledged, %v refused; %d updates; %d other changes", recoveryWait, l.counts, l.refused, l.updates, len(l.there))
+	t.Logf("recovery wait %v: %v calls acknowledged, %v refused; %d updates; %d other changes", recoveryWait, l.counts,
+		l.refused, l.updates, len(l.there))
 }
 
 // compare looks for everything that callers were told of.
@@ -227,7 +229,7 @@ func (l *ledger) compare(t *testing.T, when string, s *Store) {
 	keys, keysErr := all(s.Keys(ctx, ""))
 	given, feedbackErr := all(s.Feedback(ctx, ""))
 	if err := errors.Join(err, keysErr, feedbackErr); err != nil {
-		t.Fatalf("%s: %v", when, err)
+		t.Fatalf("%s: reading: %v", when, err)
 	}
 	for _, a := range accounts {
 		found["account "+a.ID]++
@@ -251,11 +253,12 @@ func (l *ledger) compare(t *testing.T, when string, s *Store) {
 		got, err := s.Counts(ctx, account, faultTime, period)
 		flagged, flaggedErr := s.Flagged(ctx, account, period)
 		if err := errors.Join(err, flaggedErr); err != nil {
-			t.Fatalf("%s: %v", when, err)
+			t.Fatalf("%s: reading: %v", when, err)
 		}
 		// A call that was refused is given back, but for its minute, unless the database fails in that moment too.
 		most := n + l.refused[account]
-		for what, count := range map[string]int64{"minute": got.Minute, "day": got.Day, "period": got.Period, "flagged": flagged["hate"]} {
+		for what, count := range map[string]int64{"minute": got.Minute, "day": got.Day, "period": got.Period,
+			"flagged": flagged["hate"]} {
 			if count < n || count > most {
 				t.Errorf("%s: %s of account %s is %d, want %d to %d", when, what, account, count, n, most)
 			}

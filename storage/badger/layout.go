@@ -32,8 +32,8 @@ import (
 //	b/ account 0 day                    feedback records and their bytes; see feedback.KeptDays
 //	f/ time id                          feedback record, JSON
 //
-// Numbers in keys are big-endian, so that keys sort like what they name. Ids contain no zero byte. A value whose format may
-// change begins with a byte that says how the rest is encoded.
+// Numbers in keys are big-endian, so that keys sort like what they name. Ids contain no zero byte. A value whose
+// format may change begins with a byte that says how the rest is encoded.
 const schema = 1
 
 // encoding is the first byte of values.
@@ -129,8 +129,8 @@ func appendTime(b []byte, t time.Time) []byte {
 	return binary.BigEndian.AppendUint32(appendSortable(b, t.Unix()), uint32(t.Nanosecond()))
 }
 
-// encodeJSON returns v as JSON behind the encoding byte. Characters are not escaped: JSON that came from a caller must come back
-// unchanged.
+// encodeJSON returns v as JSON behind the encoding byte. Characters are not escaped: JSON that came from a caller
+// must come back unchanged.
 func encodeJSON(v any) ([]byte, error) {
 	b := bytes.NewBuffer([]byte{encoding})
 	e := json.NewEncoder(b)
@@ -157,8 +157,8 @@ type storedAccount struct {
 	Incarnation string `json:"incarnation,omitempty"`
 }
 
-// decodeAccount decodes an account. For an account that was stored before there were incarnations, the time of its creation
-// stands in; the incarnations of later accounts never look like one.
+// decodeAccount decodes an account. For an account that was stored before there were incarnations, the time of its
+// creation stands in; the incarnations of later accounts never look like one.
 func decodeAccount(b []byte, into *quota.Account) error {
 	var stored storedAccount
 	if err := decodeJSON(b, &stored); err != nil {

@@ -17,7 +17,8 @@ import (
 func TestLayoutStaysReadable(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 15, 12, 0, 30, 7, time.UTC)
-	account, err := encodeJSON(quota.Account{ID: "a", Tier: "free", Status: quota.Active, AnchorDay: 31, Created: at, Updated: at})
+	account, err := encodeJSON(quota.Account{ID: "a", Tier: "free", Status: quota.Active, AnchorDay: 31, Created: at,
+		Updated: at})
 	if err != nil {
 		t.Fatal(err)
 	}

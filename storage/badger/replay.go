@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// replayBuffer holds in memory every change since the last successful sync, in the order in which they were made. It is replayed
-// into a database that was reopened after a failure.
+// replayBuffer holds in memory every change since the last successful sync, in the order in which they were made. It
+// is replayed into a database that was reopened after a failure.
 type replayBuffer struct {
 	syncing []byte // changes that the sync under way, or the one that failed, covers
 	since   []byte // changes written after it began

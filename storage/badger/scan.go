@@ -27,8 +27,9 @@ func (r record) decode(decode func(value []byte) error) error {
 	return unavailable(fmt.Errorf("%w: %s", errDamaged, describe(r.Key)))
 }
 
-// scan yields the records whose keys begin with prefix, from a key on, in the order of their keys. It reads them in parts and
-// uses the database only while it reads: a consumer may take its time, and may change the records that it is given.
+// scan yields the records whose keys begin with prefix, from a key on, in the order of their keys. It reads them in
+// parts and uses the database only while it reads: a consumer may take its time, and may change the records that it
+// is given.
 func (s *Store) scan(prefix, from []byte) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		for {

@@ -29,8 +29,10 @@ const schema1Dir = "SCHEMA1_DIR"
 
 var schema1Time = time.Date(2026, 11, 15, 12, 0, 30, 7, time.UTC)
 
-// schema1Few are the accounts that have something peculiar, schema1Many those that make the database longer than one read of it.
-var schema1Few = []string{"plain", "over.rides_-1", "odd", "paused", "declared", strings.Repeat("x", 64), "deleted", "again"}
+// schema1Few are the accounts that have something peculiar, schema1Many those that make the database longer than one
+// read of it.
+var schema1Few = []string{"plain", "over.rides_-1", "odd", "paused", "declared", strings.Repeat("x", 64), "deleted",
+	"again"}
 
 const schema1Many = 100
 
@@ -65,7 +67,8 @@ func TestWriteSchema1(t *testing.T) {
 	if err := errors.Join(s.Backup(ctx, &saved), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(to, "golden.json"), golden, 0o644), os.WriteFile(filepath.Join(to, "backup"), saved.Bytes(), 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(to, "golden.json"), golden, 0o644),
+		os.WriteFile(filepath.Join(to, "backup"), saved.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	if s, err = badger.Open(badger.Options{Dir: killed}); err != nil {
@@ -85,7 +88,8 @@ func TestWriteSchema1(t *testing.T) {
 func schema1Begin(ctx context.Context, s storage.Store) error {
 	number := func(n int64) *int64 { return &n }
 	account := func(id string, change func(*quota.Account)) error {
-		a := quota.Account{ID: id, Tier: "free", Status: quota.Active, Created: schema1Time.AddDate(0, -2, 0), Updated: schema1Time}
+		a := quota.Account{ID: id, Tier: "free", Status: quota.Active, Created: schema1Time.AddDate(0, -2, 0),
+			Updated: schema1Time}
 		if change != nil {
 			change(&a)
 		}
@@ -96,7 +100,8 @@ func schema1Begin(ctx context.Context, s storage.Store) error {
 		account("plain", nil),
 		account("over.rides_-1", func(a *quota.Account) {
 			a.Name, a.Tier, a.AnchorDay = "Ünïcode & <Söhne> \u2028 GmbH", "enterprise", 31
-			a.Overrides = quota.Overrides{RequestsPerMonth: number(1 << 50), RequestsPerMinute: number(0), Thresholds: map[string]float64{"hate": 0.8, "spam": 1e-9}}
+			a.Overrides = quota.Overrides{RequestsPerMonth: number(1 << 50), RequestsPerMinute: number(0),
+				Thresholds: map[string]float64{"hate": 0.8, "spam": 1e-9}}
 		}),
 		account("odd", func(a *quota.Account) { a.Status, a.Tier = "frozen by \"lawyers\"", "a tier that is gone" }),
 		account("paused", func(a *quota.Account) { a.Status, a.AnchorDay = quota.Paused, 1 }),
@@ -111,7 +116,8 @@ func schema1Begin(ctx context.Context, s storage.Store) error {
 		err = errors.Join(err, schema1Keys(ctx, s, id), schema1Counts(ctx, s, id, int64(i+1)))
 	}
 	for i := range schema1Many {
-		err = errors.Join(err, schema1Charge(ctx, s, fmt.Sprintf("n%03d", i), schema1Time, int64(i+1), quota.Outcome{Flagged: []string{"hate"}}))
+		err = errors.Join(err, schema1Charge(ctx, s, fmt.Sprintf("n%03d", i), schema1Time, int64(i+1),
+			quota.Outcome{Flagged: []string{"hate"}}))
 	}
 	return errors.Join(err, schema1Feedback(ctx, s))
 }
@@ -119,8 +125,10 @@ func schema1Begin(ctx context.Context, s storage.Store) error {
 // schema1Keys makes a key that is valid, one that is expired, one that is revoked, and one that is both.
 func schema1Keys(ctx context.Context, s storage.Store, account string) (err error) {
 	past := schema1Time.Add(-time.Hour)
-	for i, k := range []quota.Key{{Name: "valid"}, {Expires: &past}, {Revoked: &past}, {Expires: &past, Revoked: &past, Environment: "prödüction"}} {
-		k.ID, k.Account, k.Created = fmt.Sprintf("key_%s_%d", account, i), account, schema1Time.Add(-time.Duration(i)*24*time.Hour)
+	for i, k := range []quota.Key{{Name: "valid"}, {Expires: &past}, {Revoked: &past},
+		{Expires: &past, Revoked: &past, Environment: "prödüction"}} {
+		k.ID, k.Account = fmt.Sprintf("key_%s_%d", account, i), account
+		k.Created = schema1Time.Add(-time.Duration(i) * 24 * time.Hour)
 		k.Hash = quota.HashKey(k.ID)
 		err = errors.Join(err, s.CreateKey(ctx, k))
 	}
@@ -131,17 +139,22 @@ func schema1Keys(ctx context.Context, s storage.Store, account string) (err erro
 func schema1Counts(ctx context.Context, s storage.Store, account string, n int64) (err error) {
 	for _, ago := range []int{45, 31, 14, 3, 1} {
 		at := schema1Time.AddDate(0, 0, -ago)
-		err = errors.Join(err, schema1Charge(ctx, s, account, at, n+int64(ago), quota.Outcome{Flagged: []string{"spam", "hate", "spam"}}))
+		err = errors.Join(err, schema1Charge(ctx, s, account, at, n+int64(ago),
+			quota.Outcome{Flagged: []string{"spam", "hate", "spam"}}))
 	}
 	for i := range 3 {
 		at := schema1Time.Add(-time.Duration(i) * time.Minute)
-		err = errors.Join(err, schema1Charge(ctx, s, account, at, 1<<(10*i), quota.Outcome{Flagged: []string{"ünïcode", "violence/graphic"}}))
+		err = errors.Join(err, schema1Charge(ctx, s, account, at, 1<<(10*i),
+			quota.Outcome{Flagged: []string{"ünïcode", "violence/graphic"}}))
 	}
 	return errors.Join(err, schema1Charge(ctx, s, account, schema1Time, 5, quota.Outcome{Refund: true}))
 }
 
-func schema1Charge(ctx context.Context, s storage.Store, account string, at time.Time, n int64, outcome quota.Outcome) error {
-	c := quota.Charge{Account: account, Key: "key_" + account + "_0", Requests: n, Now: at, Period: schema1Period(account, at)}
+func schema1Charge(
+	ctx context.Context, s storage.Store, account string, at time.Time, n int64, outcome quota.Outcome,
+) error {
+	c := quota.Charge{Account: account, Key: "key_" + account + "_0", Requests: n, Now: at,
+		Period: schema1Period(account, at)}
 	_, _, err := s.Take(ctx, c)
 	return errors.Join(err, s.Settle(ctx, c, outcome))
 }
@@ -156,9 +169,14 @@ func schema1Period(account string, at time.Time) quota.Period {
 func schema1Feedback(ctx context.Context, s storage.Store) (err error) {
 	for i := range 300 {
 		r := feedback.Record{
-			ID: fmt.Sprintf("fb_%03d", i), Time: schema1Time.Add(time.Duration(i%7) * time.Hour).Add(-time.Duration(i)), Account: schema1Few[i%3], Key: "key_plain_0",
-			Text:   fmt.Sprintf("text %d <b>&amp;</b> \u2028 \U0001F600 %s", i, strings.Repeat("a", i)),
-			Scores: map[string]feedback.AttributeScore{"TOXICITY": {Summary: &feedback.Score{Value: 0.1, Type: "PROBABILITY"}, Spans: []feedback.SpanScore{{Begin: 0, End: 3}}}},
+			ID:      fmt.Sprintf("fb_%03d", i),
+			Time:    schema1Time.Add(time.Duration(i%7) * time.Hour).Add(-time.Duration(i)),
+			Account: schema1Few[i%3], Key: "key_plain_0",
+			Text: fmt.Sprintf("text %d <b>&amp;</b> \u2028 \U0001F600 %s", i, strings.Repeat("a", i)),
+			Scores: map[string]feedback.AttributeScore{"TOXICITY": {
+				Summary: &feedback.Score{Value: 0.1, Type: "PROBABILITY"},
+				Spans:   []feedback.SpanScore{{Begin: 0, End: 3}},
+			}},
 		}
 		switch i % 5 {
 		case 0:
@@ -180,12 +198,15 @@ func schema1Feedback(ctx context.Context, s storage.Store) (err error) {
 func schema1End(ctx context.Context, s storage.Store) error {
 	_, err := s.UpdateAccount(ctx, "paused", func(a *quota.Account) error { a.Name = "renamed"; return nil })
 	_, keyErr := s.UpdateKey(ctx, "key_plain_0", func(k *quota.Key) error { k.Name = "renamed too"; return nil })
-	err = errors.Join(err, keyErr, s.DeleteAccount(ctx, "deleted"), s.DeleteAccount(ctx, "again"), s.CreateAccount(ctx, quota.Account{ID: "again"}))
+	err = errors.Join(err, keyErr, s.DeleteAccount(ctx, "deleted"), s.DeleteAccount(ctx, "again"),
+		s.CreateAccount(ctx, quota.Account{ID: "again"}))
 	for i, id := range []string{"plain", "declared", "again"} {
-		err = errors.Join(err, schema1Charge(ctx, s, id, schema1Time, int64(i+7), quota.Outcome{Flagged: []string{"hate"}}))
+		err = errors.Join(err, schema1Charge(ctx, s, id, schema1Time, int64(i+7),
+			quota.Outcome{Flagged: []string{"hate"}}))
 	}
 	for i := range 20 {
-		r := feedback.Record{ID: fmt.Sprintf("late_%03d", i), Time: schema1Time.AddDate(0, 0, 1), Account: "plain", Text: "late"}
+		r := feedback.Record{ID: fmt.Sprintf("late_%03d", i), Time: schema1Time.AddDate(0, 0, 1), Account: "plain",
+			Text: "late"}
 		err = errors.Join(err, s.AppendFeedback(ctx, r, feedback.Bound{}))
 	}
 	return err
@@ -240,7 +261,8 @@ func schema1Content(t *testing.T, s storage.Store) []byte {
 		ids = append(ids[:len(ids):len(ids)], fmt.Sprintf("n%03d", i))
 	}
 	for _, id := range ids {
-		of := schema1Account{ID: id, Counts: make(map[string]quota.Counts), Days: make(map[int]int64), Flagged: make(map[string]map[string]int64)}
+		of := schema1Account{ID: id, Counts: make(map[string]quota.Counts), Days: make(map[int]int64),
+			Flagged: make(map[string]map[string]int64)}
 		a, err := s.Account(ctx, id)
 		switch {
 		case err == nil:
@@ -256,7 +278,8 @@ func schema1Content(t *testing.T, s storage.Store) []byte {
 			of.Found = append(of.Found, found.ID)
 		}
 		for _, at := range []time.Time{
-			schema1Time, schema1Time.Add(-time.Minute), schema1Time.Add(-2 * time.Minute), schema1Time.AddDate(0, 0, -14), schema1Time.AddDate(0, 0, -31), schema1Time.AddDate(0, 0, -45),
+			schema1Time, schema1Time.Add(-time.Minute), schema1Time.Add(-2 * time.Minute),
+			schema1Time.AddDate(0, 0, -14), schema1Time.AddDate(0, 0, -31), schema1Time.AddDate(0, 0, -45),
 		} {
 			counts, err := s.Counts(ctx, id, at, schema1Period(id, at))
 			check(err)
@@ -289,7 +312,8 @@ func schema1Content(t *testing.T, s storage.Store) []byte {
 // equalsSchema1 compares what a store answers with what it answered under schema 1.
 func equalsSchema1(t *testing.T, s storage.Store) {
 	t.Helper()
-	want, got := strings.Split(string(schema1.Read(t, "golden.json")), "\n"), strings.Split(string(schema1Content(t, s)), "\n")
+	want := strings.Split(string(schema1.Read(t, "golden.json")), "\n")
+	got := strings.Split(string(schema1Content(t, s)), "\n")
 	for i := range min(len(want), len(got)) {
 		if want[i] != got[i] {
 			t.Fatalf("line %d of the content is %.200s, want %.200s", i+1, got[i], want[i])
@@ -331,7 +355,8 @@ func TestSchema1BackupRestores(t *testing.T) {
 	equalsSchema1(t, openDir(t, dir))
 }
 
-// TestSchema1KeepsItsBounds asks for one record and one byte more than the bound of a day whose records an earlier version kept.
+// TestSchema1KeepsItsBounds asks for one record and one byte more than the bound of a day whose records an earlier
+// version kept.
 func TestSchema1KeepsItsBounds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -353,7 +378,8 @@ func TestSchema1KeepsItsBounds(t *testing.T) {
 			t.Errorf("with %+v used and a bound of %+v: %v, want %v", used, bound, err, feedback.ErrBound)
 		}
 	}
-	if err := s.AppendFeedback(ctx, next, feedback.Bound{Records: used.Records + 1, Bytes: used.Bytes + size}); err != nil || used.Records < 90 {
+	if err := s.AppendFeedback(ctx, next,
+		feedback.Bound{Records: used.Records + 1, Bytes: used.Bytes + size}); err != nil || used.Records < 90 {
 		t.Errorf("with %+v used, a record more: %v", used, err)
 	}
 }

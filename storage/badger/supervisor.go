@@ -48,10 +48,10 @@ func defaultTiming() timing {
 	}
 }
 
-// supervisor owns the database and keeps it running. When the database fails, the supervisor holds every caller back, abandons
-// the database, reopens it, replays what was written since the last successful sync, undoes the changes that were refused
-// meanwhile, syncs, and lets the callers go on. A failed sync counts as a failure: the kernel and the disk may disagree after
-// it, and a second sync would not tell.
+// supervisor owns the database and keeps it running. When the database fails, the supervisor holds every caller back,
+// abandons the database, reopens it, replays what was written since the last successful sync, undoes the changes that
+// were refused meanwhile, syncs, and lets the callers go on. A failed sync counts as a failure: the kernel and the
+// disk may disagree after it, and a second sync would not tell.
 type supervisor struct {
 	options disk.Options
 	open    opener
@@ -65,16 +65,16 @@ type supervisor struct {
 	unsynced replayBuffer
 
 	mu sync.Mutex
-	// db is nil while there is no database. Then failure says why, failedAt since when, and back is closed when there is one
-	// again. A nil back means that there never will be.
+	// db is nil while there is no database. Then failure says why, failedAt since when, and back is closed when there
+	// is one again. A nil back means that there never will be.
 	db       database
 	failure  error
 	failedAt time.Time
 	back     chan struct{}
 	// generation is the present one.
 	generation *generation
-	// changes are those of the present generation that are not known to be synced, in the order in which they were written. They
-	// are changed with order held, too.
+	// changes are those of the present generation that are not known to be synced, in the order in which they were
+	// written. They are changed with order held, too.
 	changes []*change
 	// full says why a healthy database refused the last write, nil if it did not.
 	full error
@@ -85,8 +85,8 @@ type supervisor struct {
 	background sync.WaitGroup
 }
 
-// generation is the time from one opening of the database to the next. The changes of a generation that wait for a sync are kept
-// or refused together, because one may build on another.
+// generation is the time from one opening of the database to the next. The changes of a generation that wait for a
+// sync are kept or refused together, because one may build on another.
 type generation struct {
 	// ended says that the database was reopened. refused says that a caller was told before that its change is refused.
 	ended, refused bool
@@ -250,9 +250,9 @@ func (sv *supervisor) current() (*generation, error) {
 	return sv.generation, nil
 }
 
-// write makes changes. When it returns nil they survive the death of the process. It returns the generation in which they were
-// written, and overdue if some change has been waiting for a sync for longer than maxUnsynced. After an error the changes may
-// have been made or not.
+// write makes changes. When it returns nil they survive the death of the process. It returns the generation in which
+// they were written, and overdue if some change has been waiting for a sync for longer than maxUnsynced. After an
+// error the changes may have been made or not.
 func (sv *supervisor) write(entries []disk.Entry) (g *generation, overdue bool, err error) {
 	for again := false; ; again = true {
 		if _, err := sv.await(); err != nil {
@@ -286,7 +286,8 @@ func (sv *supervisor) writeChange(c *change, entries []disk.Entry) error {
 	return err
 }
 
-// writeOnce writes in the present generation; if wanted is not nil, only if that is the present one. The caller holds order.
+// writeOnce writes in the present generation; if wanted is not nil, only if that is the present one. The caller holds
+// order.
 func (sv *supervisor) writeOnce(entries []disk.Entry, wanted *generation) (*generation, error) {
 	sv.mu.Lock()
 	db, failure, g := sv.db, sv.failure, sv.generation
@@ -358,8 +359,8 @@ func (sv *supervisor) sync() error {
 	return nil
 }
 
-// survived decides about a write whose sync failed with err. It returns nil if the database has been reopened since: the write
-// was replayed and synced then.
+// survived decides about a write whose sync failed with err. It returns nil if the database has been reopened since:
+// the write was replayed and synced then.
 func (sv *supervisor) survived(g *generation, err error) error {
 	_, _ = sv.await()
 	sv.mu.Lock()
@@ -370,8 +371,8 @@ func (sv *supervisor) survived(g *generation, err error) error {
 	return err
 }
 
-// wait returns nil when the change survives power loss, and an error when it is refused. A refused change, and with it every
-// other change of its generation that waits, is undone as soon as there is a database again.
+// wait returns nil when the change survives power loss, and an error when it is refused. A refused change, and with
+// it every other change of its generation that waits, is undone as soon as there is a database again.
 func (c *change) wait() error {
 	sv := c.supervisor
 	err := c.round.wait()
@@ -434,7 +435,8 @@ func (sv *supervisor) recover(old database) {
 			return
 		}
 		if errors.Is(err, disk.ErrLocked) && !released(old) {
-			err = unavailable(fmt.Errorf("the process that had the database in %s open was killed and does not end", sv.options.Dir))
+			err = unavailable(fmt.Errorf("the process that had the database in %s open was killed and does not end",
+				sv.options.Dir))
 		}
 		sv.mu.Lock()
 		news := sv.failure.Error() != err.Error()
@@ -464,7 +466,8 @@ func (sv *supervisor) reopen() error {
 	db, err := sv.open(sv.ctx, o)
 	if errors.Is(err, disk.ErrLocked) {
 		// The old process holds the lock: it cannot end while it waits for the disk.
-		err = fmt.Errorf("the disk does not answer: the database's process, which was given up, still waits for it (%w)", err)
+		err = fmt.Errorf("the disk does not answer: "+
+			"the database's process, which was given up, still waits for it (%w)", err)
 	}
 	if err != nil {
 		return unavailable(err)
@@ -485,8 +488,8 @@ func (sv *supervisor) reopen() error {
 	}
 }
 
-// begin begins a new generation with a database that holds what was acknowledged. It returns false if changes were refused and
-// are not undone yet.
+// begin begins a new generation with a database that holds what was acknowledged. It returns false if changes were
+// refused and are not undone yet.
 func (sv *supervisor) begin(db database, undone bool) bool {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
@@ -502,8 +505,8 @@ func (sv *supervisor) begin(db database, undone bool) bool {
 	return true
 }
 
-// replay writes again what a failure may have taken, undoes refused changes, the last one first, and syncs. If undo is false,
-// only those changes are undone whose write failed.
+// replay writes again what a failure may have taken, undoes refused changes, the last one first, and syncs. If undo
+// is false, only those changes are undone whose write failed.
 func (sv *supervisor) replay(db database, undo bool) error {
 	entries, err := sv.unsynced.entries()
 	if err != nil {
@@ -528,8 +531,8 @@ func (sv *supervisor) replay(db database, undo bool) error {
 	return db.Sync()
 }
 
-// lastOfEach returns the last change of each record. Earlier ones must not reappear, not even for a moment: a process that is
-// killed then would leave them behind.
+// lastOfEach returns the last change of each record. Earlier ones must not reappear, not even for a moment: a process
+// that is killed then would leave them behind.
 func lastOfEach(changes []disk.Entry) (left []disk.Entry) {
 	seen := make(map[string]bool)
 	for _, e := range slices.Backward(changes) {

@@ -22,7 +22,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// hooks are called around calls of a database, where they are set. Those that return an error make the call fail with it.
+// hooks are called around calls of a database, where they are set. Those that return an error make the call fail with
+// it.
 type hooks struct {
 	open                     func() error
 	gotten, writing, syncing func() error
@@ -84,16 +85,17 @@ func (d hooked) Released() <-chan struct{} {
 // openHooked opens a store on a platter. Nobody waits for a database that failed.
 func openHooked(t *testing.T, pl *platter, h *hooks, change func(*Options)) *Store {
 	t.Helper()
-	o := Options{Dir: "/nowhere", timing: faultTiming("", 0), open: func(ctx context.Context, o disk.Options) (database, error) {
-		if err := call(h.open); err != nil {
-			return nil, err
-		}
-		db, err := pl.opener(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		return hooked{db, h}, nil
-	}}
+	o := Options{Dir: "/nowhere", timing: faultTiming("", 0),
+		open: func(ctx context.Context, o disk.Options) (database, error) {
+			if err := call(h.open); err != nil {
+				return nil, err
+			}
+			db, err := pl.opener(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return hooked{db, h}, nil
+		}}
 	if change != nil {
 		change(&o)
 	}
@@ -113,8 +115,8 @@ func down(s *Store) {
 	s.supervisor.fail(db, errFault)
 }
 
-// TestReplayIsShort looks at what is written when a database comes back: of each record only the last change, because whoever is
-// killed meanwhile keeps what was written until then, and in parts that a call can take.
+// TestReplayIsShort looks at what is written when a database comes back: of each record only the last change, because
+// whoever is killed meanwhile keeps what was written until then, and in parts that a call can take.
 func TestReplayIsShort(t *testing.T) {
 	t.Parallel()
 	var replaying atomic.Bool
@@ -162,8 +164,8 @@ func TestReplayIsShort(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsNothingThatWasTakenBack has somebody read an account while a change is there that is refused afterwards, and put it
-// into the cache when the database is back and the caches were emptied.
+// TestCacheKeepsNothingThatWasTakenBack has somebody read an account while a change is there that is refused
+// afterwards, and put it into the cache when the database is back and the caches were emptied.
 func TestCacheKeepsNothingThatWasTakenBack(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -223,7 +225,8 @@ func TestCacheKeepsNothingThatWasTakenBack(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForChanges closes a store while a change is on its way to the database: it is made and synced, or refused.
+// TestCloseWaitsForChanges closes a store while a change is on its way to the database: it is made and synced, or
+// refused.
 func TestCloseWaitsForChanges(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -264,7 +267,8 @@ func TestCloseWaitsForChanges(t *testing.T) {
 	}
 }
 
-// TestDeletionIsWhole deletes an account with many records while writes fail: what is refused is whole, what is acknowledged is gone.
+// TestDeletionIsWhole deletes an account with many records while writes fail: what is refused is whole, what is
+// acknowledged is gone.
 func TestDeletionIsWhole(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -286,7 +290,8 @@ func TestDeletionIsWhole(t *testing.T) {
 			const keys = 400
 			for i := range keys {
 				id := fmt.Sprintf("key_%d", i)
-				if err := s.CreateKey(ctx, quota.Key{ID: id, Account: "a", Hash: quota.HashKey(id), Created: faultTime}); err != nil {
+				if err := s.CreateKey(ctx,
+					quota.Key{ID: id, Account: "a", Hash: quota.HashKey(id), Created: faultTime}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -302,14 +307,15 @@ func TestDeletionIsWhole(t *testing.T) {
 				want = 0
 			}
 			if err != nil || len(found) != want || (accountErr == nil) != (deleteErr != nil) {
-				t.Errorf("lost %s, after %d writes: deleting says %v, and %d of %d keys are there (%v), the account: %v", lose, succeed, deleteErr, len(found), keys, err, accountErr)
+				t.Errorf("lost %s, after %d writes: deleting returned %v, then %d of %d keys are there (%v), the account: %v",
+					lose, succeed, deleteErr, len(found), keys, err, accountErr)
 			}
 		}
 	}
 }
 
-// TestRefusedDeletionTakesNoCounts deletes an account while a call is counted and not committed yet. The sync fails: the account is there
-// again, and so is the call.
+// TestRefusedDeletionTakesNoCounts deletes an account while a call is counted and not committed yet. The sync fails:
+// the account is there again, and so is the call.
 func TestRefusedDeletionTakesNoCounts(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -352,7 +358,8 @@ func TestRefusedDeletionTakesNoCounts(t *testing.T) {
 	}
 }
 
-// TestReopeningWaitsForTheOldProcess has the directory locked until the process that was killed has ended: that is no news.
+// TestReopeningWaitsForTheOldProcess has the directory locked until the process that was killed has ended: that is no
+// news.
 func TestReopeningWaitsForTheOldProcess(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.WarnLevel)
@@ -369,7 +376,8 @@ func TestReopeningWaitsForTheOldProcess(t *testing.T) {
 		}
 		return nil
 	}
-	s := openHooked(t, newPlatter(plan{}, 1), h, func(o *Options) { o.timing.releaseWait, o.Logger = time.Minute, zap.New(core) })
+	s := openHooked(t, newPlatter(plan{}, 1), h,
+		func(o *Options) { o.timing.releaseWait, o.Logger = time.Minute, zap.New(core) })
 	down(s)
 	time.Sleep(10 * time.Millisecond)
 	close(gone)
@@ -381,8 +389,8 @@ func TestReopeningWaitsForTheOldProcess(t *testing.T) {
 	}
 }
 
-// TestProcessThatDoesNotEndIsNamed has the killed process keep the directory, as one does whose disk hangs. The store says so, closes,
-// and does not blame another server.
+// TestProcessThatDoesNotEndIsNamed has the killed process keep the directory, as one does whose disk hangs. The store
+// says so, closes, and does not blame another server.
 func TestProcessThatDoesNotEndIsNamed(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Bool
@@ -401,7 +409,8 @@ func TestProcessThatDoesNotEndIsNamed(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.Health(); !strings.Contains(err.Error(), "does not end") || strings.Contains(err.Error(), "another Caddy") {
+	if err := s.Health(); !strings.Contains(err.Error(), "does not end") ||
+		strings.Contains(err.Error(), "another Caddy") {
 		t.Errorf("health is %v", err)
 	}
 	if err := s.Close(); !errors.Is(err, storage.ErrUnavailable) {
@@ -409,8 +418,8 @@ func TestProcessThatDoesNotEndIsNamed(t *testing.T) {
 	}
 }
 
-// TestSlowSyncIsNoFailure has a sync take longer than a call may, while it is looked whether the database is well, which waits for
-// the sync.
+// TestSlowSyncIsNoFailure has a sync take longer than a call may, while it is looked whether the database is well,
+// which waits for the sync.
 func TestSlowSyncIsNoFailure(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// syncInterval is the interval at which commits are synced that nobody waits for. Together with the duration of a sync it stays
-// below maxUnsynced on a disk that is not overloaded.
+// syncInterval is the interval at which commits are synced that nobody waits for. Together with the duration of a
+// sync it stays below maxUnsynced on a disk that is not overloaded.
 const syncInterval = maxUnsynced / 2
 
 // syncer syncs the database, once for everybody who waits: group commit.
@@ -46,8 +46,8 @@ func (s *syncer) start(run func() error) {
 	go s.loop()
 }
 
-// join returns the next round and makes it begin. After the last round it returns one that has failed: a change that was under
-// way when the store was closed is not acknowledged.
+// join returns the next round and makes it begin. After the last round it returns one that has failed: a change that
+// was under way when the store was closed is not acknowledged.
 func (s *syncer) join() *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// tally holds the counts of one account in memory. While it is in the table of tallies it is authoritative: the database holds
-// the counts as of the last commit. Windows are read from the database when they are first used, and dropped from memory when
-// they are committed and no longer used.
+// tally holds the counts of one account in memory. While it is in the table of tallies it is authoritative: the
+// database holds the counts as of the last commit. Windows are read from the database when they are first used, and
+// dropped from memory when they are committed and no longer used.
 type tally struct {
 	account string
 
@@ -105,8 +105,8 @@ func floorDiv(n, by int64) int64 {
 	return q
 }
 
-// window returns a window, and reads it from the database if it is not in memory. The pointer is valid until the next window of
-// the set is asked for.
+// window returns a window, and reads it from the database if it is not in memory. The pointer is valid until the next
+// window of the set is asked for.
 func (s *Store) window(account string, set *windowSet, start int64) (*window, error) {
 	for i := range set.cached {
 		if w := &set.cached[i]; w.start == start {
@@ -133,8 +133,8 @@ func (w *window) decode(v []byte) (err error) {
 	return err
 }
 
-// list reads which windows exist, and decodes the wanted one if it is among them. It is called once in the life of a tally and
-// generation of the database.
+// list reads which windows exist, and decodes the wanted one if it is among them. It is called once in the life of a
+// tally and generation of the database.
 func (s *Store) list(account string, set *windowSet, wanted *window) error {
 	prefix := ownedPrefix(set.table, account)
 	var starts []int64
@@ -171,8 +171,8 @@ func (set *windowSet) count(w *window, n int64) {
 	w.dirty = true
 }
 
-// evictions returns how many windows are not kept beside the one at index i: how many of the oldest before it, and how many of the
-// oldest after it.
+// evictions returns how many windows are not kept beside the one at index i: how many of the oldest before it, and
+// how many of the oldest after it.
 func evictions(windows, i, keep int) (older, newer int) {
 	return max(i-keep, 0), max(windows-i-1-keep, 0)
 }
@@ -255,8 +255,8 @@ func (t *tally) entries(to []disk.Entry, buf []byte) ([]disk.Entry, []byte) {
 	return to, buf
 }
 
-// trim drops the windows from memory that were not used since the last sweep. It is called when the tally is clean and no batch
-// with it is under way.
+// trim drops the windows from memory that were not used since the last sweep. It is called when the tally is clean
+// and no batch with it is under way.
 func (t *tally) trim() {
 	for _, set := range t.windowSets() {
 		set.cached = slices.DeleteFunc(set.cached, func(w window) bool { return !w.recent })
@@ -267,8 +267,8 @@ func (t *tally) trim() {
 	}
 }
 
-// reset makes the tally read everything again, unless it holds counts that the database does not. The database was reopened, and
-// changes of the directory may have been undone.
+// reset makes the tally read everything again, unless it holds counts that the database does not. The database was
+// reopened, and changes of the directory may have been undone.
 func (t *tally) reset() {
 	t.incarnation = ""
 	if t.dirty || t.batch != nil && !t.batch.committed() {

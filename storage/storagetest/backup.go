@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Restore returns a store that was made from a backup. It is closed by the restorer when the test ends.
+// Restore returns a store that was restored from a backup. The implementation closes it when the test ends.
 type Restore func(t *testing.T, backup []byte) storage.Store
 
 // RunBackup runs the tests of a store that can be backed up.
@@ -55,7 +55,7 @@ func backupHoldsEverything(t *testing.T, open Open, restore Restore) {
 	before := read(t, s)
 	restored := restore(t, saved)
 	if after := read(t, restored); !reflect.DeepEqual(after, before) {
-		t.Errorf("restored\n%+v, want\n%+v", after, before)
+		t.Errorf("the restored store: got\n%+v, want\n%+v", after, before)
 	}
 	settle(t, restored, unsettled, quota.Outcome{Refund: true})
 	read(t, restored).checkGivenBack(t)
@@ -77,13 +77,13 @@ func backupOfABackup(t *testing.T, open Open, restore Restore) {
 	for range 2 {
 		s = restore(t, backup(t, s))
 		if got := read(t, s); !reflect.DeepEqual(got, want) {
-			t.Fatalf("restored\n%+v, want\n%+v", got, want)
+			t.Fatalf("the restored store: got\n%+v, want\n%+v", got, want)
 		}
 	}
 }
 
-// backupUnderLoad compares a backup with what was acknowledged before it began and what was tried until it ended. What was
-// acknowledged one after the other must be in it up to some point and not beyond.
+// backupUnderLoad compares a backup with what was acknowledged before it began and what was tried until it ended.
+// What was acknowledged one after the other must be in it up to some point and not beyond.
 func backupUnderLoad(t *testing.T, open Open, restore Restore) {
 	ctx := context.Background()
 	s := opened(t, open)
@@ -101,7 +101,7 @@ func backupUnderLoad(t *testing.T, open Open, restore Restore) {
 				}
 				p.tried.Add(1)
 				if err := do(i); err != nil {
-					t.Error(err)
+					t.Errorf("a call: got the error %v, want none", err)
 					return
 				}
 				p.acknowledged.Add(1)
@@ -130,25 +130,30 @@ func backupUnderLoad(t *testing.T, open Open, restore Restore) {
 		flagged, err := restored.Flagged(ctx, "a", march)
 		must(t, err)
 		if c.Day != c.Period || c.Minute != c.Period || flagged["hate"] > c.Period {
-			t.Errorf("the backup holds %+v and flagged %v", c, flagged)
+			t.Errorf("the backup: got the counts %+v, hate flagged %d times; want equal counts and no more flagged",
+				c, flagged["hate"])
 		}
-		ids, keys, records := collect(t, restored.Accounts(ctx)), collect(t, restored.Keys(ctx, "")), collect(t, restored.Feedback(ctx, ""))
+		ids, keys := collect(t, restored.Accounts(ctx)), collect(t, restored.Keys(ctx, ""))
+		records := collect(t, restored.Feedback(ctx, ""))
+		what := [3]string{"calls", "accounts", "feedback records"}
 		for i, n := range [3]int64{c.Period, int64(len(ids)), int64(len(records))} {
 			if n < least[i] || n > most[i] {
-				t.Errorf("of kind %d the backup holds %d, want %d to %d", i, n, least[i], most[i])
+				t.Errorf("the backup: got %d %s, want %d (acknowledged before) to %d (tried until its end)",
+					n, what[i], least[i], most[i])
 			}
 		}
 		for i, a := range ids {
 			if want := fmt.Sprintf("a%06d", i); a.ID != want {
-				t.Fatalf("account %d is %s: one before it is missing", i, a.ID)
+				t.Fatalf("account %d in the backup: got %s, want %s, which was acknowledged before it", i, a.ID, want)
 			}
 		}
 		if len(keys) > len(ids) || len(keys) < len(ids)-1 {
-			t.Errorf("%d accounts have %d keys", len(ids), len(keys))
+			t.Errorf("keys in the backup: got %d, want %d, one for each account, or one less", len(keys), len(ids))
 		}
 		for i, r := range records {
 			if want := record("a", i).ID; r.ID != want {
-				t.Fatalf("record %d is %s: one before it is missing", i, r.ID)
+				t.Fatalf("feedback record %d in the backup: got %s, want %s, which was acknowledged before it", i,
+					r.ID, want)
 			}
 		}
 	}
@@ -191,6 +196,6 @@ func backupAfterClose(t *testing.T, open Open, _ Restore) {
 	var b bytes.Buffer
 	wantErr(t, s.Backup(context.Background(), &b), storage.ErrUnavailable)
 	if b.Len() != 0 {
-		t.Errorf("%d bytes are written", b.Len())
+		t.Errorf("a backup of a closed store: got %d bytes, want none", b.Len())
 	}
 }

@@ -31,7 +31,7 @@ func call(t *testing.T, s storage.Store, c quota.Charge, flagged ...string) {
 	settle(t, s, c, quota.Outcome{Flagged: flagged})
 }
 
-// seen is all that a store tells of an account's windows at an instant.
+// seen is all that a store tells about an account's windows at an instant.
 type seen struct {
 	Counts  quota.Counts
 	Days    []int64
@@ -52,16 +52,17 @@ func look(t *testing.T, s storage.Store, now time.Time) (all seen) {
 	return all
 }
 
-// wrongClock lets a clock go wrong by 400 days for a while. What was counted before must be there, unchanged, when it is right
-// again: nothing may expire because a clock says so.
+// wrongClock lets a clock be wrong by 400 days for a while. What was counted before must be there unchanged when it
+// is right again: nothing may expire because a clock says so.
 func wrongClock(t *testing.T, open Open) {
 	s, reopen := open(t)
 	for ago := 39; ago >= 0; ago-- {
 		call(t, s, chargeAt(noon.AddDate(0, 0, -ago), int64(ago+1)), "hate")
 	}
 	before := look(t, s, noon)
-	if before.Days[39] != 40 || before.Counts != (quota.Counts{Minute: 1, Day: 1, Period: 120}) || before.Flagged["hate"] != 15 {
-		t.Fatalf("at first %+v", before)
+	if before.Days[39] != 40 || before.Counts != (quota.Counts{Minute: 1, Day: 1, Period: 120}) ||
+		before.Flagged["hate"] != 15 {
+		t.Fatalf("before the clock is wrong: got %+v, want 40 days with 1 to 40 requests", before)
 	}
 	for _, wrong := range []time.Duration{400 * day, -400 * day, 800 * day, -10 * 365 * day} {
 		there := noon.Add(wrong)
@@ -69,20 +70,23 @@ func wrongClock(t *testing.T, open Open) {
 			call(t, s, chargeAt(there, 2), "sexual")
 			got := look(t, s, there)
 			n := int64(i+1) * 2
-			want := seen{quota.Counts{Minute: n, Day: n, Period: n}, make([]int64, 40), map[string]int64{"sexual": int64(i + 1)}}
+			want := seen{quota.Counts{Minute: n, Day: n, Period: n}, make([]int64, 40),
+				map[string]int64{"sexual": int64(i + 1)}}
 			want.Days[0] = n
 			if !reflect.DeepEqual(got, want) {
-				t.Errorf("at %+d days, call %d: %+v, want %+v", wrong/day, i, got, want)
+				t.Errorf("clock wrong by %+d days, call %d: got %+v, want %+v", wrong/day, i, got, want)
 			}
-			if got := look(t, s, noon.Add(time.Hour)); got.Counts != (quota.Counts{Day: 1, Period: 120}) || !reflect.DeepEqual(got.Days, before.Days) {
-				t.Errorf("at %+d days, call %d: the right day is %+v", wrong/day, i, got)
+			if got := look(t, s, noon.Add(time.Hour)); got.Counts != (quota.Counts{Day: 1, Period: 120}) ||
+				!reflect.DeepEqual(got.Days, before.Days) {
+				t.Errorf("clock wrong by %+d days, call %d: counts of the right day: got %+v, want %+v",
+					wrong/day, i, got, before)
 			}
 			s = reopened(s, reopen)
 		}
 		if wrong == 400*day {
 			// Minutes are few: of this one a clock that is right again within it must know.
 			if got := look(t, s, noon); !reflect.DeepEqual(got, before) {
-				t.Errorf("after %+d days: %+v, before: %+v", wrong/day, got, before)
+				t.Errorf("after a clock wrong by %+d days: got %+v, want %+v as before", wrong/day, got, before)
 			}
 		}
 	}
@@ -93,18 +97,18 @@ func wrongClock(t *testing.T, open Open) {
 	s = reopened(s, reopen)
 	later := look(t, s, noon.AddDate(0, 0, 20))
 	if want := append(make([]int64, 20), before.Days[:20]...); !reflect.DeepEqual(later.Days, want) {
-		t.Errorf("after 20 wrong days the history is %v, want %v", later.Days, want)
+		t.Errorf("the history after 20 wrong days: got %v, want %v", later.Days, want)
 	}
 }
 
-// forgetting creates windows in several orders and looks at which are left.
-func forgetting(t *testing.T, open Open) {
+// eviction makes windows in several orders and checks which are left.
+func eviction(t *testing.T, open Open) {
 	ctx := context.Background()
 	ascending, descending := make([]int, 100), make([]int, 100)
 	for i := range 100 {
 		ascending[i], descending[i] = i, 99-i
 	}
-	// The windows of a past in which the clock was right, and those of a time when it was ahead, before one more is counted.
+	// Windows of a right clock, then some of a clock that was ahead, then one more of the right clock.
 	apart := append(append(append([]int{}, ascending...), 200, 201, 202, 203, 204), 100)
 	for name, order := range map[string][]int{"forward": ascending, "backward": descending, "back from ahead": apart} {
 		t.Run(name, func(t *testing.T) {
@@ -116,15 +120,27 @@ func forgetting(t *testing.T, open Open) {
 				at      func(i int) time.Time
 				count   func(c quota.Counts) int64
 			}{
-				{"minutes", quota.KeptMinutes, func(i int) time.Time { return noon.Add(time.Duration(i) * time.Minute) }, func(c quota.Counts) int64 { return c.Minute }},
-				{"days", quota.KeptDays, func(i int) time.Time { return noon.AddDate(0, 0, i) }, func(c quota.Counts) int64 { return c.Day }},
-				{"periods", quota.KeptPeriods, func(i int) time.Time { return noon.AddDate(0, i, 0) }, func(c quota.Counts) int64 { return c.Period }},
+				{
+					"minutes", quota.KeptMinutes,
+					func(i int) time.Time { return noon.Add(time.Duration(i) * time.Minute) },
+					func(c quota.Counts) int64 { return c.Minute },
+				},
+				{
+					"days", quota.KeptDays,
+					func(i int) time.Time { return noon.AddDate(0, 0, i) },
+					func(c quota.Counts) int64 { return c.Day },
+				},
+				{
+					"periods", quota.KeptPeriods,
+					func(i int) time.Time { return noon.AddDate(0, i, 0) },
+					func(c quota.Counts) int64 { return c.Period },
+				},
 			} {
 				model := map[counter]bool{}
 				for _, i := range order {
 					w := counter{account: table.account, at: int64(i)}
 					if !model[w] {
-						for _, old := range forgotten(model, w, table.keep) {
+						for _, old := range evicted(model, w, table.keep) {
 							delete(model, old)
 						}
 						model[w] = true
@@ -137,15 +153,17 @@ func forgetting(t *testing.T, open Open) {
 					}
 				}
 				if len(model) <= table.keep || len(model) > 2*table.keep+1 {
-					t.Fatalf("%d %s are kept", len(model), table.account)
+					t.Fatalf("the test is wrong: its model keeps %d %s, want more than %d and at most %d",
+						len(model), table.account, table.keep, 2*table.keep+1)
 				}
 				for range 2 {
 					for _, i := range order {
 						now := table.at(i)
 						c, err := s.Counts(ctx, table.account, now, quota.PeriodOf(0, now))
 						must(t, err)
-						if got, want := table.count(c) > 0, model[counter{account: table.account, at: int64(i)}]; got != want {
-							t.Errorf("%s: %d is kept: %t, want %t", table.account, i, got, want)
+						want := model[counter{account: table.account, at: int64(i)}]
+						if got := table.count(c) > 0; got != want {
+							t.Errorf("is window %d of %s kept? got %t, want %t", i, table.account, got, want)
 						}
 					}
 					s = reopened(s, reopen)
@@ -155,8 +173,8 @@ func forgetting(t *testing.T, open Open) {
 	}
 }
 
-// forgottenSettle guards against windows that come back: with a part of their counts, or below nothing.
-func forgottenSettle(t *testing.T, open Open) {
+// evictedSettle guards against evicted windows that come back, with a part of their counts or with negative ones.
+func evictedSettle(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
 	old := chargeAt(noon, 2)
@@ -169,11 +187,11 @@ func forgottenSettle(t *testing.T, open Open) {
 	settle(t, s, old, quota.Outcome{Refund: true, Flagged: []string{"hate"}})
 	for range 2 {
 		if got := look(t, s, noon); got.Counts != (quota.Counts{}) || len(got.Flagged) != 0 {
-			t.Errorf("in the forgotten windows are %+v", got)
+			t.Errorf("in evicted windows: got %+v, want nothing", got)
 		}
 		s = reopened(s, reopen)
 	}
-	// Who asks for a forgotten window, or for one to come, makes none.
+	// Asking for an evicted window, or for a future one, makes none.
 	for i := range 100 {
 		now := noon.AddDate(0, 0, -i)
 		_, err := s.Counts(ctx, "a", now, quota.PeriodOf(0, now))
@@ -181,21 +199,22 @@ func forgottenSettle(t *testing.T, open Open) {
 	}
 	latest := noon.AddDate(0, quota.KeptDays+1, 0)
 	if got := look(t, s, latest); got.Counts != (quota.Counts{Minute: 1, Day: 1, Period: 1}) {
-		t.Errorf("in the latest windows are %+v", got.Counts)
+		t.Errorf("in the latest windows: got %+v, want 1 each", got.Counts)
 	}
 	first := noon.AddDate(0, quota.KeptDays+1-quota.KeptPeriods, 0)
 	if got := look(t, s, first); got.Counts.Period != 1 {
-		t.Errorf("in the first period that is kept are %+v", got.Counts)
+		t.Errorf("in the first period that is kept: got %+v, want 1 request", got.Counts)
 	}
-	// A window that was forgotten may begin anew.
+	// An evicted window may be counted in again.
 	call(t, s, chargeAt(noon, 1), "hate")
 	s = reopened(s, reopen)
-	if got := look(t, s, noon); got.Counts != (quota.Counts{Minute: 1, Day: 1, Period: 1}) || !maps.Equal(got.Flagged, map[string]int64{"hate": 1}) {
-		t.Errorf("in the window that begins anew are %+v", got)
+	if got := look(t, s, noon); got.Counts != (quota.Counts{Minute: 1, Day: 1, Period: 1}) ||
+		!maps.Equal(got.Flagged, map[string]int64{"hate": 1}) {
+		t.Errorf("in windows that were evicted and counted in again: got %+v, want 1 each and hate flagged once", got)
 	}
 }
 
-func forgettingBounds(t *testing.T, open Open) {
+func boundEviction(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
 	one := feedback.Bound{Records: 1}
@@ -213,11 +232,11 @@ func forgettingBounds(t *testing.T, open Open) {
 	for _, days := range []int{1, 404, 403, 402} {
 		wantErr(t, add(days), feedback.ErrBound)
 	}
-	// This one was forgotten for the later ones, and is new.
+	// This day was evicted by the later ones, and is new.
 	must(t, add(400))
 	wantErr(t, add(400), feedback.ErrBound)
 	if n := len(collect(t, s.Feedback(ctx, "a"))); n != 8 {
-		t.Errorf("%d records are kept, want 8", n)
+		t.Errorf("feedback records: got %d, want 8", n)
 	}
 }
 
@@ -228,9 +247,10 @@ func beforeTheEpoch(t *testing.T, open Open) {
 	call(t, s, chargeAt(last.Add(time.Second), 2))
 	s = reopened(s, reopen)
 	if got := look(t, s, last); got.Counts != (quota.Counts{Minute: 1, Day: 1, Period: 1}) || got.Days[0] != 1 {
-		t.Errorf("before 1970 %+v", got)
+		t.Errorf("before 1970: got %+v, want 1 request each", got)
 	}
-	if got := look(t, s, last.Add(time.Second)); got.Counts != (quota.Counts{Minute: 2, Day: 2, Period: 2}) || got.Days[0] != 2 || got.Days[1] != 1 {
-		t.Errorf("in 1970 %+v", got)
+	if got := look(t, s, last.Add(time.Second)); got.Counts != (quota.Counts{Minute: 2, Day: 2, Period: 2}) ||
+		got.Days[0] != 2 || got.Days[1] != 1 {
+		t.Errorf("in 1970: got %+v, want 2 requests each, and 1 the day before", got)
 	}
 }

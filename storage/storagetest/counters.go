@@ -32,11 +32,12 @@ func charging(t *testing.T, open Open) {
 		{requests: 1, counts: 4, refused: quota.MinuteWindow},
 	} {
 		c, refused := take(t, s, charge("a", step.requests, limits))
-		if want := (quota.Counts{Minute: step.counts, Day: step.counts, Period: step.counts}); c != want || refused != step.refused {
-			t.Errorf("step %d: %+v, refused by %q; want %+v, %q", i, c, refused, want, step.refused)
+		if want := (quota.Counts{Minute: step.counts, Day: step.counts, Period: step.counts}); c != want ||
+			refused != step.refused {
+			t.Errorf("step %d: Take: got %+v, refused by %q; want %+v, %q", i, c, refused, want, step.refused)
 		}
 		if got := counts(t, s, "a"); got != c {
-			t.Errorf("step %d: counts are %+v, the answer was %+v", i, got, c)
+			t.Errorf("step %d: Counts: got %+v, want %+v as Take said", i, got, c)
 		}
 	}
 }
@@ -46,7 +47,7 @@ func refusalOrder(t *testing.T, open Open) {
 	limits := quota.Limits{RequestsPerMonth: 1, RequestsPerMinute: 1}
 	take(t, s, charge("a", 1, limits))
 	if _, refused := take(t, s, charge("a", 1, limits)); refused != quota.MonthWindow {
-		t.Fatalf("refused by %q, want the month", refused)
+		t.Fatalf("both limits are used up: got %q as refusing window, want %q", refused, quota.MonthWindow)
 	}
 }
 
@@ -55,13 +56,13 @@ func unlimited(t *testing.T, open Open) {
 	const many = int64(1) << 60
 	c, refused := take(t, s, charge("a", many, quota.Limits{}))
 	if refused != quota.NoWindow || c != (quota.Counts{Minute: many, Day: many, Period: many}) {
-		t.Fatalf("%+v, refused by %q", c, refused)
+		t.Fatalf("without limits: got %+v, refused by %q; want %d each, admitted", c, refused, many)
 	}
 	if _, refused := take(t, s, charge("a", many, quota.Limits{RequestsPerMonth: 1 << 62})); refused != quota.NoWindow {
-		t.Fatalf("refused by %q", refused)
+		t.Fatalf("a month of 1<<62 with 1<<61 used: refused by %q, want admitted", refused)
 	}
 	if _, refused := take(t, s, charge("a", 1, quota.Limits{RequestsPerMonth: 1})); refused != quota.MonthWindow {
-		t.Fatalf("refused by %q, want the month", refused)
+		t.Fatalf("a month of 1 with 1<<61 used: got %q as refusing window, want %q", refused, quota.MonthWindow)
 	}
 }
 
@@ -74,7 +75,7 @@ func windowsApart(t *testing.T, open Open) {
 		c.Now, c.Period = now, quota.PeriodOf(0, now)
 		counts, refused := take(t, s, c)
 		if refused != quota.NoWindow {
-			t.Errorf("at %s refused by %q", now, refused)
+			t.Errorf("at %s: refused by %q, want admitted", now, refused)
 		}
 		settle(t, s, c, quota.Outcome{})
 		return counts
@@ -87,23 +88,23 @@ func windowsApart(t *testing.T, open Open) {
 		{last, quota.Counts{Minute: 1, Day: 1, Period: 1}},
 		{last.Add(time.Second), quota.Counts{Minute: 1, Day: 2, Period: 2}},
 		{last.Add(time.Minute + time.Second), quota.Counts{Minute: 1, Day: 1, Period: 1}},
-		// Calls that began before the month's end may come after those that began later.
+		// A call that began before the end of the month may come after one that began later.
 		{last.Add(-time.Minute), quota.Counts{Minute: 1, Day: 3, Period: 3}},
 		{last.Add(-2 * time.Minute), quota.Counts{Minute: 1, Day: 4, Period: 4}},
 		{last.Add(-24 * time.Hour), quota.Counts{Minute: 1, Day: 1, Period: 5}},
 	} {
 		if got := at(step.now); got != step.want {
-			t.Errorf("step %d: counts are %+v, want %+v", i, got, step.want)
+			t.Errorf("step %d, at %s: counts: got %+v, want %+v", i, step.now, got, step.want)
 		}
 	}
 	if c := counts(t, s, "b"); c != (quota.Counts{}) {
-		t.Errorf("another account's counts are %+v", c)
+		t.Errorf("counts of another account: got %+v, want none", c)
 	}
 	// The newest two minutes of those around are kept.
 	got, err := s.Counts(ctx, "a", last.Add(time.Second), quota.PeriodOf(15, last))
 	must(t, err)
 	if want := (quota.Counts{Minute: 1, Day: 4}); got != want {
-		t.Errorf("in another period counts are %+v, want %+v", got, want)
+		t.Errorf("counts in another period: got %+v, want %+v", got, want)
 	}
 }
 
@@ -126,7 +127,7 @@ func exactLimits(t *testing.T, open Open) {
 					c := charge(id, 1, limits)
 					_, refused, err := s.Take(ctx, c)
 					if err != nil {
-						t.Error(err)
+						t.Errorf("Take: got the error %v, want none", err)
 						return
 					}
 					if refused != quota.NoWindow {
@@ -134,7 +135,7 @@ func exactLimits(t *testing.T, open Open) {
 					}
 					n.Add(1)
 					if err := s.Settle(ctx, c, quota.Outcome{}); err != nil {
-						t.Error(err)
+						t.Errorf("Settle: got the error %v, want none", err)
 					}
 				}
 			})
@@ -145,10 +146,10 @@ func exactLimits(t *testing.T, open Open) {
 	for id := range limits {
 		n, _ := admitted.Load(id)
 		if got := n.(*atomic.Int64).Load(); got != 10 {
-			t.Errorf("%s: %d admitted, want 10", id, got)
+			t.Errorf("limit on %s: got %d admitted, want 10", id, got)
 		}
 		if c := counts(t, s, id); c != (quota.Counts{Minute: 10, Day: 10, Period: 10}) {
-			t.Errorf("%s: counts are %+v", id, c)
+			t.Errorf("limit on %s: counts: got %+v, want 10 each", id, c)
 		}
 	}
 }
@@ -162,12 +163,12 @@ func refunds(t *testing.T, open Open) {
 	settle(t, s, c, quota.Outcome{Refund: true})
 	for range 2 {
 		if got, want := counts(t, s, "a"), (quota.Counts{Minute: 4, Day: 2, Period: 2}); got != want {
-			t.Fatalf("counts are %+v, want %+v", got, want)
+			t.Fatalf("counts after a refund: got %+v, want %+v", got, want)
 		}
 		s = reopened(s, reopen)
 	}
 	if _, refused := take(t, s, c); refused != quota.NoWindow {
-		t.Fatalf("what was given back is refused by %q", refused)
+		t.Fatalf("taking what was refunded: refused by %q, want admitted", refused)
 	}
 }
 
@@ -184,23 +185,23 @@ func flaggedCounts(t *testing.T, open Open) {
 		got, err := s.Flagged(ctx, "a", march)
 		must(t, err)
 		if want := map[string]int64{"hate": 2, "sexual": 1, "self_harm": 1}; !reflect.DeepEqual(got, want) {
-			t.Fatalf("flagged is %v, want %v", got, want)
+			t.Fatalf("flagged: got %v, want %v", got, want)
 		}
-		// The answer is the caller's to keep.
+		// The map is the caller's.
 		got["hate"] = 99
 		for account, p := range map[string]quota.Period{"a": next, "b": march} {
 			got, err := s.Flagged(ctx, account, p)
 			must(t, err)
 			if len(got) != 0 {
-				t.Fatalf("of %s from %s flagged is %v, want nothing", account, p.Start, got)
+				t.Fatalf("flagged of %s from %s on: got %v, want nothing", account, p.Start, got)
 			}
 		}
 		s = reopened(s, reopen)
 	}
 }
 
-// lateFlags adds what was flagged after a call was settled, as for an answer that is judged while it is sent: the charge stays as it
-// is, and what is added is kept when Settle returns.
+// lateFlags flags categories after a call was settled, as for a response that is moderated while it is sent: the
+// charge stays as it is, and what was added is durable when Settle returns.
 func lateFlags(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
@@ -211,7 +212,7 @@ func lateFlags(t *testing.T, open Open) {
 	c.Requests = 0
 	settle(t, s, c, quota.Outcome{Flagged: []string{"hate", "sexual"}})
 	settle(t, s, c, quota.Outcome{Refund: true})
-	// Nothing was counted in the windows of this account: there is nothing to add to.
+	// Nothing was counted for this account: it has no window to which a flag could be added.
 	c.Account = "b"
 	settle(t, s, c, quota.Outcome{Flagged: []string{"hate"}})
 	for range 2 {
@@ -219,14 +220,14 @@ func lateFlags(t *testing.T, open Open) {
 			got, err := s.Flagged(ctx, account, march)
 			must(t, err)
 			if !reflect.DeepEqual(got, want) {
-				t.Errorf("of %s flagged is %v, want %v", account, got, want)
+				t.Errorf("flagged of %s: got %#v, want %#v", account, got, want)
 			}
 		}
 		if got := counts(t, s, "a"); got != before {
-			t.Errorf("counts are %+v, want %+v as before", got, before)
+			t.Errorf("counts after late flags: got %+v, want %+v as before", got, before)
 		}
 		if got := counts(t, s, "b"); got != (quota.Counts{}) {
-			t.Errorf("counts of an account without calls are %+v", got)
+			t.Errorf("counts of an account without calls: got %+v, want none", got)
 		}
 		s = reopened(s, reopen)
 	}
@@ -243,22 +244,26 @@ func daysListed(t *testing.T, open Open) {
 		settle(t, s, c, quota.Outcome{})
 	}
 	for range 2 {
-		for n, want := range map[int]map[int]int64{30: {0: 1, 1: 2, 29: 30}, 40: {0: 1, 1: 2, 29: 30, 30: 31, 39: 40}, 1: {0: 1}} {
+		for n, want := range map[int]map[int]int64{
+			30: {0: 1, 1: 2, 29: 30},
+			40: {0: 1, 1: 2, 29: 30, 30: 31, 39: 40},
+			1:  {0: 1},
+		} {
 			days, err := s.Days(ctx, "a", noon, n)
 			must(t, err)
 			if len(days) != n {
-				t.Fatalf("%d days, want %d", len(days), n)
+				t.Fatalf("Days: got %d days, want %d", len(days), n)
 			}
 			for i, got := range days {
 				if got != want[i] {
-					t.Errorf("of %d days, day %d has %d requests, want %d", n, i, got, want[i])
+					t.Errorf("Days for %d: day %d: got %d requests, want %d", n, i, got, want[i])
 				}
 			}
 		}
 		days, err := s.Days(ctx, "b", noon, 3)
 		must(t, err)
 		if !reflect.DeepEqual(days, []int64{0, 0, 0}) {
-			t.Errorf("days of an account without requests are %v", days)
+			t.Errorf("Days of an account without requests: got %v, want zeros", days)
 		}
 		s = reopened(s, reopen)
 	}
@@ -272,12 +277,12 @@ func lastUsed(t *testing.T, open Open) {
 		k, err := s.Key(ctx, "key_a")
 		must(t, err)
 		if listed := collect(t, s.Keys(ctx, "a")); listed[0].LastUsed != k.LastUsed {
-			t.Errorf("listed as last used on %q, else on %q", listed[0].LastUsed, k.LastUsed)
+			t.Errorf("LastUsed: Keys says %q, Key says %q; want the same", listed[0].LastUsed, k.LastUsed)
 		}
 		return k.LastUsed
 	}
 	if day := show(); day != "" {
-		t.Fatalf("an unused key was last used on %q", day)
+		t.Fatalf("LastUsed of an unused key: got %q, want none", day)
 	}
 	for _, day := range []string{"2026-03-15", "2026-03-16"} {
 		c := charge("a", 1, quota.Limits{})
@@ -286,21 +291,21 @@ func lastUsed(t *testing.T, open Open) {
 		take(t, s, c)
 		settle(t, s, c, quota.Outcome{})
 		if got := show(); got != day {
-			t.Fatalf("last used on %q, want %q", got, day)
+			t.Fatalf("LastUsed: got %q, want %q", got, day)
 		}
 		s = reopened(s, reopen)
 		if got := show(); got != day {
-			t.Fatalf("after reopening last used on %q, want %q", got, day)
+			t.Fatalf("LastUsed after reopening: got %q, want %q", got, day)
 		}
 	}
 	k, err := s.UpdateKey(ctx, "key_a", func(k *quota.Key) error { k.Name = "new"; return nil })
 	must(t, err)
 	if k.LastUsed != "2026-03-16" {
-		t.Fatalf("after an update last used on %q", k.LastUsed)
+		t.Fatalf("LastUsed in the result of UpdateKey: got %q, want 2026-03-16", k.LastUsed)
 	}
 }
 
-// lateSettle guards against an outcome that is booked into the windows of the moment at which it becomes known.
+// lateSettle guards against an outcome that is counted in the windows of the time at which it is recorded.
 func lateSettle(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
@@ -314,17 +319,17 @@ func lateSettle(t *testing.T, open Open) {
 	settle(t, s, first, quota.Outcome{Refund: true, Flagged: []string{"hate"}})
 	s = reopened(s, reopen)
 	if c := counts(t, s, "a"); c != (quota.Counts{Minute: 1}) {
-		t.Errorf("the first windows hold %+v", c)
+		t.Errorf("the windows of the first call: got %+v, want 1 in the minute, because it was refunded", c)
 	}
 	c, err := s.Counts(ctx, "a", second.Now, second.Period)
 	must(t, err)
 	if c != (quota.Counts{Minute: 1, Day: 1, Period: 1}) {
-		t.Errorf("the second windows hold %+v", c)
+		t.Errorf("the windows of the second call: got %+v, want 1 each", c)
 	}
 	flagged, err := s.Flagged(ctx, "a", march)
 	must(t, err)
 	if flagged["hate"] != 1 {
-		t.Errorf("flagged in the first period: %v", flagged)
+		t.Errorf("flagged in the period of the first call: got %v, want hate once", flagged)
 	}
 }
 
@@ -334,13 +339,13 @@ func countsSurvive(t *testing.T, open Open) {
 	for want := int64(1); want <= 3; want++ {
 		c, refused := take(t, s, charge("a", 1, limits))
 		if refused != quota.NoWindow || c.Period != want {
-			t.Fatalf("%+v, refused by %q; want %d", c, refused, want)
+			t.Fatalf("request %d of 3: got %+v, refused by %q; want admitted", want, c, refused)
 		}
 		settle(t, s, charge("a", 1, limits), quota.Outcome{})
 		s = reopened(s, reopen)
 	}
 	if _, refused := take(t, s, charge("a", 1, limits)); refused != quota.MonthWindow {
-		t.Fatal("reopening gives requests away")
+		t.Fatalf("request 4 of 3 after reopening: got %q as refusing window, want %q", refused, quota.MonthWindow)
 	}
 }
 
@@ -363,16 +368,16 @@ func doneContext(t *testing.T, open Open) {
 		wantErr(t, err, context.Canceled)
 	}
 	if c := counts(t, s, "a"); c != (quota.Counts{}) {
-		t.Errorf("counts are %+v", c)
+		t.Errorf("counts after calls with a done context: got %+v, want none", c)
 	}
 	if all := collect(t, s.Accounts(background)); len(all) != 1 || all[0].Name != "" {
-		t.Errorf("accounts are %+v", all)
+		t.Errorf("accounts after calls with a done context: got %+v, want a as it was", all)
 	}
 	if n := len(collect(t, s.Keys(background, ""))); n != 1 {
-		t.Errorf("%d keys", n)
+		t.Errorf("keys after calls with a done context: got %d, want 1", n)
 	}
 	if n := len(collect(t, s.Feedback(background, ""))); n != 0 {
-		t.Errorf("%d feedback records", n)
+		t.Errorf("feedback records after calls with a done context: got %d, want none", n)
 	}
 }
 
@@ -385,7 +390,7 @@ func settleDoneContext(t *testing.T, open Open) {
 	if err := s.Settle(done, c, quota.Outcome{Refund: true}); err != nil {
 		wantErr(t, err, context.Canceled)
 	}
-	// Others do not wait at all.
+	// Other callers do not wait at all.
 	for range 2 {
 		take(t, s, c)
 	}
@@ -393,7 +398,7 @@ func settleDoneContext(t *testing.T, open Open) {
 	s.Record(c, quota.Outcome{})
 	s = reopened(s, reopen)
 	if got, want := counts(t, s, "a"), (quota.Counts{Minute: 3, Day: 1, Period: 1}); got != want {
-		t.Fatalf("counts are %+v, want %+v", got, want)
+		t.Fatalf("counts of calls that nobody waited for, after reopening: got %+v, want %+v", got, want)
 	}
 }
 
@@ -418,7 +423,8 @@ func closing(t *testing.T, open Open) {
 	_, flaggedErr := s.Flagged(ctx, "a", march)
 	_, seededErr := s.Seeded(ctx)
 	errs := map[string]error{
-		"Take": takeErr, "Account": accountErr, "Key": keyErr, "KeyByHash": hashErr, "UpdateAccount": updateErr, "UpdateKey": updateKeyErr,
+		"Take": takeErr, "Account": accountErr, "Key": keyErr, "KeyByHash": hashErr,
+		"UpdateAccount": updateErr, "UpdateKey": updateKeyErr,
 		"Counts": countsErr, "Days": daysErr, "Flagged": flaggedErr, "Seeded": seededErr,
 		"Settle":         s.Settle(ctx, c, quota.Outcome{}),
 		"Record":         s.Record(c, quota.Outcome{}).Wait(ctx),
@@ -438,12 +444,13 @@ func closing(t *testing.T, open Open) {
 		errs["Feedback"] = err
 	}
 	if len(errs) != 20 {
-		t.Errorf("a listing of a closed store ends without an error")
+		t.Errorf("got %d errors of methods and listings, want 20: a listing of a closed store must yield an error",
+			len(errs))
 	}
 	errs["Health"] = s.Health()
 	for method, err := range errs {
 		if !errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("%s returns %v after Close, want unavailable", method, err)
+			t.Errorf("%s after Close: got the error %v, want %v", method, err, storage.ErrUnavailable)
 		}
 	}
 }
@@ -467,7 +474,8 @@ func closingUnderLoad(t *testing.T, open Open) {
 					return
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("a call while the store is closed: got the error %v, want none or %v", err,
+						storage.ErrUnavailable)
 					return
 				}
 			}
@@ -505,6 +513,7 @@ func closingUnderLoad(t *testing.T, open Open) {
 		return
 	}
 	if got := counts(t, reopen(), "a").Period; got < settled.Load() {
-		t.Fatalf("%d requests are left of %d that were settled", got, settled.Load())
+		t.Fatalf("requests in the period after closing under load: got %d, want at least the %d that were settled",
+			got, settled.Load())
 	}
 }

@@ -19,8 +19,11 @@ func account(id string) quota.Account {
 	month, minute := int64(5), int64(0)
 	return quota.Account{
 		ID: id, Name: "Ünï <b>&</b>", Tier: "free", Status: "on_hold", AnchorDay: 31,
-		Overrides: quota.Overrides{RequestsPerMonth: &month, RequestsPerMinute: &minute, Thresholds: map[string]float64{"hate": 0.1, "sexual": 0.9999}},
-		Created:   noon, Updated: noon.Add(time.Second), Incarnation: "first",
+		Overrides: quota.Overrides{
+			RequestsPerMonth: &month, RequestsPerMinute: &minute,
+			Thresholds: map[string]float64{"hate": 0.1, "sexual": 0.9999},
+		},
+		Created: noon, Updated: noon.Add(time.Second), Incarnation: "first",
 	}
 }
 
@@ -40,7 +43,7 @@ func accountsAreKept(t *testing.T, open Open) {
 		got, err := s.Account(ctx, "a")
 		must(t, err)
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("account is\n%+v, want\n%+v", got, want)
+			t.Fatalf("Account: got\n%+v, want\n%+v", got, want)
 		}
 		s = reopened(s, reopen)
 	}
@@ -55,18 +58,18 @@ func accountsAreListed(t *testing.T, open Open) {
 	for i := range n {
 		wg.Go(func() {
 			if err := s.CreateAccount(ctx, quota.Account{ID: fmt.Sprintf("a%03d", i*7%n), Tier: "free"}); err != nil {
-				t.Error(err)
+				t.Errorf("CreateAccount: got the error %v, want none", err)
 			}
 		})
 	}
 	wg.Wait()
 	all := collect(t, s.Accounts(ctx))
 	if len(all) != n {
-		t.Fatalf("%d accounts, want %d", len(all), n)
+		t.Fatalf("Accounts: got %d, want %d", len(all), n)
 	}
 	for i, a := range all {
 		if want := fmt.Sprintf("a%03d", i); a.ID != want {
-			t.Fatalf("account %d is %s, want %s", i, a.ID, want)
+			t.Fatalf("Accounts: at place %d got %s, want %s", i, a.ID, want)
 		}
 	}
 }
@@ -81,11 +84,11 @@ func updatesAreAtomic(t *testing.T, open Open) {
 		wg.Go(func() {
 			_, err := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.Name += "x"; return nil })
 			if err != nil {
-				t.Error(err)
+				t.Errorf("UpdateAccount: got the error %v, want none", err)
 			}
 			_, err = s.UpdateKey(ctx, "key_a", func(k *quota.Key) error { k.Name += "x"; return nil })
 			if err != nil {
-				t.Error(err)
+				t.Errorf("UpdateKey: got the error %v, want none", err)
 			}
 		})
 	}
@@ -96,7 +99,8 @@ func updatesAreAtomic(t *testing.T, open Open) {
 	k, err := s.Key(ctx, "key_a")
 	must(t, err)
 	if len(a.Name) != 20 || len(k.Name) != 20 {
-		t.Fatalf("%d and %d of 20 updates are left", len(a.Name), len(k.Name))
+		t.Fatalf("concurrent updates: %d of the account and %d of the key are there, want 20 each", len(a.Name),
+			len(k.Name))
 	}
 }
 
@@ -108,23 +112,28 @@ func failedUpdate(t *testing.T, open Open) {
 	wrong := errors.New("wrong")
 	_, err := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.Name = "after"; return wrong })
 	if err != wrong { //nolint:errorlint // it must come back as it is
-		t.Fatalf("error is %v, want the change's own", err)
+		t.Fatalf("UpdateAccount: got the error %v, want that of the change, not wrapped: %v", err, wrong)
 	}
 	_, err = s.UpdateKey(ctx, "key_a", func(k *quota.Key) error { k.Name = "after"; return wrong })
 	if err != wrong { //nolint:errorlint // it must come back as it is
-		t.Fatalf("error is %v, want the change's own", err)
+		t.Fatalf("UpdateKey: got the error %v, want that of the change, not wrapped: %v", err, wrong)
 	}
 	a, err := s.Account(ctx, "a")
 	must(t, err)
 	k, err := s.Key(ctx, "key_a")
 	must(t, err)
 	if a.Name != "before" || k.Name != "" {
-		t.Fatalf("names are %q and %q", a.Name, k.Name)
+		t.Fatalf("names after failed updates: got %q and %q, want \"before\" and none", a.Name, k.Name)
 	}
-	nothing := func(*quota.Account) error { t.Error("a change was applied to nothing"); return nil }
-	_, err = s.UpdateAccount(ctx, "b", nothing)
+	_, err = s.UpdateAccount(ctx, "b", func(*quota.Account) error {
+		t.Error("UpdateAccount calls change for an account that does not exist")
+		return nil
+	})
 	wantErr(t, err, quota.ErrNotFound)
-	_, err = s.UpdateKey(ctx, "key_b", func(*quota.Key) error { t.Error("a change was applied to nothing"); return nil })
+	_, err = s.UpdateKey(ctx, "key_b", func(*quota.Key) error {
+		t.Error("UpdateKey calls change for a key that does not exist")
+		return nil
+	})
 	wantErr(t, err, quota.ErrNotFound)
 }
 
@@ -140,12 +149,12 @@ func keysAreKept(t *testing.T, open Open) {
 		got, err := s.Key(ctx, "key_a")
 		must(t, err)
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("key is\n%+v, want\n%+v", got, want)
+			t.Fatalf("Key: got\n%+v, want\n%+v", got, want)
 		}
 		got, err = s.KeyByHash(ctx, want.Hash)
 		must(t, err)
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("key by hash is\n%+v, want\n%+v", got, want)
+			t.Fatalf("KeyByHash: got\n%+v, want\n%+v", got, want)
 		}
 		s = reopened(s, reopen)
 	}
@@ -174,11 +183,11 @@ func keysAreListed(t *testing.T, open Open) {
 		for _, k := range collect(t, s.Keys(ctx, of)) {
 			got = append(got, k.ID)
 			if k.Hash == (quota.Hash{}) {
-				t.Errorf("%s is listed without its hash", k.ID)
+				t.Errorf("Keys: got %s without its hash, want it filled in", k.ID)
 			}
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("keys of %q are %v, want %v", of, got, want)
+			t.Errorf("Keys of %q: got %v, want %v", of, got, want)
 		}
 	}
 }
@@ -192,7 +201,7 @@ func keysAreUnique(t *testing.T, open Open) {
 	wantErr(t, s.CreateKey(ctx, sameID), quota.ErrExists)
 	wantErr(t, s.CreateKey(ctx, sameHash), quota.ErrExists)
 	if all := collect(t, s.Keys(ctx, "")); len(all) != 1 || all[0].Account != "a" {
-		t.Fatalf("keys are %+v", all)
+		t.Fatalf("Keys after refused creations: got %+v, want the first key alone", all)
 	}
 	k, err := s.UpdateKey(ctx, "key_a", func(k *quota.Key) error {
 		k.ID, k.Account, k.Hash, k.Name = "key_z", "z", quota.Hash{7}, "new"
@@ -202,11 +211,11 @@ func keysAreUnique(t *testing.T, open Open) {
 	want := key("key_a", "a", 0)
 	want.Name = "new"
 	if !reflect.DeepEqual(k, want) {
-		t.Fatalf("after the update the key is\n%+v, want\n%+v", k, want)
+		t.Fatalf("UpdateKey: got\n%+v, want\n%+v", k, want)
 	}
 }
 
-// changesAreSeen guards against a cache that keeps what has been replaced: readers race with each change.
+// changesAreSeen guards against a cache that keeps what has been replaced: lookups race with each change.
 func changesAreSeen(t *testing.T, open Open) {
 	ctx := context.Background()
 	s := opened(t, open)
@@ -226,10 +235,10 @@ func changesAreSeen(t *testing.T, open Open) {
 				_, err := s.Account(ctx, "a")
 				_, err2 := s.KeyByHash(ctx, hash)
 				if err := errors.Join(err, err2); err != nil {
-					t.Error(err)
+					t.Errorf("Account and KeyByHash: got the error %v, want none", err)
 					return
 				}
-				// Often enough to meet every change, and seldom enough to let it happen.
+				// Often enough to race with every change, and rarely enough to let it happen.
 				time.Sleep(20 * time.Microsecond)
 			}
 		})
@@ -245,7 +254,8 @@ func changesAreSeen(t *testing.T, open Open) {
 		k, err := s.KeyByHash(ctx, hash)
 		must(t, err)
 		if a.Name != name || k.Name != name {
-			t.Fatalf("after update %s the names are %q and %q", name, a.Name, k.Name)
+			t.Fatalf("names after update %s: got %q and %q, want the new one: an old one is cached", name, a.Name,
+				k.Name)
 		}
 	}
 	close(stop)
@@ -263,7 +273,7 @@ func deletion(t *testing.T, open Open) {
 		settle(t, s, c, quota.Outcome{Flagged: []string{"hate"}})
 		must(t, s.AppendFeedback(ctx, record(id, 0), noBound))
 	}
-	// What is read before must not be remembered.
+	// What is cached now must not be found later.
 	_, err := s.KeyByHash(ctx, key("key_a", "a", 0).Hash)
 	must(t, err)
 	take(t, s, charge("a", 1, quota.Limits{}))
@@ -278,23 +288,23 @@ func deletion(t *testing.T, open Open) {
 		_, err = s.KeyByHash(ctx, key("key_a", "a", 0).Hash)
 		wantErr(t, err, quota.ErrNotFound)
 		if c := counts(t, s, "a"); c != (quota.Counts{}) {
-			t.Errorf("counts left: %+v", c)
+			t.Errorf("counts of a deleted account: got %+v, want none", c)
 		}
 		flagged, err := s.Flagged(ctx, "a", march)
 		must(t, err)
 		days, err := s.Days(ctx, "a", noon, 1)
 		must(t, err)
 		if len(flagged) != 0 || days[0] != 0 {
-			t.Errorf("left: flagged %v, days %v", flagged, days)
+			t.Errorf("of a deleted account: got flagged %v and days %v, want none", flagged, days)
 		}
 		if n := len(collect(t, s.Feedback(ctx, "a"))); n != 1 {
-			t.Errorf("%d feedback records are kept, want 1", n)
+			t.Errorf("feedback records of a deleted account: got %d, want 1", n)
 		}
 		if c := counts(t, s, "ab"); c != (quota.Counts{Minute: 3, Day: 3, Period: 3}) {
-			t.Errorf("another account's counts are %+v", c)
+			t.Errorf("counts of another account: got %+v, want 3 each", c)
 		}
 		if n := len(collect(t, s.Keys(ctx, ""))); n != 1 {
-			t.Errorf("%d keys are left, want the other account's", n)
+			t.Errorf("keys: got %d, want 1, the other account's", n)
 		}
 		s = reopened(s, reopen)
 	}
@@ -303,7 +313,7 @@ func deletion(t *testing.T, open Open) {
 	k, err := s.Key(ctx, "key_a")
 	must(t, err)
 	if k.LastUsed != "" {
-		t.Errorf("a new key was last used on %s", k.LastUsed)
+		t.Errorf("LastUsed of a new key with the id of a deleted one: got %s, want none", k.LastUsed)
 	}
 }
 
@@ -313,7 +323,7 @@ func seeding(t *testing.T, open Open) {
 	seeded, err := s.Seeded(ctx)
 	must(t, err)
 	if seeded {
-		t.Fatal("a new store is seeded")
+		t.Fatal("Seeded of a new store: got true, want false")
 	}
 	must(t, s.MarkSeeded(ctx))
 	must(t, s.MarkSeeded(ctx))
@@ -321,7 +331,7 @@ func seeding(t *testing.T, open Open) {
 	seeded, err = s.Seeded(ctx)
 	must(t, err)
 	if !seeded {
-		t.Fatal("the mark is lost")
+		t.Fatal("Seeded after MarkSeeded and reopening: got false, want true")
 	}
 }
 
@@ -342,12 +352,12 @@ func brokenListings(t *testing.T, open Open) {
 	for range s.Feedback(ctx, "") {
 		break
 	}
-	// A listing may be the reason for a change.
+	// The consumer of a listing may change what is listed.
 	for a, err := range s.Accounts(ctx) {
 		must(t, err)
 		must(t, s.DeleteAccount(ctx, a.ID))
 	}
 	if n := len(collect(t, s.Accounts(ctx))); n != 0 {
-		t.Fatalf("%d accounts are left", n)
+		t.Fatalf("accounts after deleting each one in a listing: got %d, want none", n)
 	}
 }

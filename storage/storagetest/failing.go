@@ -17,11 +17,11 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// OpenFailing returns an empty store and a function that makes it fail to write, and lets it write again. Store and opener are
-// as with [Open].
+// OpenFailing is [Open] with a function that makes the store unable to write, with true, and lets it write again,
+// with false.
 type OpenFailing func(t *testing.T) (s storage.Store, fail func(bool), reopen func() storage.Store)
 
-// RunFailing runs the tests of a store that cannot write for a while.
+// RunFailing runs the tests of a store that is unable to write for a while.
 func RunFailing(t *testing.T, open OpenFailing) {
 	for name, test := range map[string]func(*testing.T, OpenFailing){
 		"a call that cannot be kept is given back": failingCalls,
@@ -35,7 +35,7 @@ func RunFailing(t *testing.T, open OpenFailing) {
 	}
 }
 
-// healed lets a store write again and waits until it does. It may take its time, but not forever.
+// healed lets a store write again, and waits up to 30 s until it does.
 func healed(t *testing.T, s storage.Store, fail func(bool)) {
 	t.Helper()
 	fail(false)
@@ -47,10 +47,10 @@ func healed(t *testing.T, s storage.Store, fail func(bool)) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("the store does not recover: %v", err)
+	t.Fatalf("30 s after it can write again the store still fails: %v", err)
 }
 
-// refusing makes a store fail and checks that it says so when something must be kept.
+// refusing makes a store unable to write, and checks that it says so when something must be kept.
 func refusing(t *testing.T, s storage.Store, fail func(bool)) {
 	t.Helper()
 	must(t, s.Health())
@@ -66,7 +66,7 @@ func failingCalls(t *testing.T, open OpenFailing) {
 	call(t, s, c, "hate")
 	take(t, s, c)
 	refusing(t, s, fail)
-	// A call in flight, and one that begins now if the store can still count.
+	// A call in flight, and a new one if the store still counts.
 	wantErr(t, s.Record(c, quota.Outcome{Flagged: []string{"hate", "sexual"}}).Wait(ctx), storage.ErrUnavailable)
 	minute := int64(4)
 	if _, _, err := s.Take(ctx, c); err == nil {
@@ -78,18 +78,18 @@ func failingCalls(t *testing.T, open OpenFailing) {
 	healed(t, s, fail)
 	for range 2 {
 		if got := counts(t, s, "a"); got != (quota.Counts{Minute: minute, Day: 2, Period: 2}) {
-			t.Errorf("counts are %+v", got)
+			t.Errorf("counts after a failed call: got %+v, want %d in the minute and 2 else", got, minute)
 		}
 		flagged, err := s.Flagged(ctx, "a", march)
 		must(t, err)
 		if !reflect.DeepEqual(flagged, map[string]int64{"hate": 1}) {
-			t.Errorf("flagged are %v", flagged)
+			t.Errorf("flagged after a failed call: got %v, want hate once", flagged)
 		}
 		s = reopen()
 	}
 	call(t, s, c)
 	if got := counts(t, s, "a"); got.Period != 4 {
-		t.Errorf("afterwards counts are %+v", got)
+		t.Errorf("counts after one more call: got %+v, want 4 in the period", got)
 	}
 }
 
@@ -110,13 +110,13 @@ func failingChanges(t *testing.T, open OpenFailing) {
 		"keeping feedback":    s.AppendFeedback(ctx, record("b", 5), feedback.Bound{Records: 4}),
 	} {
 		if !errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("%s: error is %v, want unavailable", doing, err)
+			t.Errorf("%s: got the error %v, want %v", doing, err, storage.ErrUnavailable)
 		}
 	}
 	healed(t, s, fail)
 	for range 2 {
 		if after := read(t, s); !reflect.DeepEqual(after, before) {
-			t.Errorf("afterwards the store holds\n%+v, before\n%+v", after, before)
+			t.Errorf("the contents after refused changes: got\n%+v, want\n%+v", after, before)
 		}
 		s = reopen()
 	}
@@ -127,7 +127,8 @@ func failingChanges(t *testing.T, open OpenFailing) {
 	wantErr(t, s.AppendFeedback(ctx, record("b", 6), feedback.Bound{Records: 4}), feedback.ErrBound)
 }
 
-// failingUnderLoad makes a store fail over and over under load. In the end exactly the calls that were acknowledged are counted.
+// failingUnderLoad makes a store fail over and over under load. In the end exactly the calls that were acknowledged
+// are counted.
 func failingUnderLoad(t *testing.T, open OpenFailing) {
 	ctx := context.Background()
 	s, fail, reopen := open(t)
@@ -147,7 +148,8 @@ func failingUnderLoad(t *testing.T, open OpenFailing) {
 				case err == nil:
 					done.Add(1)
 				case !errors.Is(err, storage.ErrUnavailable):
-					t.Error(err)
+					t.Errorf("a call of a failing store: got the error %v, want none or %v", err,
+						storage.ErrUnavailable)
 					return
 				}
 			}
@@ -179,10 +181,11 @@ func failingUnderLoad(t *testing.T, open OpenFailing) {
 		flagged, err := s.Flagged(ctx, "a", march)
 		must(t, err)
 		if c.Period != want || c.Day != want || c.Minute < want || flagged["hate"] != want {
-			t.Errorf("%d calls are acknowledged, counted are %+v and flagged %v", want, c, flagged)
+			t.Errorf("got the counts %+v and flagged %v, want the %d acknowledged calls, and no less in the minute",
+				c, flagged, want)
 		}
 		if n := int64(len(collect(t, s.Feedback(ctx, "a")))); n != kept.Load() {
-			t.Errorf("%d feedback records are acknowledged, %d are kept", kept.Load(), n)
+			t.Errorf("feedback records: got %d, want the %d that were acknowledged", n, kept.Load())
 		}
 		s = reopen()
 	}

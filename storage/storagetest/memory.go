@@ -22,8 +22,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Memory is the reference store: everything in maps under one lock. It is for tests of what uses a store; it forgets
-// everything when it goes.
+// Memory is the reference store: everything in maps under one lock. It is for tests and examples of code that uses a
+// store. It keeps nothing beyond its own life.
 type Memory struct {
 	mu       sync.Mutex
 	closed   bool
@@ -54,7 +54,7 @@ func NewMemory() *Memory {
 	}
 }
 
-// lock takes the lock unless ctx is done or the store is closed. On success the caller unlocks.
+// lock takes the lock unless ctx is done or the store is closed. After nil the caller unlocks.
 func (m *Memory) lock(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -98,7 +98,9 @@ func (m *Memory) Account(ctx context.Context, id string) (quota.Account, error) 
 }
 
 // UpdateAccount implements [quota.Directory].
-func (m *Memory) UpdateAccount(ctx context.Context, id string, change func(*quota.Account) error) (quota.Account, error) {
+func (m *Memory) UpdateAccount(
+	ctx context.Context, id string, change func(*quota.Account) error,
+) (quota.Account, error) {
 	if err := m.lock(ctx); err != nil {
 		return quota.Account{}, err
 	}
@@ -135,11 +137,12 @@ func (m *Memory) DeleteAccount(ctx context.Context, id string) error {
 // Accounts implements [quota.Directory].
 func (m *Memory) Accounts(ctx context.Context) iter.Seq2[quota.Account, error] {
 	return sequence(ctx, m, func() []quota.Account {
-		return slices.SortedFunc(maps.Values(m.accounts), func(a, b quota.Account) int { return strings.Compare(a.ID, b.ID) })
+		return slices.SortedFunc(maps.Values(m.accounts),
+			func(a, b quota.Account) int { return strings.Compare(a.ID, b.ID) })
 	})
 }
 
-// sequence yields what a function collects under the lock.
+// sequence yields what collect returns. Collect is called with the lock held, the consumer without.
 func sequence[T any](ctx context.Context, m *Memory, collect func() []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
@@ -219,7 +222,8 @@ func (m *Memory) UpdateKey(ctx context.Context, id string, change func(*quota.Ke
 	if err := change(&k); err != nil {
 		return quota.Key{}, err
 	}
-	k.ID, k.Account, k.Hash, k.Created, k.LastUsed, k.Declared = id, was.Account, was.Hash, was.Created, was.LastUsed, false
+	k.ID, k.Account, k.Hash, k.Created = id, was.Account, was.Hash, was.Created
+	k.LastUsed, k.Declared = was.LastUsed, false
 	m.keys[id] = k
 	return k, nil
 }
@@ -234,14 +238,17 @@ func (m *Memory) Keys(ctx context.Context, account string) iter.Seq2[quota.Key, 
 			}
 		}
 		slices.SortFunc(keys, func(a, b quota.Key) int {
-			return cmp.Or(strings.Compare(a.Account, b.Account), a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
+			return cmp.Or(strings.Compare(a.Account, b.Account), a.Created.Compare(b.Created),
+				strings.Compare(a.ID, b.ID))
 		})
 		return keys
 	})
 }
 
 func windows(account string, now time.Time, p quota.Period) (minute, day, period counter) {
-	return counter{'m', account, unixDiv(now, 60)}, counter{'d', account, unixDiv(now, 24*60*60)}, counter{'p', account, p.Start.Unix()}
+	minute = counter{'m', account, unixDiv(now, 60)}
+	day = counter{'d', account, unixDiv(now, 24*60*60)}
+	return minute, day, counter{'p', account, p.Start.Unix()}
 }
 
 func unixDiv(t time.Time, by int64) int64 {
@@ -255,19 +262,19 @@ func (m *Memory) Take(ctx context.Context, c quota.Charge) (quota.Counts, quota.
 		return quota.Counts{}, quota.NoWindow, err
 	}
 	defer m.mu.Unlock()
-	if m.gone(c) {
+	if m.stale(c) {
 		return quota.Counts{}, quota.NoWindow, missing("account", c.Account)
 	}
 	minute, day, period := windows(c.Account, c.Now, c.Period)
-	if most := c.Limits.RequestsPerMonth; most > 0 && m.counts[period]+c.Requests > most {
+	if limit := c.Limits.RequestsPerMonth; limit > 0 && m.counts[period]+c.Requests > limit {
 		return m.read(minute, day, period), quota.MonthWindow, nil
 	}
-	if most := c.Limits.RequestsPerMinute; most > 0 && m.counts[minute]+c.Requests > most {
+	if limit := c.Limits.RequestsPerMinute; limit > 0 && m.counts[minute]+c.Requests > limit {
 		return m.read(minute, day, period), quota.MinuteWindow, nil
 	}
 	for w, keep := range map[counter]int{minute: quota.KeptMinutes, day: quota.KeptDays, period: quota.KeptPeriods} {
 		if _, ok := m.counts[w]; !ok {
-			for _, old := range forgotten(m.counts, w, keep) {
+			for _, old := range evicted(m.counts, w, keep) {
 				delete(m.counts, old)
 				delete(m.flagged, old)
 			}
@@ -281,14 +288,14 @@ func (m *Memory) Take(ctx context.Context, c quota.Charge) (quota.Counts, quota.
 	return m.read(minute, day, period), quota.NoWindow, nil
 }
 
-// gone reports whether the account of a charge is no longer there.
-func (m *Memory) gone(c quota.Charge) bool {
+// stale reports whether the account of a charge is not stored with its incarnation.
+func (m *Memory) stale(c quota.Charge) bool {
 	a, ok := m.accounts[c.Account]
 	return c.Incarnation != "" && (!ok || a.Incarnation != c.Incarnation)
 }
 
-// forgotten returns the windows that are not kept beside a new one: all but the newest before it and the newest after it.
-func forgotten[V any](all map[counter]V, w counter, keep int) []counter {
+// evicted returns the windows that are not kept beside a new one; see [quota.KeptDays].
+func evicted[V any](all map[counter]V, w counter, keep int) []counter {
 	var before, after []counter
 	for other := range all {
 		switch {
@@ -319,7 +326,7 @@ func (m *Memory) Settle(_ context.Context, c quota.Charge, o quota.Outcome) erro
 	return m.record(c, o)
 }
 
-// recorded is a settlement that is over.
+// recorded is a settlement that need not be waited for.
 type recorded struct{ err error }
 
 // Wait implements [quota.Settlement].
@@ -331,7 +338,7 @@ func (m *Memory) record(c quota.Charge, o quota.Outcome) error {
 		return err
 	}
 	defer m.mu.Unlock()
-	if m.gone(c) {
+	if m.stale(c) {
 		return nil
 	}
 	_, day, period := windows(c.Account, c.Now, c.Period)
@@ -415,7 +422,7 @@ func (m *Memory) AppendFeedback(ctx context.Context, r feedback.Record, bound fe
 		return feedback.ErrBound
 	}
 	if !ok {
-		for _, old := range forgotten(m.bounds, day, feedback.KeptDays) {
+		for _, old := range evicted(m.bounds, day, feedback.KeptDays) {
 			delete(m.bounds, old)
 		}
 	}
@@ -424,7 +431,7 @@ func (m *Memory) AppendFeedback(ctx context.Context, r feedback.Record, bound fe
 	return nil
 }
 
-// encodedSize is what a record counts against a bound in bytes.
+// encodedSize returns what a record counts against a bound in bytes.
 func encodedSize(r feedback.Record) (int64, error) {
 	var encoded strings.Builder
 	e := json.NewEncoder(&encoded)
@@ -470,7 +477,7 @@ func (m *Memory) MarkSeeded(ctx context.Context) error {
 	return nil
 }
 
-// Backup implements [storage.Store]. There is nothing to restore into: it always fails.
+// Backup implements [storage.Store]. It always fails: there is nothing to restore into.
 func (m *Memory) Backup(context.Context, io.Writer) error { return errors.ErrUnsupported }
 
 // Health implements [storage.Store].

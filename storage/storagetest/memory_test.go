@@ -10,12 +10,16 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
 )
 
+func openMemory(*testing.T) (storage.Store, func() storage.Store) {
+	return storagetest.NewMemory(), nil
+}
+
 func TestMemoryHasTheProperties(t *testing.T) {
 	t.Parallel()
-	storagetest.RunProperties(t, func(*testing.T) (storage.Store, func() storage.Store) { return storagetest.NewMemory(), nil })
+	storagetest.RunProperties(t, openMemory)
 }
 
 func TestMemoryConforms(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, func(*testing.T) (storage.Store, func() storage.Store) { return storagetest.NewMemory(), nil })
+	storagetest.Run(t, openMemory)
 }

@@ -24,14 +24,14 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// propertiesTime is how long rounds are begun that nobody asked for.
+// propertiesTime is how long new rounds begin unless -rapid.checks says how many there are.
 const propertiesTime = 8 * time.Second
 
-// RunProperties compares a gate over a store with a model made of maps, over random sequences of everything that can happen
-// to it: calls one by one and at once, clocks that move on and jump, changed tiers and limits, keys and accounts that come and
-// go with calls in flight, feedback, reopenings. Everything that can be asked for is compared after each step. A failure is
-// reduced to a short sequence of steps. It ends after 100 rounds or some seconds; with the flag -rapid.checks after as many
-// rounds as that says.
+// RunProperties compares a gate over a store with a model made of maps, over random sequences of everything that can
+// happen: calls one by one and concurrent, clocks that move on and jump, changed tiers and limits, keys and accounts
+// that are created and deleted with calls in flight, feedback, reopenings. After each step it compares everything
+// that can be asked for. A failure is reduced to a short sequence of steps. It ends after 100 rounds or some seconds,
+// or after as many rounds as the flag -rapid.checks says.
 func RunProperties(t *testing.T, open Open) {
 	t.Helper()
 	var s storage.Store
@@ -57,7 +57,8 @@ func RunProperties(t *testing.T, open Open) {
 			m.leave(t)
 		}()
 		actions := map[string]func(*rapid.T){
-			"": m.check, "call": m.call, "settle": m.settle, "burst": m.burst, "late": m.late, "tour": m.tour, "clock": m.moveClock,
+			"": m.check, "call": m.call, "settle": m.settle, "burst": m.burst, "late": m.late,
+			"tour": m.tour, "clock": m.moveClock,
 			"limits": m.changeLimits, "account": m.createAccount, "delete": m.deleteAccount,
 			"key": m.createKey, "revoke": m.revokeKey, "rotate": m.rotateKey, "feedback": m.feedback,
 		}
@@ -68,7 +69,7 @@ func RunProperties(t *testing.T, open Open) {
 	})
 }
 
-// machine is a gate over a store and the model of what they must say.
+// machine is a gate over a store, and the model of what they must answer.
 type machine struct {
 	id    string // begins all ids of the round
 	store storage.Store
@@ -90,7 +91,7 @@ type machine struct {
 	made     int
 }
 
-// modelKey is a key, which stays known when it is removed with its account.
+// modelKey is a key of the model. It stays known when it is deleted with its account.
 type modelKey struct {
 	quota.Key
 	removed bool
@@ -114,14 +115,15 @@ func newMachine(r *rapid.T, id string, s storage.Store) *machine {
 	}
 	declared := quota.Account{ID: id + "declared", Tier: "free", Status: quota.Active, AnchorDay: 31, Declared: true}
 	m.accounts[declared.ID] = declared
-	m.add(declaredKey, quota.Key{ID: id + "key", Account: declared.ID, Hash: quota.HashKey(declaredKey), Declared: true})
+	m.add(declaredKey, quota.Key{ID: id + "key", Account: declared.ID, Hash: quota.HashKey(declaredKey),
+		Declared: true})
 	m.use(s)
 	m.createAccount(r)
 	m.createKey(r)
 	return m
 }
 
-// use goes on with another store, which must hold what the one before held.
+// use goes on with another store that must hold what the one before held.
 func (m *machine) use(s storage.Store) {
 	m.store = s
 	declared := m.accounts[m.id+"declared"]
@@ -135,12 +137,13 @@ func (m *machine) use(s storage.Store) {
 	}
 }
 
-// leave removes what the round has stored; feedback cannot be removed.
+// leave deletes what the round has stored, except feedback, which cannot be deleted.
 func (m *machine) leave(t *testing.T) {
 	for id, a := range m.accounts {
 		if !a.Declared {
-			if err := m.store.DeleteAccount(context.Background(), id); err != nil && !errors.Is(err, quota.ErrNotFound) {
-				t.Error(err)
+			if err := m.store.DeleteAccount(context.Background(), id); err != nil &&
+				!errors.Is(err, quota.ErrNotFound) {
+				t.Errorf("deleting account %s: got the error %v, want none or %v", id, err, quota.ErrNotFound)
 			}
 		}
 	}
@@ -149,18 +152,18 @@ func (m *machine) leave(t *testing.T) {
 func want(r *rapid.T, doing string, got, want error) {
 	r.Helper()
 	if (got == nil) != (want == nil) || !errors.Is(got, want) {
-		r.Fatalf("%s: error is %v, want %v", doing, got, want)
+		r.Fatalf("%s: got the error %v, want %v", doing, got, want)
 	}
 }
 
 func same(r *rapid.T, what string, got, want any) {
 	r.Helper()
 	if !reflect.DeepEqual(got, want) {
-		r.Fatalf("%s is\n%+v, want\n%+v", what, got, want)
+		r.Fatalf("%s: got\n%+v, want\n%+v", what, got, want)
 	}
 }
 
-// pick draws one of what there is; it skips the step when there is nothing.
+// pick draws one element, and skips the step if there is none.
 func pick[V any](r *rapid.T, label string, from []V) V {
 	if len(from) == 0 {
 		r.Skip("none")
@@ -168,7 +171,7 @@ func pick[V any](r *rapid.T, label string, from []V) V {
 	return from[rapid.IntRange(0, len(from)-1).Draw(r, label)]
 }
 
-// add makes a key known.
+// add adds a key to the model.
 func (m *machine) add(secret string, k quota.Key) {
 	m.secrets = append(m.secrets, secret)
 	m.keys[secret] = modelKey{Key: k}
@@ -185,12 +188,12 @@ func (m *machine) stored() []string {
 	return all
 }
 
-// refused reports whether a key is not valid now.
+// refused reports whether a key is deleted, revoked or expired now.
 func (m *machine) refused(k modelKey) bool {
 	return k.removed || k.Revoked != nil || k.Expires != nil && !m.now.Before(*k.Expires)
 }
 
-// limits are those of an account.
+// limits returns the limits of an account.
 func limits(a quota.Account) quota.Limits {
 	l := tiers[a.Tier]
 	if o := a.Overrides.RequestsPerMonth; o != nil {
@@ -202,7 +205,7 @@ func limits(a quota.Account) quota.Limits {
 	return l
 }
 
-// authenticate draws a key and identifies its holder.
+// authenticate draws a key and authenticates it.
 func (m *machine) authenticate(r *rapid.T) (quota.Identity, bool) {
 	secret := pick(r, "key", m.secrets)
 	k := m.keys[secret]
@@ -222,7 +225,7 @@ func (m *machine) authenticate(r *rapid.T) (quota.Identity, bool) {
 	return who, true
 }
 
-// take is what the store must do with a charge: the window that refuses and the counts afterwards.
+// take does with the model what the store must do with a charge, and returns what it must answer.
 func (m *machine) take(c quota.Charge) (quota.Counts, quota.Window) {
 	minute, day, period := windows(c.Account, c.Now, c.Period)
 	refused := quota.NoWindow
@@ -250,7 +253,7 @@ func (m *machine) take(c quota.Charge) (quota.Counts, quota.Window) {
 
 func (m *machine) count(w counter, keep int, n int64) {
 	if _, ok := m.counts[w]; !ok {
-		for _, old := range crowdedOut(m.counts, w, keep) {
+		for _, old := range evictedByModel(m.counts, w, keep) {
 			delete(m.counts, old)
 			delete(m.flagged, old)
 		}
@@ -258,9 +261,8 @@ func (m *machine) count(w counter, keep int, n int64) {
 	m.counts[w] += n
 }
 
-// crowdedOut returns the windows that a new one leaves no room for: those before it that are not among the last of them, and
-// those after it that are not among the last of those.
-func crowdedOut[V any](all map[counter]V, w counter, keep int) (out []counter) {
+// evictedByModel is [evicted], written in another way.
+func evictedByModel[V any](all map[counter]V, w counter, keep int) (out []counter) {
 	for old := range all {
 		if old.table != w.table || old.account != w.account {
 			continue
@@ -279,9 +281,9 @@ func crowdedOut[V any](all map[counter]V, w counter, keep int) (out []counter) {
 	return out
 }
 
-// settled is what the store must do with an outcome.
+// settled does with the model what the store must do with an outcome.
 func (m *machine) settled(c quota.Charge, o quota.Outcome) {
-	if m.gone(c) {
+	if m.stale(c) {
 		return
 	}
 	_, day, period := windows(c.Account, c.Now, c.Period)
@@ -301,8 +303,8 @@ func (m *machine) settled(c quota.Charge, o quota.Outcome) {
 	}
 }
 
-// gone reports whether a charge is of an account that is no longer there.
-func (m *machine) gone(c quota.Charge) bool {
+// stale reports whether the account of a charge is not stored with its incarnation.
+func (m *machine) stale(c quota.Charge) bool {
 	return m.accounts[c.Account].Incarnation != c.Incarnation
 }
 
@@ -317,7 +319,7 @@ func (m *machine) charge(who quota.Identity, n int64) quota.Charge {
 func (m *machine) admit(r *rapid.T, who quota.Identity, n int64) (quota.Decision, bool) {
 	c := m.charge(who, n)
 	d, err := m.gate.Admit(context.Background(), who, n)
-	if m.gone(c) {
+	if m.stale(c) {
 		want(r, "admitting for a deleted account", err, quota.ErrNotFound)
 		return d, false
 	}
@@ -362,7 +364,7 @@ func (m *machine) end(r *rapid.T, d quota.Decision, c quota.Charge) {
 	}
 }
 
-// settle ends a call in flight: now the clock, the account and the store may be others.
+// settle ends a call in flight. The clock, the account and the store may be others by now.
 func (m *machine) settle(r *rapid.T) {
 	if len(m.inFlight) == 0 {
 		r.Skip("none")
@@ -373,7 +375,7 @@ func (m *machine) settle(r *rapid.T) {
 	m.end(r, d, c)
 }
 
-// late admits a call that was authenticated before.
+// late admits a call that was authenticated in an earlier step.
 func (m *machine) late(r *rapid.T) {
 	if rapid.Bool().Draw(r, "authenticate") || len(m.held) == 0 {
 		if who, ok := m.authenticate(r); ok {
@@ -387,7 +389,7 @@ func (m *machine) late(r *rapid.T) {
 	}
 }
 
-// burst makes calls at once, which end at once.
+// burst makes concurrent calls, which are settled concurrently.
 func (m *machine) burst(r *rapid.T) {
 	who, ok := m.authenticate(r)
 	if !ok {
@@ -432,14 +434,14 @@ func (m *machine) burst(r *rapid.T) {
 	}
 }
 
-// tour makes calls in one window after the other, more of them than are kept.
+// tour makes calls in consecutive windows, more of them than are kept.
 func (m *machine) tour(r *rapid.T) {
 	who, ok := m.authenticate(r)
 	if !ok {
 		return
 	}
 	tours := map[string]struct {
-		most int
+		kept int
 		next func() time.Time
 	}{
 		"minutes": {quota.KeptMinutes, func() time.Time { return m.now.Add(time.Minute) }},
@@ -448,7 +450,7 @@ func (m *machine) tour(r *rapid.T) {
 	}
 	of := tours[pick(r, "windows", []string{"days", "minutes", "periods"})]
 	outcome := outcomes.Draw(r, "outcome")
-	for range rapid.IntRange(1, of.most+10).Draw(r, "calls") {
+	for range rapid.IntRange(1, of.kept+10).Draw(r, "calls") {
 		if d, ok := m.admit(r, who, 1); ok {
 			want(r, "settling", m.gate.Settle(context.Background(), d, outcome), nil)
 			m.settled(m.charge(who, 1), outcome)
@@ -457,7 +459,7 @@ func (m *machine) tour(r *rapid.T) {
 	}
 }
 
-// moveClock lets time pass, or the clock jump.
+// moveClock lets time pass or the clock jump.
 func (m *machine) moveClock(r *rapid.T) {
 	midnight := m.now.Truncate(day).Add(day)
 	month := quota.PeriodOf(0, m.now).End
@@ -468,7 +470,9 @@ func (m *machine) moveClock(r *rapid.T) {
 		"seconds back": func() time.Time {
 			return m.now.Add(-time.Duration(rapid.IntRange(1, 90).Draw(r, "seconds")) * time.Second)
 		},
-		"hours":            func() time.Time { return m.now.Add(time.Duration(rapid.IntRange(1, 100).Draw(r, "hours")) * time.Hour) },
+		"hours": func() time.Time {
+			return m.now.Add(time.Duration(rapid.IntRange(1, 100).Draw(r, "hours")) * time.Hour)
+		},
 		"before midnight":  func() time.Time { return midnight.Add(-1) },
 		"midnight":         func() time.Time { return midnight },
 		"before the month": func() time.Time { return month.Add(-1) },
@@ -487,12 +491,12 @@ func (m *machine) moveClock(r *rapid.T) {
 	m.now = moves[pick(r, "move", names)]()
 }
 
-// anchor is the present period of some account.
+// anchor returns the present period of some account.
 func (m *machine) anchor(r *rapid.T) quota.Period {
 	return quota.PeriodOf(m.accounts[pick(r, "account", m.stored())].AnchorDay, m.now)
 }
 
-// changeLimits changes what a stored account may do.
+// changeLimits changes the tier, status, anchor day or overrides of a stored account.
 func (m *machine) changeLimits(r *rapid.T) {
 	id := pick(r, "account", m.stored())
 	a := m.accounts[id]
@@ -509,7 +513,8 @@ func (m *machine) changeLimits(r *rapid.T) {
 		change.AnchorDay = &a.AnchorDay
 	case "overrides":
 		limit := rapid.Ptr(rapid.Int64Range(0, 80), true)
-		a.Overrides = quota.Overrides{RequestsPerMonth: limit.Draw(r, "month"), RequestsPerMinute: limit.Draw(r, "minute")}
+		a.Overrides = quota.Overrides{RequestsPerMonth: limit.Draw(r, "month"),
+			RequestsPerMinute: limit.Draw(r, "minute")}
 		change.Overrides = &a.Overrides
 	}
 	a.Updated = m.now.UTC()
@@ -519,10 +524,11 @@ func (m *machine) changeLimits(r *rapid.T) {
 	m.accounts[id] = a
 }
 
-// createAccount makes one of three accounts, which may be there, or have been there.
+// createAccount creates one of three accounts, which may exist, or have existed.
 func (m *machine) createAccount(r *rapid.T) {
 	wanted := quota.Account{
-		ID: m.id + pick(r, "id", []string{"a", "ab", "b"}), Tier: pick(r, "tier", []string{"free", "minute", "month", "open"}),
+		ID:     m.id + pick(r, "id", []string{"a", "ab", "b"}),
+		Tier:   pick(r, "tier", []string{"free", "minute", "month", "open"}),
 		Status: quota.Active, AnchorDay: pick(r, "anchor", []int{0, 15, 29, 31}),
 	}
 	got, err := m.gate.CreateAccount(context.Background(), wanted)
@@ -569,12 +575,13 @@ func (m *machine) createKey(r *rapid.T) {
 	}
 	secret, got, err := m.gate.CreateKey(context.Background(), wanted)
 	want(r, "making a key", err, nil)
-	key := quota.Key{ID: got.ID, Account: wanted.Account, Name: wanted.Name, Hash: quota.HashKey(secret), Created: m.now.UTC(), Expires: wanted.Expires}
+	key := quota.Key{ID: got.ID, Account: wanted.Account, Name: wanted.Name, Hash: quota.HashKey(secret),
+		Created: m.now.UTC(), Expires: wanted.Expires}
 	same(r, "the key", got, key)
 	m.add(secret, key)
 }
 
-// storedKey draws a key that is stored, or was.
+// storedKey draws a key that is stored or was stored.
 func (m *machine) storedKey(r *rapid.T) (string, modelKey) {
 	secrets := slices.DeleteFunc(slices.Clone(m.secrets), func(secret string) bool { return m.keys[secret].Declared })
 	secret := pick(r, "key", secrets)
@@ -610,7 +617,8 @@ func (m *machine) rotateKey(r *rapid.T) {
 		return
 	}
 	want(r, "rotating a key", err, nil)
-	key := quota.Key{ID: got.ID, Account: k.Account, Name: k.Name, Hash: quota.HashKey(next), Created: m.now.UTC(), Expires: k.Expires}
+	key := quota.Key{ID: got.ID, Account: k.Account, Name: k.Name, Hash: quota.HashKey(next), Created: m.now.UTC(),
+		Expires: k.Expires}
 	same(r, "the new key", got, key)
 	m.add(next, key)
 	if end := m.now.UTC().Add(overlap); k.Expires == nil || end.Before(*k.Expires) {
@@ -619,14 +627,15 @@ func (m *machine) rotateKey(r *rapid.T) {
 	m.keys[secret] = k
 }
 
-// feedback keeps a record within bounds that may be used up.
+// feedback appends a record, with a bound that may be used up.
 func (m *machine) feedback(r *rapid.T) {
 	record := feedback.Record{
 		ID: fmt.Sprintf("%s%04d", m.id, rapid.IntRange(0, 30).Draw(r, "id")), Time: m.now.UTC(),
 		Account: pick(r, "account", []string{m.id + "a", m.id + "b", m.id + "declared"}),
 		Text:    strings.Repeat("x", rapid.IntRange(0, 20).Draw(r, "length")),
 	}
-	bound := feedback.Bound{Records: rapid.Int64Range(0, 4).Draw(r, "records"), Bytes: rapid.SampledFrom([]int64{0, 800}).Draw(r, "bytes")}
+	bound := feedback.Bound{Records: rapid.Int64Range(0, 4).Draw(r, "records"),
+		Bytes: rapid.SampledFrom([]int64{0, 800}).Draw(r, "bytes")}
 	err := m.store.AppendFeedback(context.Background(), record, bound)
 	at, found := slices.BinarySearchFunc(m.records, record, byTimeAndID)
 	if found {
@@ -645,7 +654,7 @@ func (m *machine) feedback(r *rapid.T) {
 	}
 	want(r, "keeping a record", err, nil)
 	if !known {
-		for _, old := range crowdedOut(m.bounds, today, feedback.KeptDays) {
+		for _, old := range evictedByModel(m.bounds, today, feedback.KeptDays) {
 			delete(m.bounds, old)
 		}
 	}
@@ -653,7 +662,7 @@ func (m *machine) feedback(r *rapid.T) {
 	m.records = slices.Insert(m.records, at, record)
 }
 
-// check compares everything that can be asked for.
+// check compares everything that can be asked for with the model.
 func (m *machine) check(r *rapid.T) {
 	ctx := context.Background()
 	var ids []string
@@ -682,7 +691,8 @@ func (m *machine) check(r *rapid.T) {
 		}
 		same(r, "the feedback of "+id, len(records), len(expected))
 		for i := range records {
-			same(r, "a feedback record", [3]any{records[i].ID, records[i].Time, records[i].Text}, [3]any{expected[i].ID, expected[i].Time, expected[i].Text})
+			same(r, "a feedback record", [3]any{records[i].ID, records[i].Time, records[i].Text},
+				[3]any{expected[i].ID, expected[i].Time, expected[i].Text})
 		}
 	}
 }
@@ -706,12 +716,13 @@ func (m *machine) checkUsage(r *rapid.T, id string) {
 	}
 	for i := range 30 {
 		w := counter{'d', id, today.at - int64(i)}
-		expected.Days = append(expected.Days, quota.DayCount{Date: m.now.UTC().AddDate(0, 0, -i).Format(time.DateOnly), Requests: m.counts[w]})
+		expected.Days = append(expected.Days,
+			quota.DayCount{Date: m.now.UTC().AddDate(0, 0, -i).Format(time.DateOnly), Requests: m.counts[w]})
 	}
 	same(r, "the usage of "+id, got, expected)
 }
 
-// checkWindows looks at windows of other times than the present.
+// checkWindows compares windows of earlier calls.
 func (m *machine) checkWindows(r *rapid.T, id string) {
 	ctx := context.Background()
 	for _, at := range m.instants {
@@ -719,7 +730,8 @@ func (m *machine) checkWindows(r *rapid.T, id string) {
 		minute, today, period := windows(id, at, p)
 		got, err := m.store.Counts(ctx, id, at, p)
 		want(r, "counts", err, nil)
-		same(r, "the counts of "+id+" at "+at.String(), got, quota.Counts{Minute: m.counts[minute], Day: m.counts[today], Period: m.counts[period]})
+		same(r, "the counts of "+id+" at "+at.String(), got,
+			quota.Counts{Minute: m.counts[minute], Day: m.counts[today], Period: m.counts[period]})
 		days, err := m.store.Days(ctx, id, at, 40)
 		want(r, "days", err, nil)
 		expected := make([]int64, 40)

@@ -1,7 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storagetest says in tests what a store must do, and has the simplest store that does it.
+// Package storagetest is the conformance suite for stores, and has the simplest store that passes it.
+//
+// A store passes [Run], [RunProperties] and [RunFailing], and [RunBackup] if it can be backed up. What they test is
+// said in storage.Store, quota.Store and feedback.Store. [Memory] is the reference: everything in maps under one
+// lock.
 package storagetest
 
 import (
@@ -15,8 +19,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Open returns an empty store, and a function that closes it and opens what it left; nil when the store forgets. The
-// store, and those that reopen returned, are closed by the opener when the test ends.
+// Open returns an empty store, and a function that closes it and opens it again with what it held, nil if the store
+// forgets everything. The implementation closes the store, and those that reopen has returned, when the test ends.
 type Open func(t *testing.T) (store storage.Store, reopen func() storage.Store)
 
 // Run runs the conformance suite against a store.
@@ -31,7 +35,7 @@ func Run(t *testing.T, open Open) {
 		"key ids and hashes are taken once":          keysAreUnique,
 		"a change is seen at once":                   changesAreSeen,
 		"a deleted account leaves nothing behind":    deletion,
-		"an incarnation is for the life of one":      incarnations,
+		"an incarnation never changes":               incarnations,
 		"calls of a deleted account count nothing":   deletedInFlight,
 		"deletion races with calls":                  deletionRaces,
 		"bounds go with the account":                 deletedBounds,
@@ -42,9 +46,9 @@ func Run(t *testing.T, open Open) {
 		"a refund never goes below nothing":          refundClamp,
 		"days before 1970 are days":                  beforeTheEpoch,
 		"a wrong clock passes":                       wrongClock,
-		"windows are forgotten by number":            forgetting,
-		"bounds are forgotten by number":             forgettingBounds,
-		"what is forgotten stays forgotten":          forgottenSettle,
+		"windows are evicted by number":              eviction,
+		"bounds are evicted by number":               boundEviction,
+		"an evicted window does not come back":       evictedSettle,
 		"windows are charged together or not at all": charging,
 		"the month refuses before the minute":        refusalOrder,
 		"zero is unlimited":                          unlimited,
@@ -75,13 +79,14 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// noon is an instant in the middle of all windows.
+// noon is an instant in the middle of a minute, a day and a month.
 var noon = time.Date(2026, 3, 15, 12, 0, 30, 123, time.UTC)
 
 var march = quota.PeriodOf(0, noon)
 
 func charge(account string, requests int64, limits quota.Limits) quota.Charge {
-	return quota.Charge{Account: account, Key: "key_" + account, Requests: requests, Now: noon, Period: march, Limits: limits}
+	return quota.Charge{Account: account, Key: "key_" + account, Requests: requests, Now: noon, Period: march,
+		Limits: limits}
 }
 
 func opened(t *testing.T, open Open) storage.Store {
@@ -90,7 +95,7 @@ func opened(t *testing.T, open Open) storage.Store {
 	return s
 }
 
-// reopened returns the store as it is after reopening; the same store when it forgets.
+// reopened returns the store after it was closed and opened again, or the same store if it forgets everything.
 func reopened(s storage.Store, reopen func() storage.Store) storage.Store {
 	if reopen == nil {
 		return s
@@ -101,14 +106,14 @@ func reopened(s storage.Store, reopen func() storage.Store) storage.Store {
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("got the error %v, want none", err)
 	}
 }
 
 func wantErr(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
-		t.Fatalf("error is %v, want one that is %v", err, want)
+		t.Fatalf("got the error %v, want one that wraps %q", err, want)
 	}
 }
 

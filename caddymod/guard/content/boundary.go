@@ -5,8 +5,8 @@ package content
 
 import "strings"
 
-// mentionsMultipart reports whether a parser may take a body for multipart. Formidable looks for the word anywhere in the
-// value, PHP and Rack up to a comma or a blank, and others for a type that begins so.
+// mentionsMultipart reports whether some parser may take a body for multipart. Formidable looks for the word anywhere
+// in the value, PHP and Rack up to a comma or a blank, others at the beginning of the type.
 func mentionsMultipart(values []string) bool {
 	for _, value := range values {
 		if containsFold(value, "multipart") {
@@ -16,7 +16,7 @@ func mentionsMultipart(values []string) bool {
 	return false
 }
 
-// containsFold reports whether s has a word in any case. The word is in lower case, and not empty.
+// containsFold reports whether s has a word in any case. The word is in lower case and not empty.
 func containsFold(s, word string) bool {
 	for i := 0; i+len(word) <= len(s); i++ {
 		if s[i]|0x20 == word[0] && strings.EqualFold(s[i:i+len(word)], word) {
@@ -29,12 +29,12 @@ func containsFold(s, word string) bool {
 // maxBoundary is the length of the longest boundary (RFC 2046, section 5.1.1).
 const maxBoundary = 70
 
-// plainBoundary returns the boundary of a multipart type, and whether it is one that all parsers read the same: there is one
-// value of the header, in it one type and parameters of the plainest form, and the word boundary stands in it once, as the
-// name of a parameter. Parsers differ in everything else: PHP, formidable and Rack look for the word wherever it stands, in
-// another parameter, too; some decode boundary* and boundary*0, some end a value at a comma, at a blank or behind an escaped
-// quote, and some keep those. A boundary without quotes may have the characters ( ) / : = ? at which a few end it, as mail
-// programs in Java send it: the scanner of the package multipart knows of those.
+// plainBoundary returns the boundary of a multipart type, and whether all parsers read the same one: the header has
+// one value, with one type and the plainest parameters, and the word boundary stands in it once, as the name of a
+// parameter. Parsers differ in everything else: PHP, formidable and Rack find the word anywhere, even in another
+// parameter; some decode boundary* and boundary*0; some end a value at a comma, at a blank or behind an escaped
+// quote, and some do not. A boundary without quotes may have the characters ( ) / : = ? at which a few parsers end
+// it, as Java mail programs send it: the scanner of package multipart handles those.
 func plainBoundary(values []string) (boundary string, plain bool) {
 	if len(values) != 1 {
 		return "", false
@@ -60,7 +60,7 @@ func plainBoundary(values []string) (boundary string, plain bool) {
 			}
 			continue
 		}
-		// "boundary" may stand in no other name and in no other value.
+		// "boundary" may stand in no other name or value.
 		if !plainToken(name) || !plainValue(value) || containsFold(param, "boundary") {
 			return "", false
 		}
@@ -68,7 +68,7 @@ func plainBoundary(values []string) (boundary string, plain bool) {
 	return boundary, found
 }
 
-// unquoted returns a value without the quotes around it, if there are any.
+// unquoted returns a value without the quotes around it, if any.
 func unquoted(value string) string {
 	if n := len(value); n >= 2 && value[0] == '"' && value[n-1] == '"' {
 		return value[1 : n-1]
@@ -76,7 +76,7 @@ func unquoted(value string) string {
 	return value
 }
 
-// plainToken reports whether a name has only characters that no parser minds.
+// plainToken reports whether a name has only characters that every parser accepts.
 func plainToken(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; !isLetter(c) && !isDigit(c) && c != '-' && c != '_' && c != '.' && c != '+' {
@@ -86,7 +86,7 @@ func plainToken(s string) bool {
 	return s != ""
 }
 
-// plainValue reports whether the value of a parameter is read the same by all parsers.
+// plainValue reports whether all parsers read the value of a parameter the same way.
 func plainValue(value string) bool {
 	inner := unquoted(value)
 	if len(inner) == len(value) {
@@ -100,9 +100,9 @@ func plainValue(value string) bool {
 	return inner != ""
 }
 
-// validBoundary reports whether a boundary has only the characters of RFC 2046, section 5.1.1, without those at which
-// parsers differ: blanks, commas and single quotes. Without quotes, the first one is of those that every parser knows; in
-// quotes, Python's package email begins it with equals signs.
+// validBoundary reports whether a boundary has only the characters of RFC 2046, section 5.1.1, without those on which
+// parsers differ: blanks, commas and single quotes. Without quotes, it begins with a character that every parser
+// knows. In quotes, Python's package email begins it with equals signs.
 func validBoundary(boundary string, quoted bool) bool {
 	if boundary == "" || len(boundary) > maxBoundary || containsFold(boundary, "boundary=") {
 		return false

@@ -26,18 +26,18 @@ import (
 
 const utf8BOM = "\xef\xbb\xbf"
 
-// maxVersions is the most readings that bytes have: in two charsets that are declared, in the two orders of UTF-16 and of
-// UTF-32, as they are, and without what is no UTF-8.
-const maxVersions = 8
+// maxReadings is the maximum number of readings of bytes: in two declared charsets, in both orders of UTF-16 and of
+// UTF-32, as they are, and without what is not UTF-8.
+const maxReadings = 8
 
-// versions are the different readings of bytes, which do without memory of their own.
-type versions struct {
-	list [maxVersions][]byte
+// readings are the different readings of some bytes. The list itself needs no allocation.
+type readings struct {
+	list [maxReadings][]byte
 	n    int
 }
 
-// add takes a reading, unless it is there.
-func (v *versions) add(b []byte) {
+// add adds a reading, unless it is there already.
+func (v *readings) add(b []byte) {
 	for _, have := range v.all() {
 		if bytes.Equal(have, b) {
 			return
@@ -48,39 +48,39 @@ func (v *versions) add(b []byte) {
 }
 
 // all returns the readings.
-func (v *versions) all() [][]byte { return v.list[:v.n] }
+func (v *readings) all() [][]byte { return v.list[:v.n] }
 
-// readings returns all that bytes may say, in UTF-8, the likeliest first: what they say in the charsets that are declared,
-// of which the first two count, and in UTF-16 and UTF-32 where they begin so, and always what they say as they are, because
-// many apps never look at a charset or a byte order mark. Ordinary bytes have one reading, which is themselves.
-func readings(charsets []string, body []byte) (found versions) {
+// readingsOf returns all readings of bytes, in UTF-8, the likeliest first: in the declared charsets, of which the
+// first two count; in UTF-16 and UTF-32, if the bytes begin so; and always as they are, because many apps ignore
+// charsets and byte order marks. Ordinary bytes have one reading, which is the bytes themselves.
+func readingsOf(charsets []string, body []byte) (found readings) {
 	valid := utf8.Valid(body)
 	if len(charsets) == 0 && valid && (len(body) < 2 || body[0] != 0 && body[1] != 0) && bytes.IndexByte(body, 0) < 0 {
 		found.add(bytes.TrimPrefix(body, []byte(utf8BOM)))
 		return found
 	}
-	plain := repair(bytes.TrimPrefix(body, []byte(utf8BOM)))
+	plain := toValidUTF8(bytes.TrimPrefix(body, []byte(utf8BOM)))
 	decodings(&found, charsets, body)
 	if len(charsets) == 0 {
-		found.likeliestFirst(plain, textual(body))
+		found.likeliestFirst(plain, isMostlyText(body))
 	}
 	found.add(plain)
 	if !valid {
-		// Apps that decode UTF-8 may leave out what is none.
-		found.add(repair(bytes.ToValidUTF8(body, nil)))
+		// Apps that decode UTF-8 may drop what is not UTF-8.
+		found.add(toValidUTF8(bytes.ToValidUTF8(body, nil)))
 	}
 	return found
 }
 
-// likeliestFirst puts the reading first that is likeliest where all but plain are guesses.
-func (v *versions) likeliestFirst(plain []byte, textual bool) {
+// likeliestFirst puts the likeliest reading first. All readings except plain are guesses.
+func (v *readings) likeliestFirst(plain []byte, textual bool) {
 	guesses := *v
-	*v = versions{}
+	*v = readings{}
 	if textual {
 		v.add(plain)
 	}
 	for _, reading := range guesses.all() {
-		if v.n == 0 && isWritten(reading) {
+		if v.n == 0 && isPrintable(reading) {
 			v.add(reading)
 		}
 	}
@@ -92,22 +92,23 @@ func (v *versions) likeliestFirst(plain []byte, textual bool) {
 	}
 }
 
-// decodings adds what bytes say in another charset than UTF-8: one that is declared, and UTF-16 and UTF-32 where they may be
-// meant. Which order of their bytes is meant is never sure: programs differ in what they take when there is no mark.
-func decodings(found *versions, charsets []string, body []byte) {
+// decodings adds the readings of bytes in charsets other than UTF-8: in declared ones, and in UTF-16 and UTF-32 where
+// these may be meant. Their byte order is never certain: programs differ in what they assume without a byte order
+// mark.
+func decodings(found *readings, charsets []string, body []byte) {
 	for _, charset := range charsets[:min(len(charsets), 2)] {
 		if _, decode := lookup(charset); decode != nil {
-			found.add(repair(decode(body)))
+			found.add(toValidUTF8(decode(body)))
 		}
 	}
-	for _, decode := range decoders16(charsets, body) {
-		found.add(repair(decode(body)))
+	for _, decode := range wideDecoders(charsets, body) {
+		found.add(toValidUTF8(decode(body)))
 	}
 }
 
-// decoders16 returns what decodes bytes that may be UTF-16 or UTF-32, by their charset or by what they begin with, in both
-// orders.
-func decoders16(charsets []string, body []byte) (found []func([]byte) []byte) {
+// wideDecoders returns decoders for bytes that may be UTF-16 or UTF-32, by their charset or their beginning, in both
+// byte orders.
+func wideDecoders(charsets []string, body []byte) (found []func([]byte) []byte) {
 	wide16, wide32 := looksWide(body)
 	for _, charset := range charsets {
 		name := canonical(charset)
@@ -126,22 +127,23 @@ func decoders16(charsets []string, body []byte) (found []func([]byte) []byte) {
 			break
 		}
 		e := utf32.UTF32(utf32.Endianness(order), utf32.IgnoreBOM)
-		if text := decodeWith(e, body[:min(len(body), sniffed)]); bytes.Count(text, []byte("\ufffd"))*2 < utf8.RuneCount(text) {
-			found = append(found, func(b []byte) []byte { return withoutMark(decodeWith(e, b)) })
+		if text := decodeWith(e, body[:min(len(body), sniffSize)]); bytes.Count(text,
+			[]byte("\ufffd"))*2 < utf8.RuneCount(text) {
+			found = append(found, func(b []byte) []byte { return trimBOM(decodeWith(e, b)) })
 		}
 	}
 	for _, order := range []unicode.Endianness{first, second} {
 		e := unicode.UTF16(order, unicode.IgnoreBOM)
-		found = append(found, func(b []byte) []byte { return withoutMark(decodeWith(e, b)) })
+		found = append(found, func(b []byte) []byte { return trimBOM(decodeWith(e, b)) })
 	}
 	return found
 }
 
-// withoutMark returns text in UTF-8 without a byte order mark.
-func withoutMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte(utf8BOM)) }
+// trimBOM removes the byte order mark of text in UTF-8.
+func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte(utf8BOM)) }
 
-// looksWide reports whether bytes may be UTF-16 or UTF-32: with a byte order mark, or without one where they begin as parsers
-// of JSON expect it. It is a guess.
+// looksWide reports whether bytes may be UTF-16 or UTF-32: they begin with a byte order mark, or as JSON parsers
+// expect it without one. It is a guess.
 func looksWide(b []byte) (wide16, wide32 bool) {
 	if len(b) < 2 || b[0] != 0 && b[1] != 0 && b[0] < 0xfe {
 		return false, false
@@ -150,7 +152,7 @@ func looksWide(b []byte) (wide16, wide32 bool) {
 	return wide16, len(b) >= 4 && bytes.Count(b[:4], []byte{0}) >= 2
 }
 
-// decodeWith returns bytes of another encoding in UTF-8. What cannot be decoded becomes U+FFFD.
+// decodeWith decodes bytes to UTF-8. What cannot be decoded becomes U+FFFD.
 func decodeWith(e encoding.Encoding, b []byte) []byte {
 	decoded, err := e.NewDecoder().Bytes(b)
 	if err != nil && len(decoded) == 0 {
@@ -159,10 +161,10 @@ func decodeWith(e encoding.Encoding, b []byte) []byte {
 	return decoded
 }
 
-// canonical returns a charset's name in small letters and without all that is no letter and no digit: programs differ in which
-// of these they leave out.
+// canonical returns the name of a charset in lower case and without anything but letters and digits: programs differ
+// in which of the others they ignore.
 func canonical(charset string) string {
-	// Some name the year of an ISO standard behind a colon.
+	// Some add the year of an ISO standard behind a colon.
 	if i := strings.IndexByte(charset, ':'); i > 0 {
 		charset = charset[:i]
 	}
@@ -179,7 +181,8 @@ func canonical(charset string) string {
 
 func isUTF16(name string) bool {
 	switch name {
-	case "u16", "ucs2", "iso10646ucs2", "csunicode", "unicode", "unicodefeff", "unicodefffe", "unicodelittle", "unicodebig",
+	case "u16", "ucs2", "iso10646ucs2", "csunicode", "unicode", "unicodefeff", "unicodefffe", "unicodelittle",
+		"unicodebig",
 		"unicodelittleunmarked", "unicodebigunmarked":
 		return true
 	}
@@ -187,19 +190,21 @@ func isUTF16(name string) bool {
 }
 
 func isUTF32(name string) bool {
-	return name == "u32" || name == "iso10646ucs4" || name == "csucs4" || strings.HasPrefix(strings.TrimLeft(name, "csx"), "utf32") ||
+	return name == "u32" || name == "iso10646ucs4" || name == "csucs4" ||
+		strings.HasPrefix(strings.TrimLeft(name, "csx"), "utf32") ||
 		strings.HasPrefix(name, "ucs4")
 }
 
-// lookup returns what decodes a charset, nil for UTF-8, and whether it is known. Of the kinds of EBCDIC that are not known
-// the letters are, so that they are decoded nevertheless.
+// lookup returns the decoder of a charset, nil for UTF-8, and whether the charset is known. Unknown variants of
+// EBCDIC are decoded nevertheless, because their letters are known.
 func lookup(charset string) (known bool, decode func([]byte) []byte) {
 	switch charset {
 	case "", "utf-8", "utf8", "us-ascii", "ascii":
 		return true, nil
 	}
 	switch name := canonical(charset); name {
-	case "utf8", "utf", "u8", "unicode11utf8", "unicode20utf8", "xunicode20utf8", "csutf8", "utf8sig", "utf8mb3", "utf8mb4",
+	case "utf8", "utf", "u8", "unicode11utf8", "unicode20utf8", "xunicode20utf8", "csutf8", "utf8sig", "utf8mb3",
+		"utf8mb4",
 		"cp65001", "windows65001", "ascii", "usascii", "us", "csascii", "iso646us", "ansix341968":
 		return true, nil
 	case "utf7", "u7", "unicode11utf7", "unicode20utf7", "csutf7", "xunicode20utf7", "csunicode11utf7", "cp65000":
@@ -208,7 +213,7 @@ func lookup(charset string) (known bool, decode func([]byte) []byte) {
 		return true, func(b []byte) []byte { return decodeUTF7(b, '&') }
 	case "unicodeescape", "rawunicodeescape":
 		// Python decodes a body so when it is told to.
-		return true, func(b []byte) []byte { return bytesOf(undoEscapes(view(b))) }
+		return true, func(b []byte) []byte { return bytesOf(undoEscapes(stringOf(b))) }
 	case "":
 		return false, nil
 	default:
@@ -225,7 +230,7 @@ func lookup(charset string) (known bool, decode func([]byte) []byte) {
 	return false, nil
 }
 
-// encodingOf returns the encoding that a browser, the IANA, Python, Java or iconv knows by a name.
+// encodingOf returns the encoding that browsers, the IANA, Python, Java or iconv know by a name.
 func encodingOf(charset, name string) encoding.Encoding {
 	if e := charsets()[name]; e != nil {
 		return e
@@ -241,14 +246,17 @@ func encodingOf(charset, name string) encoding.Encoding {
 	return nil
 }
 
-// charsets are the encodings by their canonical names.
+// charsets maps canonical names to encodings.
 var charsets = sync.OnceValue(func() map[string]encoding.Encoding {
 	names := map[string]encoding.Encoding{
 		"binary": charmap.ISO8859_1, "8859": charmap.ISO8859_1, "latin": charmap.ISO8859_1,
-		"cp037": charmap.CodePage037, "cp1047": charmap.CodePage1047, "cp1140": charmap.CodePage1140, "ebcdiccpus": charmap.CodePage037,
-		"ms932": japanese.ShiftJIS, "cp932": japanese.ShiftJIS, "sjis": japanese.ShiftJIS, "ujis": japanese.EUCJP,
-		"cp936": simplifiedchinese.GBK, "ms936": simplifiedchinese.GBK, "hz": simplifiedchinese.HZGB2312, "hzgb": simplifiedchinese.HZGB2312,
-		"cp949": korean.EUCKR, "ms949": korean.EUCKR, "uhc": korean.EUCKR, "cp950": traditionalchinese.Big5, "ms950": traditionalchinese.Big5,
+		"cp037": charmap.CodePage037, "cp1047": charmap.CodePage1047, "cp1140": charmap.CodePage1140,
+		"ebcdiccpus": charmap.CodePage037,
+		"ms932":      japanese.ShiftJIS, "cp932": japanese.ShiftJIS, "sjis": japanese.ShiftJIS, "ujis": japanese.EUCJP,
+		"cp936": simplifiedchinese.GBK, "ms936": simplifiedchinese.GBK, "hz": simplifiedchinese.HZGB2312,
+		"hzgb":  simplifiedchinese.HZGB2312,
+		"cp949": korean.EUCKR, "ms949": korean.EUCKR, "uhc": korean.EUCKR, "cp950": traditionalchinese.Big5,
+		"ms950":       traditionalchinese.Big5,
 		"maccyrillic": charmap.MacintoshCyrillic, "macroman": charmap.Macintosh,
 	}
 	add := func(name string, e encoding.Encoding) {
@@ -256,9 +264,11 @@ var charsets = sync.OnceValue(func() map[string]encoding.Encoding {
 			names[name] = e
 		}
 	}
-	for _, list := range [][]encoding.Encoding{charmap.All, japanese.All, korean.All, simplifiedchinese.All, traditionalchinese.All} {
+	for _, list := range [][]encoding.Encoding{charmap.All, japanese.All, korean.All, simplifiedchinese.All,
+		traditionalchinese.All} {
 		for _, e := range list {
-			for _, index := range []func(encoding.Encoding) (string, error){htmlindex.Name, ianaindex.IANA.Name, ianaindex.MIME.Name} {
+			for _, index := range []func(encoding.Encoding) (string, error){htmlindex.Name, ianaindex.IANA.Name,
+				ianaindex.MIME.Name} {
 				name, err := index(e)
 				if err != nil {
 					continue
@@ -278,7 +288,7 @@ var charsets = sync.OnceValue(func() map[string]encoding.Encoding {
 	return names
 })
 
-// isEBCDIC reports whether a name is one of the kinds of EBCDIC.
+// isEBCDIC reports whether a canonical name is that of a variant of EBCDIC.
 func isEBCDIC(name string) bool {
 	name = strings.TrimLeft(name, "csx")
 	if strings.HasPrefix(name, "ebcdic") {
@@ -293,12 +303,14 @@ func isEBCDIC(name string) bool {
 	return false
 }
 
-// ebcdicPages are the code pages of IBM that are EBCDIC.
-const ebcdicPages = "37 256 273 274 275 277 278 280 281 284 285 290 297 420 423 424 500 803 833 836 838 870 871 875 880 905 918 924 930 " +
-	"931 933 935 937 939 1025 1026 1027 1047 1097 1112 1122 1123 1130 1132 1137 1140 1141 1142 1143 1144 1145 1146 1147 1148 1149 " +
-	"1153 1154 1155 1156 1157 1158 1160 1164 1166 1364 1371 1388 1390 1399"
+// ebcdicPages are IBM's code pages that are EBCDIC.
+const ebcdicPages = "" +
+	"37 256 273 274 275 277 278 280 281 284 285 290 297 420 423 424 500 803 833 836 838 870 871 875 880 " +
+	"905 918 924 930 931 933 935 937 939 1025 1026 1027 1047 1097 1112 1122 1123 1130 1132 1137 1140 " +
+	"1141 1142 1143 1144 1145 1146 1147 1148 1149 1153 1154 1155 1156 1157 1158 1160 1164 1166 1364 1371 " +
+	"1388 1390 1399"
 
-// decodeUTF7 decodes UTF-7 (RFC 2152): ASCII with UTF-16 in base64 between a sign, + or that of IMAP, and -.
+// decodeUTF7 decodes UTF-7 (RFC 2152): ASCII with UTF-16 in base64 between a sign (+, in IMAP &) and -.
 func decodeUTF7(b []byte, sign byte) []byte {
 	out := make([]byte, 0, len(b))
 	for {
@@ -308,7 +320,8 @@ func decodeUTF7(b []byte, sign byte) []byte {
 		}
 		out, b = append(out, b[:i]...), b[i+1:]
 		n := 0
-		for n < len(b) && (isLetter(b[n]) || isDigit(b[n]) || b[n] == '+' || b[n] == '/' || b[n] == ',' && sign == '&') {
+		for n < len(b) && (isLetter(b[n]) || isDigit(b[n]) || b[n] == '+' || b[n] == '/' ||
+			b[n] == ',' && sign == '&') {
 			n++
 		}
 		if n == 0 {
@@ -333,10 +346,10 @@ func decodeUTF7(b []byte, sign byte) []byte {
 	}
 }
 
-// repair returns bytes as valid UTF-8 without NUL bytes: themselves where they are. A byte that is not UTF-8 is read as
-// windows-1252, which is what most texts without a charset are that are not UTF-8, and an overlong form of an ASCII
+// toValidUTF8 returns bytes as valid UTF-8 without NUL bytes, and the bytes themselves if they are. A byte that is
+// not UTF-8 is read as windows-1252, which most such texts without a charset are, and an overlong form of an ASCII
 // character as that character.
-func repair(b []byte) []byte {
+func toValidUTF8(b []byte) []byte {
 	if utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 {
 		return b
 	}
@@ -363,8 +376,8 @@ func repair(b []byte) []byte {
 	return out
 }
 
-// withoutLatin returns a text without the characters that bytes which are no UTF-8 are read as.
-func withoutLatin(s string) string {
+// withoutWindows1252 removes the characters as which [toValidUTF8] reads bytes that are not UTF-8.
+func withoutWindows1252(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf {
 			return r

@@ -9,27 +9,27 @@ import (
 	"unicode"
 )
 
-// maxCredential is the length in bytes of the longest credential that is left out. Longer tokens are read: what is random
-// says nothing to the judge.
+// maxCredential is the length, in bytes, of the longest credential that is left out. Longer tokens are extracted: a
+// classifier finds nothing in random characters.
 const maxCredential = 128
 
-// leavesOut reports whether a value is a credential and not language: its place has a name that stands for one, and it is no
-// longer than a credential is. Whoever reads credentials, or reads what an app says, leaves out none.
+// leavesOut reports whether a value is a credential and not language: its place is named like one, and it is short.
+// Nothing is left out if the selection wants credentials or trusts the body.
 func (s *Selection) leavesOut(name, value string) bool {
 	return !s.Credentials && !s.Trusted && isCredentialName(name) && isCredential(value)
 }
 
-// leavesOutField is [Selection.leavesOut] for a form's field. A field that the selection names is read.
+// leavesOutField is [Selection.leavesOut] for a form field. A field that the selection names is never left out.
 func (s *Selection) leavesOutField(name, value string) bool {
 	return len(s.Form) == 0 && s.leavesOut(name, value)
 }
 
-// leavesOutPair is [Selection.leavesOutField] for a field whose name and value can be read in several ways, all of which must
-// be those of a credential.
+// leavesOutPair is [Selection.leavesOutField] for a field whose name and value have several readings, all of which
+// must be those of a credential.
 func (s *Selection) leavesOutPair(names, values [][]byte) bool {
 	for _, name := range names {
 		for _, value := range values {
-			if !s.leavesOutField(view(name), view(value)) {
+			if !s.leavesOutField(stringOf(name), stringOf(value)) {
 				return false
 			}
 		}
@@ -37,9 +37,9 @@ func (s *Selection) leavesOutPair(names, values [][]byte) bool {
 	return true
 }
 
-// leavesOut reports whether the string here is a credential: the value of a member of an object, which no pointer names.
-// Elements of arrays are none.
-func (s *scanner) leavesOut(text string) bool {
+// leavesOut reports whether the current string is a credential: the value of an object's member that no pointer
+// names. Elements of arrays are none.
+func (s *jsonScanner) leavesOut(text string) bool {
 	f := s.top()
 	if f == nil || !f.object || !f.keyed || s.broken || !s.sel.leavesOut(f.key, text) {
 		return false
@@ -54,7 +54,7 @@ func (s *scanner) leavesOut(text string) bool {
 	return true
 }
 
-// whole is the selection of all of what is found inside of a value.
+// whole returns a selection of everything within a value.
 func (s *Selection) whole() *Selection {
 	if s.Credentials || s.Trusted {
 		return &everything
@@ -63,14 +63,14 @@ func (s *Selection) whole() *Selection {
 }
 
 var (
-	// everything selects all.
+	// everything selects all texts.
 	everything = Selection{Credentials: true}
-	// common selects all but credentials.
+	// common selects all texts except credentials.
 	common Selection
 )
 
-// isCredential reports whether a value may be a credential: it is short, and has at most one blank. Text that hides in a
-// field called "password" has more. What could be several fields, or JSON, is none.
+// isCredential reports whether a value may be a credential: it is short, and has at most one blank. Text that hides
+// in a field called "password" has more. A value that may be several fields, or JSON, is no credential.
 func isCredential(value string) bool {
 	if len(value) > maxCredential || value == "" || value[0] == '{' || value[0] == '[' {
 		return false
@@ -84,7 +84,7 @@ func isCredential(value string) bool {
 	return blanks(value) <= 1
 }
 
-// blanks counts what may divide words. Control characters, which are in no credential, count twice.
+// blanks counts the characters that may separate words. Control characters, which no credential has, count twice.
 func blanks(value string) (n int) {
 	for _, r := range value {
 		switch {
@@ -97,18 +97,19 @@ func blanks(value string) (n int) {
 	return n
 }
 
-// longestCredentialName is the length of the longest name that stands for a credential, without hyphens and underscores.
-const longestCredentialName = 32
+// maxCredentialName is the length of the longest name of a credential, without hyphens and underscores.
+const maxCredentialName = 32
 
-// isCredentialName reports whether a name stands for a credential, in any case, with hyphens and underscores or without. Of
-// user[password] and Input.Password the last name counts, and of password[first], as some frameworks have it, the one before.
+// isCredentialName reports whether a name stands for a credential, in any case, with or without hyphens and
+// underscores. Of user[password] and Input.Password the last word counts, and of password[first], as some frameworks
+// have it, the one before.
 func isCredentialName(name string) bool {
 	if base, ok := strings.CutSuffix(name, "[first]"); ok {
 		name = base
 	} else if base, ok := strings.CutSuffix(name, "[second]"); ok {
 		name = base
 	}
-	var buf [longestCredentialName]byte
+	var buf [maxCredentialName]byte
 	n := 0
 	for i := 0; i < len(name); i++ {
 		switch c := name[i]; {
@@ -126,26 +127,30 @@ func isCredentialName(name string) bool {
 		}
 	}
 	base := buf[:n]
-	if bytes.HasSuffix(base, []byte("password")) || bytes.HasSuffix(base, []byte("passwd")) || bytes.HasSuffix(base, []byte("passwort")) {
+	if bytes.HasSuffix(base, []byte("password")) || bytes.HasSuffix(base, []byte("passwd")) ||
+		bytes.HasSuffix(base, []byte("passwort")) {
 		return true // j_password, signin_password
 	}
 	switch string(base) {
 	case
 		// Passwords.
-		"pwd", "pass", "passphrase", "passcode", "userpass", "password1", "password2", "newpassword1", "newpassword2", "pass1", "pass2",
-		"passwordconfirm", "passwordconfirmation", "passwordrepeat", "passwordagain", "passwordhash", "wpretype",
-		"kennwort", "motdepasse", "contrasena", "senha", "wachtwoord",
+		"pwd", "pass", "passphrase", "passcode", "userpass", "password1", "password2", "newpassword1", "newpassword2",
+		"pass1", "pass2", "passwordconfirm", "passwordconfirmation", "passwordrepeat", "passwordagain",
+		"passwordhash", "wpretype", "kennwort", "motdepasse", "contrasena", "senha", "wachtwoord",
 		// One-time codes.
-		"otp", "otpcode", "onetimecode", "totp", "totpcode", "mfacode", "twofactorcode", "verificationcode", "recoverycode", "backupcode",
+		"otp", "otpcode", "onetimecode", "totp", "totpcode", "mfacode", "twofactorcode", "verificationcode",
+		"recoverycode", "backupcode",
 		// Keys and secrets.
 		"secret", "clientsecret", "secretkey", "apikey", "apitoken", "accesskey", "privatekey", "authorization",
 		// Tokens.
-		"token", "accesstoken", "refreshtoken", "idtoken", "authtoken", "sessiontoken", "sessionid", "resettoken", "resetpasswordtoken",
+		"token", "accesstoken", "refreshtoken", "idtoken", "authtoken", "sessiontoken", "sessionid", "resettoken",
+		"resetpasswordtoken",
 		"confirmationtoken", "invitationtoken", "codeverifier", "clientassertion", "samlresponse", "samlrequest",
-		// Against forged requests.
-		"csrf", "csrftoken", "csrfmiddlewaretoken", "xsrf", "xsrftoken", "authenticitytoken", "requestverificationtoken", "wpnonce", "nonce",
-		"formtoken", "formkey", "formbuildid", "securitytoken", "wplogintoken", "wpedittoken",
-		// Against robots.
+		// CSRF tokens.
+		"csrf", "csrftoken", "csrfmiddlewaretoken", "xsrf", "xsrftoken", "authenticitytoken",
+		"requestverificationtoken", "wpnonce", "nonce", "formtoken", "formkey", "formbuildid", "securitytoken",
+		"wplogintoken", "wpedittoken",
+		// Captchas.
 		"grecaptcharesponse", "hcaptcharesponse", "cfturnstileresponse", "recaptchatoken", "captchatoken":
 		return true
 	}

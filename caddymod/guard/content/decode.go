@@ -47,7 +47,7 @@ func appendPlain(decoded, body []byte) []byte {
 			i += size
 			continue
 		}
-		if run := body[from:i]; count >= plainRun && HasLetters(view(run)) {
+		if run := body[from:i]; count >= plainRun && HasLetters(stringOf(run)) {
 			// Searching costs as much as the body is long, and is bounded for bodies that are made of such runs.
 			if runs++; runs > maxRuns || !bytes.Contains(decoded[:clear], run) {
 				decoded = append(append(decoded, '\n'), run...)

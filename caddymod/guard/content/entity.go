@@ -9,32 +9,32 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what entities are expanded to: nobody needs more, and a few lines can ask for gigabytes.
+// Limits of the expansion of entities: nobody needs more, and a few lines can ask for gigabytes.
 const (
-	maxExpansion = maxFurther  // times the size of the document
-	minExpansion = moreFurther // bytes, for small documents
-	maxNesting   = 16          // entities within entities
+	maxExpansion = maxFurtherRatio // times the size of the document
+	minExpansion = minFurtherSize  // bytes, for small documents
+	maxNesting   = 16              // entities within entities
 	maxEntities  = 1000
 )
 
 // entities are the internal entities that a document declares.
 type entities struct {
 	general, parameter map[string]string
-	// last says that of two declarations of one entity the last counts, as it does to some parsers, and not the first, as in
-	// the standard.
+	// last says that the last of several declarations of an entity counts, as in some parsers, and not the first, as
+	// in the standard.
 	last bool
-	// different says that there are two that differ.
+	// different says that an entity has two declarations that differ.
 	different bool
 	count     int
-	// left is how many bytes entities may still add, and steps how many more of them are looked up.
+	// left is how many bytes entities may still add. steps is how many more of them may be looked up.
 	left, steps int
-	// full says that more of them were asked for.
+	// full says that a limit was reached.
 	full bool
 }
 
-// expand returns what an XML document says behind its declarations when the internal entities that it declares are put in the
-// place of their names, "" when it declares none. It reports whether an entity is declared twice, and whether there is more than
-// the bounds allow, which stays unexpanded.
+// expand returns the document behind its declarations, with the internal entities that it declares expanded, "" if it
+// declares none. It also reports whether an entity has two different declarations, and whether the limits were
+// reached. What goes beyond the limits is not expanded.
 func expand(s string, last bool) (text string, different, full bool) {
 	start := indexFold(s, "<!doctype")
 	if start < 0 {
@@ -52,10 +52,10 @@ func expand(s string, last bool) (text string, different, full bool) {
 	}
 	body := s[start+end:]
 	out := e.replace(make([]byte, 0, len(body)), body, 0)
-	return view(out), e.different, e.full
+	return stringOf(out), e.different, e.full
 }
 
-// indexFold is the index of a word in ASCII in any case.
+// indexFold returns the index of an ASCII word in any case, -1 if there is none.
 func indexFold(s, word string) int {
 	for at := 0; ; {
 		i := strings.IndexByte(s[at:], word[0])
@@ -70,7 +70,8 @@ func indexFold(s, word string) int {
 	}
 }
 
-// internalSubset returns what stands in the brackets of a document type, and the size of all of it.
+// internalSubset returns what stands in the brackets of a document type declaration, and the size of the whole
+// declaration.
 func internalSubset(s string) (inside string, size int) {
 	open, quote := -1, byte(0)
 	for i := 0; i < len(s); i++ {
@@ -86,7 +87,7 @@ func internalSubset(s string) (inside string, size int) {
 		case c == '>' && open < 0:
 			return "", i + 1
 		case c == '<' && strings.HasPrefix(s[i:], "<!--"):
-			// Quotation marks in comments are none.
+			// Quotation marks in comments do not count.
 			end := strings.Index(s[i:], "-->")
 			if end < 0 {
 				return s[open+1:], len(s)
@@ -105,7 +106,7 @@ func internalSubset(s string) (inside string, size int) {
 
 const blank = " \t\r\n"
 
-// declare takes the entities that declarations declare, also those that come from parameter entities.
+// declare takes in the entities that s declares, including those from parameter entities.
 func (e *entities) declare(s string, depth int) {
 	for s != "" {
 		if e.full = e.full || e.steps <= 0 || e.count >= maxEntities; e.full {
@@ -145,7 +146,7 @@ func (e *entities) declare(s string, depth int) {
 	}
 }
 
-// entity takes one declaration and returns what stands behind it.
+// entity takes in one declaration and returns what follows it.
 func (e *entities) entity(s string) string {
 	s = strings.TrimLeft(s, blank)
 	into := e.general
@@ -175,8 +176,8 @@ func (e *entities) entity(s string) string {
 	return rest
 }
 
-// literal returns the value of an entity: with its parameter entities and the numbers of characters replaced, as when it is
-// declared.
+// literal returns the value of an entity with its parameter entities and character references replaced, as at its
+// declaration.
 func (e *entities) literal(s string) string {
 	if strings.IndexByte(s, '%') >= 0 {
 		var out []byte
@@ -195,7 +196,7 @@ func (e *entities) literal(s string) string {
 			e.left -= len(value)
 			out, s = append(out, value...), rest[size:]
 		}
-		s = view(out)
+		s = stringOf(out)
 	}
 	var out []byte
 	for {
@@ -205,7 +206,7 @@ func (e *entities) literal(s string) string {
 		}
 		out = append(out, before...)
 		if !found {
-			return view(out)
+			return stringOf(out)
 		}
 		number, size := reference(rest)
 		s = rest
@@ -217,19 +218,19 @@ func (e *entities) literal(s string) string {
 	}
 }
 
-// reference returns the name of an entity that stands behind its sign, and its size with the semicolon, 0 for none.
+// reference returns the name of an entity behind its sign, and its size with the semicolon, 0 if there is none.
 func reference(s string) (name string, size int) {
-	end := strings.IndexByte(s[:min(len(s), longEntity)], ';')
+	end := strings.IndexByte(s[:min(len(s), maxEntityName)], ';')
 	if end < 0 {
 		return "", 0
 	}
 	return s[:end], end + 1
 }
 
-// longEntity is the longest name of an entity that is looked for, in bytes.
-const longEntity = 256
+// maxEntityName is the maximum length of an entity's name, in bytes.
+const maxEntityName = 256
 
-// replace appends s with the values of its entities.
+// replace appends s with its entities expanded.
 func (e *entities) replace(out []byte, s string, depth int) []byte {
 	for {
 		before, rest, found := strings.Cut(s, "&")

@@ -10,45 +10,45 @@ import (
 	"unicode/utf8"
 )
 
-// readForm appends the texts of an urlencoded body. The charset of a form is the one of its values, under their escapes; an
-// app may also take it for that of the body.
-func (s *Selection) readForm(dst []Piece, t Type, body []byte) []Piece {
+// extractForm appends the texts of an urlencoded body. The charset of a form is that of its values, under their
+// escapes; an app may also take it for that of the body.
+func (s *Selection) extractForm(dst []Piece, t Type, body []byte) []Piece {
 	body = bytes.TrimPrefix(body, []byte(utf8BOM))
 	charsets := t.charsets()
-	var whole versions
+	var whole readings
 	decodings(&whole, charsets, body)
-	if whole.n > 0 && !textual(body) {
-		dst = s.readUTF8Form(dst, charsets, whole.list[0])
-		dst = again(dst, s.readUTF8Form(nil, charsets, body), asPairs)
+	if whole.n > 0 && !isMostlyText(body) {
+		dst = s.extractUTF8Form(dst, charsets, whole.list[0])
+		dst = appendReading(dst, s.extractUTF8Form(nil, charsets, body), readingAsForm)
 	} else {
-		dst = s.readUTF8Form(dst, charsets, body)
+		dst = s.extractUTF8Form(dst, charsets, body)
 	}
 	for i, reading := range whole.all() {
 		if !bytes.Equal(reading, body) {
-			dst = again(dst, s.readUTF8Form(nil, charsets, reading), i+1)
+			dst = appendReading(dst, s.extractUTF8Form(nil, charsets, reading), i+1)
 		}
 	}
 	return dst
 }
 
-// readUTF8Form appends the texts of an urlencoded body whose separators are those of ASCII.
-func (s *Selection) readUTF8Form(dst []Piece, charsets []string, body []byte) []Piece {
+// extractUTF8Form appends the texts of an urlencoded body whose separators are in ASCII.
+func (s *Selection) extractUTF8Form(dst []Piece, charsets []string, body []byte) []Piece {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
-		// Many clients send JSON under this type, because it is the default of their library.
-		found, clean := s.readJSON(nil, repair(body))
+		// Many clients send JSON under this type, because it is their library's default.
+		found, clean := s.extractJSON(nil, toValidUTF8(body))
 		switch {
 		case clean && !bytes.ContainsAny(body, "&%+="):
-			return again(dst, found, 0)
+			return appendReading(dst, found, 0)
 		case clean:
-			return again(again(dst, found, 0), s.readPairs(nil, charsets, body), asPairs)
+			return appendReading(appendReading(dst, found, 0), s.extractPairs(nil, charsets, body), readingAsForm)
 		}
-		return again(s.readPairs(dst, charsets, body), found, asPairs)
+		return appendReading(s.extractPairs(dst, charsets, body), found, readingAsForm)
 	}
-	return s.readPairs(dst, charsets, body)
+	return s.extractPairs(dst, charsets, body)
 }
 
-// readPairs appends the texts of the pairs of a form.
-func (s *Selection) readPairs(dst []Piece, charsets []string, body []byte) []Piece {
+// extractPairs appends the texts of the pairs of a form.
+func (s *Selection) extractPairs(dst []Piece, charsets []string, body []byte) []Piece {
 	given, unknown := charsetFields(body)
 	charsets = append(given, charsets...)
 	from := len(dst)
@@ -56,11 +56,11 @@ func (s *Selection) readPairs(dst []Piece, charsets []string, body []byte) []Pie
 		var pair []byte
 		pair, rest, _ = bytes.Cut(rest, []byte("&"))
 		if len(s.Form) == 0 {
-			dst = s.readPair(dst, charsets, pair)
+			dst = s.extractPair(dst, charsets, pair)
 			continue
 		}
-		// Some apps take a semicolon for an ampersand. Where all is read it makes no difference.
-		dst = s.readPair(dst, charsets, pair)
+		// Some apps take a semicolon for an ampersand. If all fields are selected, that makes no difference.
+		dst = s.extractPair(dst, charsets, pair)
 		for {
 			_, behind, found := bytes.Cut(pair, []byte(";"))
 			if !found {
@@ -68,38 +68,38 @@ func (s *Selection) readPairs(dst []Piece, charsets []string, body []byte) []Pie
 			}
 			pair = behind
 			first, _, _ := bytes.Cut(pair, []byte(";"))
-			dst = s.readPair(dst, charsets, first)
+			dst = s.extractPair(dst, charsets, first)
 		}
 	}
 	return markUnknown(dst, min(from, len(dst)), "_charset_", unknown)
 }
 
-// readPair appends the text of one pair, if its field is read.
-func (s *Selection) readPair(dst []Piece, charsets []string, pair []byte) []Piece {
+// extractPair appends the text of one pair, if its field is selected.
+func (s *Selection) extractPair(dst []Piece, charsets []string, pair []byte) []Piece {
 	rawName, rawValue, paired := bytes.Cut(pair, []byte("="))
-	sent := unescapeQuery(view(rawName))
-	names := readings(charsets, bytesOf(sent))
+	sent := unescapeQuery(stringOf(rawName))
+	names := readingsOf(charsets, bytesOf(sent))
 	wanted := len(s.Form) == 0 || s.WantsField(sent)
 	for _, name := range names.all() {
-		wanted = wanted || s.WantsField(view(name))
+		wanted = wanted || s.WantsField(stringOf(name))
 	}
 	if !wanted {
 		return dst
 	}
 	for i, name := range names.all() {
-		if name := view(name); !paired && len(s.Form) == 0 && HasLetters(name) || isText(name) {
-			// A name without a value is a value without a name to some.
-			dst = again(dst, appendText(nil, place(name, "#name"), name), i)
+		if name := stringOf(name); !paired && len(s.Form) == 0 && HasLetters(name) || nameSpeaks(name) {
+			// Some programs take a name without a value for a value without a name.
+			dst = appendReading(dst, appendText(nil, placeName(name, "#name"), name), i)
 		}
 	}
-	value := readings(charsets, bytesOf(unescapeQuery(view(rawValue))))
+	value := readingsOf(charsets, bytesOf(unescapeQuery(stringOf(rawValue))))
 	if s.leavesOutPair(append(names.all(), bytesOf(sent)), value.all()) {
 		return dst
 	}
-	return s.appendReadings(dst, view(names.list[0]), &value)
+	return s.appendReadings(dst, stringOf(names.list[0]), &value)
 }
 
-// charsetFields returns the charsets that a form says itself to be in, by the field that browsers fill in for it, and reports
+// charsetFields returns the charsets that a form declares in the _charset_ field, which browsers fill in, and reports
 // whether one of them is not known.
 func charsetFields(body []byte) (charsets []string, unknown bool) {
 	const field = "_charset_"
@@ -110,10 +110,11 @@ func charsetFields(body []byte) (charsets []string, unknown bool) {
 		var pair []byte
 		pair, rest, _ = bytes.Cut(rest, []byte("&"))
 		name, value, _ := bytes.Cut(pair, []byte("="))
-		if len(name) < len(field) || len(name) > 3*len(field) || name[0] != '_' && name[0] != '%' || unescapeQuery(view(name)) != field {
+		if len(name) < len(field) || len(name) > 3*len(field) || name[0] != '_' && name[0] != '%' ||
+			unescapeQuery(stringOf(name)) != field {
 			continue
 		}
-		charset := strings.ToLower(strings.TrimSpace(unescapeQuery(view(value))))
+		charset := strings.ToLower(strings.TrimSpace(unescapeQuery(stringOf(value))))
 		if known, _ := lookup(charset); !known {
 			unknown = true
 		}
@@ -122,8 +123,8 @@ func charsetFields(body []byte) (charsets []string, unknown bool) {
 	return charsets, unknown
 }
 
-// ExtractQuery appends the parameters of a raw query string that have one of the names, in any case and with [] or not; * names
-// all of them. Their places are "query:" and the name.
+// ExtractQuery appends those parameters of a raw query string that have one of the names, in any case, with or
+// without []. The name * selects all of them. Their places are "query:" and the name.
 func ExtractQuery(dst []Piece, rawQuery string, names []string) []Piece {
 	if rawQuery == "" || len(names) == 0 {
 		return dst
@@ -134,30 +135,30 @@ func ExtractQuery(dst []Piece, rawQuery string, names []string) []Piece {
 			s.Form, s.Credentials = nil, true
 		}
 	}
-	for _, p := range s.readPairs(nil, nil, bytesOf(rawQuery)) {
+	for _, p := range s.extractPairs(nil, nil, bytesOf(rawQuery)) {
 		p.Name = "query:" + p.Name
-		dst = add(dst, p)
+		dst = appendPiece(dst, p)
 	}
 	return dst
 }
 
-// ExtractHeader appends the values of the header fields of the names, without the encoding of RFC 2047. Their places are
-// "header:" and the canonical name.
+// ExtractHeader appends the values of the named header fields, with their encoded words (RFC 2047) decoded. Their
+// places are "header:" and the canonical name.
 func ExtractHeader(dst []Piece, h http.Header, names []string) []Piece {
 	for _, name := range names {
 		name = http.CanonicalHeaderKey(name)
 		for _, value := range h[name] {
-			versions := readings(nil, bytesOf(value))
+			versions := readingsOf(nil, bytesOf(value))
 			for i, reading := range versions.all() {
-				dst = again(dst, appendText(nil, "header:"+name, words(view(reading))), i)
+				dst = appendReading(dst, appendText(nil, "header:"+name, decodeWords(stringOf(reading))), i)
 			}
 		}
 	}
 	return dst
 }
 
-// unescapeQuery undoes the escapes of a form: %41, the %u0041 of old browsers, and + for a space. What is no escape stays
-// as it is.
+// unescapeQuery undoes the escapes of a form: %41, the %u0041 of old browsers, and + for a space. What is no escape
+// stays.
 func unescapeQuery(s string) string {
 	i := strings.IndexAny(s, "%+")
 	if i < 0 {
@@ -192,11 +193,11 @@ func unescapeQuery(s string) string {
 		out[n] = c
 		n++
 	}
-	return view(out[:n])
+	return stringOf(out[:n])
 }
 
-// sameField reports whether a field's name is the one that is wanted: in any case, with brackets for the elements of an
-// array, and with the characters that PHP replaces by an underscore.
+// sameField reports whether the name of a field is the wanted one: in any case, with or without brackets for the
+// elements of an array, and with the characters that PHP replaces by an underscore.
 func sameField(wanted, name string) bool {
 	name = strings.TrimLeft(name, " ")
 	name, _, _ = strings.Cut(name, "\x00")
@@ -219,7 +220,7 @@ func sameMangled(a, b string) bool {
 	return true
 }
 
-// mangled returns what PHP makes of a character that cannot stand in the name of a variable, and small letters.
+// mangled returns what PHP makes of a character that cannot be in the name of a variable, in lower case.
 func mangled(c byte) byte {
 	switch {
 	case c == '.' || c == ' ' || c == '[':

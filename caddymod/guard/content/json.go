@@ -12,30 +12,30 @@ import (
 	"unicode/utf8"
 )
 
-// maxOpened is how often a string that is JSON itself is opened within another.
+// maxOpened is the maximum depth of strings of JSON within strings of JSON that are parsed.
 const maxOpened = 2
 
-// readChat appends the texts of a JSON body like readJSON, those of the roles that are selected.
-func (s *Selection) readChat(dst []Piece, body []byte) ([]Piece, bool) {
+// extractChat is [Selection.extractJSON] for the roles of the selection.
+func (s *Selection) extractChat(dst []Piece, body []byte) ([]Piece, bool) {
 	if len(s.Roles) > 0 {
-		r := roles{wanted: s.Roles}
-		in := scanner{sel: s, src: body, roles: &r}
+		r := roleFilter{wanted: s.Roles}
+		in := jsonScanner{sel: s, src: body, roles: &r}
 		if in.scan(); in.clean() && !r.many {
 			r.leaveOut(&in)
-			return again(dst, in.dst, 0), true
+			return appendReading(dst, in.dst, 0), true
 		}
 	}
-	return s.readJSON(dst, body)
+	return s.extractJSON(dst, body)
 }
 
-// readJSON appends the texts of a JSON body. It reports whether the body was one or more correct JSON values.
-func (s *Selection) readJSON(dst []Piece, body []byte) ([]Piece, bool) {
-	in := scanner{sel: s, dst: dst, src: body}
+// extractJSON appends the texts of a JSON body. It also reports whether the body was one or more correct JSON values.
+func (s *Selection) extractJSON(dst []Piece, body []byte) ([]Piece, bool) {
+	in := jsonScanner{sel: s, dst: dst, src: body}
 	in.scan()
 	return in.dst, !in.broken && !in.odd && in.depth == in.base
 }
 
-// frame is a container that is being read: the member or the element of it where the scanner stands.
+// frame is an open container, with the current member or element.
 type frame struct {
 	key    string // of an object's member
 	index  int    // of an array's element
@@ -43,17 +43,17 @@ type frame struct {
 	keyed  bool // the member's name has been read
 }
 
-// scanner finds the strings of JSON and of what resembles it. It accepts everything: whatever stands where it cannot is
-// text.
-type scanner struct {
-	sel    *Selection
-	dst    []Piece
-	src    []byte
-	at     int
-	prefix string // place of the string that src is the content of
-	opened int    // how many strings were opened to come here
-	noisy  bool   // src is no text: see [Selection.readMixed]
-	roles  *roles // nil when all of them are read
+// jsonScanner finds the strings of JSON and of what resembles it. It accepts everything: whatever stands where it
+// must not is text.
+type jsonScanner struct {
+	sel     *Selection
+	dst     []Piece
+	src     []byte
+	at      int
+	prefix  string      // place of the string that src is the content of
+	opened  int         // how many strings were opened to come here
+	inNoise bool        // src is no text: see [Selection.readMixed]
+	roles   *roleFilter // nil when all of them are read
 
 	depth  int
 	base   int  // depth outside of all values: of the string that src is the content of
@@ -62,27 +62,27 @@ type scanner struct {
 	odd    bool // something that only lenient parsers accept was there
 	broken bool // something that no parser accepts was there: from here on, places mean nothing
 	frames [maxDepth]frame
-	blocks []passage // of rich text
-	deep   string    // what pointer returns below maxDepth, as long as it is there
+	blocks []textBlock // of rich text
+	deep   string      // what pointer returns below maxDepth, as long as it is there
 }
 
 // clean reports whether src was exactly one correct value.
-func (s *scanner) clean() bool { return !s.broken && !s.odd && s.depth == s.base && s.values == 1 }
+func (s *jsonScanner) clean() bool { return !s.broken && !s.odd && s.depth == s.base && s.values == 1 }
 
-// place returns the frames that have a name.
-func (s *scanner) place() []frame { return s.frames[:min(s.depth, maxDepth)] }
+// place returns the frames that have names.
+func (s *jsonScanner) place() []frame { return s.frames[:min(s.depth, maxDepth)] }
 
-// top returns the innermost container, nil outside of all and below maxDepth.
-func (s *scanner) top() *frame {
+// top returns the innermost container, nil outside of all containers and below maxDepth.
+func (s *jsonScanner) top() *frame {
 	if s.depth == s.base || s.depth > maxDepth {
 		return nil
 	}
 	return &s.frames[s.depth-1]
 }
 
-func (s *scanner) scan() {
+func (s *jsonScanner) scan() {
 	for s.at < len(s.src) {
-		if s.more && !s.ready() {
+		if s.more && !s.tokenComplete() {
 			return
 		}
 		switch c := s.src[s.at]; c {
@@ -107,13 +107,13 @@ func (s *scanner) scan() {
 		case '/', '#':
 			s.comment()
 		default:
-			s.bare()
+			s.bareword()
 		}
 	}
 	s.endBlocks(0)
 }
 
-func (s *scanner) open(object bool) {
+func (s *jsonScanner) open(object bool) {
 	s.at++
 	s.value()
 	if s.depth < maxDepth {
@@ -125,7 +125,7 @@ func (s *scanner) open(object bool) {
 	}
 }
 
-func (s *scanner) close(object bool) {
+func (s *jsonScanner) close(object bool) {
 	s.at++
 	if s.depth == s.base {
 		s.broken = true
@@ -143,8 +143,8 @@ func (s *scanner) close(object bool) {
 	}
 }
 
-// value takes note that a value begins.
-func (s *scanner) value() {
+// value notes that a value begins.
+func (s *jsonScanner) value() {
 	if s.depth == s.base {
 		s.values++
 		return
@@ -154,8 +154,8 @@ func (s *scanner) value() {
 	}
 }
 
-// next goes on to the next member or element.
-func (s *scanner) next() {
+// next moves on to the next member or element.
+func (s *jsonScanner) next() {
 	f := s.top()
 	switch {
 	case f == nil:
@@ -167,12 +167,12 @@ func (s *scanner) next() {
 	}
 }
 
-// text reads a string: a member's name or a value.
-func (s *scanner) text(quote byte) {
+// text scans a string: the name of a member, or a value.
+func (s *jsonScanner) text(quote byte) {
 	body, escaped := s.quoted(quote)
 	if quote != '"' {
 		s.odd = true
-		// Where this is no quotation mark, there are members in what it quotes.
+		// If this is no quotation mark, what it quotes has members.
 		s.broken = s.broken || bytes.IndexByte(body, '"') >= 0
 	}
 	if s.colon() {
@@ -191,8 +191,8 @@ func (s *scanner) text(quote byte) {
 	s.emit(text)
 }
 
-// quoted returns what stands between the quotation mark here and its partner, and whether there are escapes in it.
-func (s *scanner) quoted(quote byte) (body []byte, escaped bool) {
+// quoted returns what stands between the quotation mark here and its counterpart, and whether it has escapes.
+func (s *jsonScanner) quoted(quote byte) (body []byte, escaped bool) {
 	rest := s.src[s.at+1:]
 	end := bytes.IndexByte(rest, quote)
 	if end >= 0 && bytes.IndexByte(rest[:end], '\\') < 0 {
@@ -213,15 +213,15 @@ func (s *scanner) quoted(quote byte) (body []byte, escaped bool) {
 	return rest, true
 }
 
-func (s *scanner) decoded(body []byte, escaped bool) string {
+func (s *jsonScanner) decoded(body []byte, escaped bool) string {
 	if !escaped {
-		return view(body)
+		return stringOf(body)
 	}
-	return undoEscapes(view(body))
+	return undoEscapes(stringOf(body))
 }
 
-// colon reports whether a colon comes next in an object, and goes behind it.
-func (s *scanner) colon() bool {
+// colon reports whether a colon follows in an object, and skips it.
+func (s *jsonScanner) colon() bool {
 	f := s.top()
 	if f != nil && (!f.object || f.keyed) || s.depth == s.base {
 		return false
@@ -243,23 +243,23 @@ func (s *scanner) colon() bool {
 	return false
 }
 
-// name takes note of a member's name.
-func (s *scanner) name(name string) {
+// name notes the name of a member.
+func (s *jsonScanner) name(name string) {
 	f := s.top()
 	if f == nil {
-		if s.wanted() && isText(name) {
+		if s.wanted() && nameSpeaks(name) {
 			s.put(s.pointer(), name)
 		}
 		return
 	}
 	f.key, f.keyed = name, true
-	if isText(name) && s.wanted() {
+	if nameSpeaks(name) && s.wanted() {
 		s.put(s.pointer()+"#name", name)
 	}
 }
 
-// comment reads a comment. It is text, because parsers differ in what they take for one.
-func (s *scanner) comment() {
+// comment scans a comment. It is extracted, because parsers differ in what they take for a comment.
+func (s *jsonScanner) comment() {
 	rest := s.src[s.at:]
 	length := len(rest)
 	if bytes.HasPrefix(rest, []byte("/*")) {
@@ -274,12 +274,12 @@ func (s *scanner) comment() {
 	if rest[0] == '/' && (len(rest) < 2 || rest[1] != '*' && rest[1] != '/') {
 		s.broken = true
 	}
-	s.put(s.prefix, undoEscapes(view(rest[:length])))
+	s.put(s.prefix, undoEscapes(stringOf(rest[:length])))
 }
 
-// bare reads what has no quotation marks: a number or a literal, the name of a member in JSON5, and everything that should
-// not be there.
-func (s *scanner) bare() {
+// bareword scans what has no quotation marks: a number or a literal, the name of a member in JSON5, and everything
+// that should not be there.
+func (s *jsonScanner) bareword() {
 	start := s.at
 	i := start
 	for i < len(s.src) && isWordByte(s.src[i]) {
@@ -293,7 +293,7 @@ func (s *scanner) bare() {
 		}
 		if s.at = i; s.colon() {
 			s.odd = true
-			s.name(view(s.src[start:i]))
+			s.name(stringOf(s.src[start:i]))
 			return
 		}
 		s.broken = true
@@ -303,11 +303,11 @@ func (s *scanner) bare() {
 		if end := bytes.IndexAny(s.src[start:], ":,{}[]\"\n"); end > 0 && s.src[start+end] == ':' {
 			s.at = start + end + 1
 			s.odd = true
-			s.name(undoEscapes(strings.TrimSpace(view(s.src[start : start+end]))))
+			s.name(undoEscapes(strings.TrimSpace(stringOf(s.src[start : start+end]))))
 			return
 		}
 	}
-	// At least one byte is taken, whatever it is.
+	// At least one byte is consumed, whatever it is.
 	end := bytes.IndexAny(s.src[start+1:], "{}[]\"\n\x1e")
 	if end < 0 {
 		end = len(s.src) - start - 1
@@ -315,16 +315,16 @@ func (s *scanner) bare() {
 	s.at = start + 1 + end
 	text := s.src[start:s.at]
 	if len(bytes.TrimSpace(text)) == 0 {
-		// Unicode's other white space, which is none in JSON.
+		// Unicode white space that JSON does not allow.
 		s.odd = true
 		return
 	}
 	s.broken = true
-	s.emit(undoEscapes(view(text)))
+	s.emit(undoEscapes(stringOf(text)))
 }
 
-// ends reports whether a bare word may end at i.
-func (s *scanner) ends(i int) bool {
+// ends reports whether a bareword may end at i.
+func (s *jsonScanner) ends(i int) bool {
 	if i == len(s.src) {
 		return true
 	}
@@ -339,7 +339,7 @@ func isWordByte(c byte) bool {
 	return isLetter(c) || isDigit(c) || c == '-' || c == '+' || c == '.' || c == '_' || c == '$'
 }
 
-// isLiteral reports whether a word is a number or one of the words that parsers know.
+// isLiteral reports whether a word is a number or a word that parsers know.
 func isLiteral(word []byte) bool {
 	switch string(word) {
 	case "true", "false", "null", "NaN", "Infinity", "-Infinity", "+Infinity", "undefined", "None", "True", "False":
@@ -354,11 +354,12 @@ func isLiteral(word []byte) bool {
 		}
 	}
 	// 1e5, 0x1F
-	return isDigit(word[len(word)-1]) && letters <= 1 || letters <= 8 && len(word) > 2 && word[0] == '0' && word[1]|0x20 == 'x'
+	return isDigit(word[len(word)-1]) && letters <= 1 || letters <= 8 && len(word) > 2 && word[0] == '0' &&
+		word[1]|0x20 == 'x'
 }
 
-// wanted reports whether the text here is to be read.
-func (s *scanner) wanted() bool {
+// wanted reports whether the current place is selected.
+func (s *jsonScanner) wanted() bool {
 	if len(s.sel.JSON) == 0 || s.broken {
 		return true
 	}
@@ -371,10 +372,10 @@ func (s *scanner) wanted() bool {
 	return false
 }
 
-// put appends a text, if it is one.
-func (s *scanner) put(name, text string) {
-	if s.noisy {
-		s.dst = appendMaybe(s.dst, strings.ToValidUTF8(name, "?"), text)
+// put appends a text if it may be language.
+func (s *jsonScanner) put(name, text string) {
+	if s.inNoise {
+		s.dst = appendIfText(s.dst, strings.ToValidUTF8(name, "?"), text)
 		return
 	}
 	if s.roles != nil {
@@ -384,13 +385,13 @@ func (s *scanner) put(name, text string) {
 }
 
 // emit appends the text of a value.
-func (s *scanner) emit(text string) {
-	if s.noisy {
+func (s *jsonScanner) emit(text string) {
+	if s.inNoise {
 		s.put("", text)
 		return
 	}
-	s.stretch(text)
-	if !mayRead(text) || s.isNodeName(text) {
+	s.addToBlock(text)
+	if !mayHaveText(text) || s.isNodeName(text) {
 		return
 	}
 	if s.opened < maxOpened && looksJSON(text) && s.inner(text) {
@@ -405,14 +406,14 @@ func (s *scanner) emit(text string) {
 	if s.roles != nil {
 		s.roles.many = s.roles.many || len(s.dst) >= manyPieces-1
 	}
-	if len(text) < blob && !isIdentifier(text) && !mayBeXML(text) && strings.IndexByte(text, '\n') < 0 {
-		s.dst = add(s.dst, Piece{Name: s.pointer(), Text: text})
+	if len(text) < minBlob && !isIdentifier(text) && !mayBeXML(text) && strings.IndexByte(text, '\n') < 0 {
+		s.dst = appendPiece(s.dst, Piece{Name: s.pointer(), Text: text})
 		return
 	}
 	s.dst = s.sel.appendAll(s.dst, s.pointer(), text)
 }
 
-// looksJSON reports whether a string may be JSON itself.
+// looksJSON reports whether a string may itself be JSON.
 func looksJSON(text string) bool {
 	c := text[0]
 	if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
@@ -422,10 +423,10 @@ func looksJSON(text string) bool {
 	return c == '{' || c == '['
 }
 
-// inner reads the content of a string that is JSON itself. It reports false, and reads nothing, for any other string.
-func (s *scanner) inner(text string) bool {
-	// Pointers go on through the string.
-	inner := &scanner{sel: s.sel, dst: s.dst, src: bytesOf(text), prefix: s.prefix, opened: s.opened + 1,
+// inner extracts from a string that is itself JSON. It reports false, and extracts nothing, for any other string.
+func (s *jsonScanner) inner(text string) bool {
+	// Pointers continue into the string.
+	inner := &jsonScanner{sel: s.sel, dst: s.dst, src: bytesOf(text), prefix: s.prefix, opened: s.opened + 1,
 		depth: s.depth, base: s.depth, broken: s.broken, frames: s.frames}
 	inner.scan()
 	if inner.broken != s.broken || inner.odd || inner.depth != inner.base || inner.values != 1 {
@@ -435,7 +436,7 @@ func (s *scanner) inner(text string) bool {
 	return true
 }
 
-// undoEscapes returns a text without the backslash escapes of JSON, JavaScript and their relatives.
+// undoEscapes undoes the backslash escapes of JSON, JavaScript and their relatives.
 func undoEscapes(s string) string {
 	i := strings.IndexByte(s, '\\')
 	if i < 0 {
@@ -446,7 +447,7 @@ func undoEscapes(s string) string {
 		out = append(out, s[:i]...)
 		s = s[i+1:]
 		if s == "" {
-			return view(append(out, '\\'))
+			return stringOf(append(out, '\\'))
 		}
 		c := s[0]
 		s = s[1:]
@@ -492,7 +493,7 @@ func undoEscapes(s string) string {
 			out = append(out, c)
 		}
 		if i = strings.IndexByte(s, '\\'); i < 0 {
-			return view(append(out, s...))
+			return stringOf(append(out, s...))
 		}
 	}
 }
@@ -500,7 +501,7 @@ func undoEscapes(s string) string {
 func utf16High(r rune) bool { return r >= 0xd800 && r < 0xdc00 }
 func utf16Low(r rune) bool  { return r >= 0xdc00 && r < 0xe000 }
 
-// hexEscape reads the digits of an escape, or those in braces. The size is 0 when they are none.
+// hexEscape parses the digits of an escape, or those in braces. The size is 0 if there are none.
 func hexEscape(s string, digits int) (r rune, size int) {
 	if strings.HasPrefix(s, "{") {
 		end := strings.IndexByte(s[:min(len(s), 12)], '}')
@@ -536,8 +537,8 @@ func hexValue(c byte) (byte, bool) {
 	return 0, false
 }
 
-// pointer returns the name of the place.
-func (s *scanner) pointer() string {
+// pointer returns the name of the current place.
+func (s *jsonScanner) pointer() string {
 	if s.depth <= maxDepth {
 		return s.pointTo()
 	}
@@ -547,8 +548,8 @@ func (s *scanner) pointer() string {
 	return s.deep
 }
 
-// pointTo writes the name of the place.
-func (s *scanner) pointTo() string {
+// pointTo builds the name of the current place.
+func (s *jsonScanner) pointTo() string {
 	var buf [maxName]byte
 	const room = len(buf)
 	b := append(buf[:0], s.prefix...)

@@ -8,43 +8,43 @@ import (
 	"strings"
 )
 
-// readMarkup appends the texts of HTML, XML and SVG to dst: of each block of text one, and the values of the attributes
-// that are shown. The texts of XML have the names of their elements. What is not visible is read, too, where the body is not
-// trusted.
-func (s *Selection) readMarkup(dst []Piece, body []byte) []Piece {
-	m := markup{dst: dst, all: !s.Trusted, xml: !isHTML(view(body)), size: len(body)}
-	m.read(view(body))
+// extractMarkup appends the texts of HTML, XML and SVG to dst: one for each block of text, and the values of the
+// attributes that are shown. In XML, texts are named after their elements. What is not visible is extracted, too,
+// unless the body is trusted.
+func (s *Selection) extractMarkup(dst []Piece, body []byte) []Piece {
+	m := markup{dst: dst, all: !s.Trusted, xml: !isHTML(stringOf(body)), size: len(body)}
+	m.scan(stringOf(body))
 	if s.Trusted {
 		return m.dst
 	}
-	text, different, full := expand(view(body), false)
+	text, different, full := expand(stringOf(body), false)
 	dst = m.dst
 	if full {
-		dst = add(dst, Piece{Reading: expanded, Excess: true})
+		dst = appendPiece(dst, Piece{Reading: readingExpanded, Excess: true})
 	}
 	if text == "" {
 		return dst
 	}
-	dst = again(dst, readExpanded(text), expanded)
+	dst = appendReading(dst, extractExpanded(text), readingExpanded)
 	if different {
-		text, _, _ = expand(view(body), true)
-		dst = again(dst, readExpanded(text), expandedLast)
+		text, _, _ = expand(stringOf(body), true)
+		dst = appendReading(dst, extractExpanded(text), readingExpandedLast)
 	}
 	return dst
 }
 
-// readExpanded returns the texts of markup whose entities are expanded.
-func readExpanded(text string) []Piece {
+// extractExpanded returns the texts of markup whose entities are expanded.
+func extractExpanded(text string) []Piece {
 	m := markup{all: true, xml: true, size: len(text)}
-	m.read(text)
+	m.scan(text)
 	return m.dst
 }
 
-// isHTML reports whether markup is HTML and not another XML.
+// isHTML reports whether markup is HTML and not another kind of XML.
 func isHTML(s string) bool {
 	xml := strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "<?xml")
-	s = s[:min(len(s), 4*sniffed)]
-	in := tagsOf(s)
+	s = s[:min(len(s), 4*sniffSize)]
+	in := newTagParser(s)
 	for {
 		i := strings.IndexByte(s, '<')
 		if i < 0 {
@@ -64,7 +64,7 @@ func isHTML(s string) bool {
 			s = s[1:]
 			continue
 		}
-		// <title> and <link> are elements of feeds, too, but never the first.
+		// Feeds have <title> and <link> elements, too, but never as the first.
 		return t.class != unknown && (!xml || strings.EqualFold(t.name, "html"))
 	}
 }
@@ -74,7 +74,8 @@ type markup struct {
 	dst []Piece
 	all bool // what is not visible is read, too
 	xml bool
-	// nested says that this is the inside of a CDATA section. There is none within another: each would be searched to its end.
+	// nested says that this is the inside of a CDATA section, where further sections are ignored: each would be
+	// searched to its end.
 	nested bool
 
 	name  string // of the element, in XML
@@ -85,8 +86,8 @@ type markup struct {
 	mixed bool   // it is not
 }
 
-func (m *markup) read(s string) {
-	in := tagsOf(s)
+func (m *markup) scan(s string) {
+	in := newTagParser(s)
 	for s != "" {
 		i := strings.IndexByte(s, '<')
 		if i < 0 {
@@ -121,7 +122,7 @@ func (m *markup) read(s string) {
 	m.flush()
 }
 
-// section reads a CDATA section: text, or markup as in feeds.
+// section scans a CDATA section: text, or markup as in feeds.
 func (m *markup) section(inside string) {
 	if m.nested || !hasElement(inside) {
 		m.text(inside)
@@ -129,13 +130,13 @@ func (m *markup) section(inside string) {
 	}
 	m.flush()
 	inner := markup{dst: m.dst, all: m.all, name: m.name, size: len(inside), nested: true}
-	inner.read(inside)
+	inner.scan(inside)
 	m.dst = inner.dst
 }
 
-// hasElement reports whether there is an element of HTML.
+// hasElement reports whether there is an HTML element.
 func hasElement(s string) bool {
-	in := tagsOf(s)
+	in := newTagParser(s)
 	for {
 		i := strings.IndexByte(s, '<')
 		if i < 0 {
@@ -150,8 +151,8 @@ func hasElement(s string) bool {
 	}
 }
 
-// isPreamble reports whether a declaration is what documents begin with, and declares no entities: a few words, and quoted
-// identifiers.
+// isPreamble reports whether a declaration is a usual beginning of a document and declares no entities: a few words,
+// and quoted identifiers.
 func isPreamble(inside string) bool {
 	known := false
 	for _, prefix := range []string{"doctype", "xml", "[if ", "[endif]"} {
@@ -184,12 +185,12 @@ func (m *markup) divides(t *tag) bool {
 	return true
 }
 
-// element reads a start tag and, where its content is no markup, that. It returns what stands behind.
+// element handles a start tag, and its content if that is no markup. It returns what follows.
 func (m *markup) element(t *tag, s string) string {
 	if m.divides(t) {
 		m.flush()
 		if m.xml {
-			m.name = place(t.name, "")
+			m.name = placeName(t.name, "")
 		}
 	}
 	if t.attrs != "" {
@@ -216,8 +217,8 @@ func (m *markup) element(t *tag, s string) string {
 	return s
 }
 
-// attributes reads the values of attributes that are shown, and those that may be texts in XML or to an app that shows the
-// source.
+// attributes extracts the values of attributes that are shown, and those that may be texts in XML or in an app that
+// shows the source.
 func (m *markup) attributes(t *tag) {
 	bare := 0 // names without a value
 	for rest := t.attrs; ; {
@@ -230,17 +231,17 @@ func (m *markup) attributes(t *tag) {
 			bare++
 			continue
 		}
-		if shown(name) || m.all && (m.xml && !isNamespace(name) || manyWords(value)) {
+		if isShownAttribute(name) || m.all && (m.xml && !isNamespace(name) || manyWords(value)) {
 			m.hidden(value)
 		}
 	}
-	if m.all && (bare >= manyBare || strings.IndexByte(t.attrs, '=') < 0 && manyWords(t.attrs)) {
+	if m.all && (bare >= minBareAttributes || strings.IndexByte(t.attrs, '=') < 0 && manyWords(t.attrs)) {
 		m.hidden(t.attrs) // these are no attributes
 	}
 }
 
-// manyBare is how many attributes without a value no element has.
-const manyBare = 4
+// minBareAttributes is a number of attributes without a value that no real element has.
+const minBareAttributes = 4
 
 func isNamespace(name string) bool {
 	_, is := cutPrefixFold(name, "xmlns")
@@ -250,7 +251,7 @@ func isNamespace(name string) bool {
 	return is
 }
 
-// hidden appends a text that stands beside the text of the block.
+// hidden appends a text that is not part of the block's text.
 func (m *markup) hidden(text string) {
 	text = strings.TrimSpace(text)
 	if !HasLetters(text) {
@@ -274,7 +275,7 @@ func (m *markup) text(s string) {
 	m.add(s)
 }
 
-// mix begins a text that is not in one piece.
+// mix begins a text that is not in one piece in the document.
 func (m *markup) mix(s string) {
 	if m.arena == nil {
 		m.arena = make([]byte, 0, m.size/2)
@@ -283,7 +284,7 @@ func (m *markup) mix(s string) {
 	m.add(s)
 }
 
-// add appends a text as it is shown: with its white space collapsed, its entities decoded, and without control characters.
+// add appends a text as it is shown: with white space collapsed, entities decoded, and without control characters.
 func (m *markup) add(s string) {
 	if strings.IndexByte(s, '&') >= 0 {
 		s = html.UnescapeString(s)
@@ -318,16 +319,15 @@ func (m *markup) flush() {
 		}
 	}
 	if m.mixed {
-		text = view(m.arena[m.from:])
+		text = stringOf(m.arena[m.from:])
 		m.mixed = false
 	}
 	m.dst = appendText(m.dst, m.name, text)
 }
 
-// declaredCharset returns the charset that markup says itself to be in, by its XML declaration or a meta element, in lower
-// case.
+// declaredCharset returns the charset that markup declares in its XML declaration or a meta element, in lower case.
 func declaredCharset(body []byte) string {
-	s := view(body[:min(len(body), sniffed)])
+	s := stringOf(body[:min(len(body), sniffSize)])
 	if isXML(s) {
 		_, s, _ = strings.Cut(s, "encoding")
 	} else {
@@ -351,29 +351,30 @@ func declaredCharset(body []byte) string {
 // isXML reports whether a text begins with an XML declaration.
 func isXML(s string) bool { return strings.HasPrefix(strings.TrimLeft(s, blank), "<?xml") }
 
-// mayBeXML reports whether a parser of XML may read another text than the one that stands there: by what the text declares.
+// mayBeXML reports whether an XML parser may read another text than the one that stands there, because of what it
+// declares.
 func mayBeXML(s string) bool { return isXML(s) || strings.Contains(s, "<!") }
 
-// appendXML appends what a parser of XML reads in a text that an app may give to one: in the charset that it names itself,
-// and with the entities that it declares.
+// appendXML appends what an XML parser reads in a text that an app may give to one: in the charset that the text
+// declares, and with the entities that it declares.
 func appendXML(dst []Piece, name, text string) []Piece {
 	if isXML(text) {
 		if _, decode := lookup(declaredCharset(bytesOf(text))); decode != nil {
-			text = view(repair(decode(bytesOf(text))))
+			text = stringOf(toValidUTF8(decode(bytesOf(text))))
 			m := markup{dst: nil, all: true, xml: true, size: len(text)}
-			m.read(text)
-			dst = appendNamed(dst, name, m.dst, expanded)
+			m.scan(text)
+			dst = appendNamed(dst, name, m.dst, readingExpanded)
 		}
 	}
 	for _, last := range []bool{false, true} {
 		expansion, different, full := expand(text, last)
 		if full {
-			dst = add(dst, Piece{Reading: expanded, Excess: true})
+			dst = appendPiece(dst, Piece{Reading: readingExpanded, Excess: true})
 		}
 		if expansion == "" {
 			break
 		}
-		dst = appendNamed(dst, name, readExpanded(expansion), expanded)
+		dst = appendNamed(dst, name, extractExpanded(expansion), readingExpanded)
 		if !different {
 			break
 		}
@@ -381,10 +382,10 @@ func appendXML(dst []Piece, name, text string) []Piece {
 	return dst
 }
 
-// appendNamed appends the texts of a further reading of a place.
+// appendNamed appends the texts of a further reading of one place.
 func appendNamed(dst []Piece, name string, found []Piece, reading int) []Piece {
 	for i := range found {
 		found[i].Name = name
 	}
-	return again(dst, found, reading)
+	return appendReading(dst, found, reading)
 }

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// maxDepth is the number of levels of a JSON body that have a name, and the number of tokens that a pointer may have. What
-// is deeper is read, too, under the name of its container.
+// maxDepth is the maximum number of levels of a JSON body that have names, and of tokens of a pointer. What is deeper
+// is extracted under the name of its container.
 const maxDepth = 64
 
-// Pointer names places in a JSON body: a JSON Pointer (RFC 6901) in which the token * stands for any member and any
+// Pointer names places in a JSON body: a JSON Pointer (RFC 6901) in which the token * stands for any member or
 // element. It selects the value there and, of an object or an array, everything below. Names match in any case. The
 // zero Pointer selects everything.
 type Pointer struct {
@@ -28,8 +28,8 @@ type token struct {
 	any   bool
 }
 
-// ParsePointer reads a pointer, such as /comment, /items/*/text or "" for everything. ~1 stands for a slash and ~0 for a
-// tilde in a name; a member that is really called * cannot be selected alone.
+// ParsePointer parses a pointer such as /comment, /items/*/text, or "" for everything. In a name, ~1 stands for a
+// slash and ~0 for a tilde. A member that is really called * cannot be selected alone.
 func ParsePointer(s string) (Pointer, error) {
 	p := Pointer{text: s}
 	if s == "" {
@@ -50,7 +50,8 @@ func ParsePointer(s string) (Pointer, error) {
 		p.tokens = append(p.tokens, t)
 	}
 	if len(p.tokens) > maxDepth {
-		return Pointer{}, fmt.Errorf("the JSON pointer %.40q... has %d tokens; at most %d are possible", s, len(p.tokens), maxDepth)
+		return Pointer{}, fmt.Errorf("the JSON pointer %.40q... has %d tokens; at most %d are possible", s,
+			len(p.tokens), maxDepth)
 	}
 	return p, nil
 }
@@ -68,7 +69,7 @@ func unescapeToken(s string) (string, error) {
 // String returns the pointer as it was written.
 func (p Pointer) String() string { return p.text }
 
-// covers reports whether the place is the one that p names, or below it.
+// covers reports whether a place is the one that p names, or below it.
 func (p *Pointer) covers(place []frame) bool {
 	if len(p.tokens) > len(place) {
 		return false
@@ -81,7 +82,7 @@ func (p *Pointer) covers(place []frame) bool {
 	return true
 }
 
-// matches reports whether the current member or element of a container is the one that t names.
+// matches reports whether t names the current member or element of a container.
 func (t *token) matches(f *frame) bool {
 	switch {
 	case t.any:

@@ -9,50 +9,51 @@ import (
 	"unicode/utf8"
 )
 
-// Editors keep a text as many strings: one for each stretch of bold, for each link, and, where somebody likes, for each
-// letter. A person reads them as one, without anything between. They are read so, too: as a view ([Piece.View]) of texts that
-// are pieces by themselves already.
+// Editors keep a text as many strings: one for each bold stretch, one for each link, and, if the author likes, one
+// for each letter. A person reads them as one. So they are also extracted as one ([Piece.RichText]), in addition to
+// the strings themselves.
 //
-// No editor is known by name. The strings of a block are those that stand in the objects of one array, in members of a name
-// that texts have; types, identifiers and addresses beside them do not matter. An array within a block, such as the children
-// of a link, goes on in it. The blocks of an array of blocks are apart.
+// No editor is known by name. The strings of a block are those in the objects of one array, in members that are named
+// like texts. Types, identifiers and addresses beside them do not matter. An array within a block, such as the
+// children of a link, continues the block. In an array of blocks, each block is separate.
 
-// passage is a block of rich text: the texts of the objects of an array.
-type passage struct {
+// textBlock is a block of rich text: the strings in the objects of an array.
+type textBlock struct {
 	depth  int    // of the array
 	member string // name of the members that hold the text
 	text   []byte
-	stretches
+	blockStats
 	direct bool // there is text in the array itself, and not only in arrays within it
 	levels int  // of arrays within it that go on in it
-	inner  []innerPassage
+	inner  []innerBlock
 }
 
-// innerPassage is the part of a passage that stands in an array within it.
-type innerPassage struct {
+// innerBlock is the part of a block in an array within it.
+type innerBlock struct {
 	place      string
 	begin, end int
-	stretches
+	blockStats
 }
 
-// stretches count what a text is made of.
-type stretches struct {
+// blockStats counts the strings of a block.
+type blockStats struct {
 	pieces int
 	seams  int // places where a piece ends and another begins within a word
 }
 
 const (
-	// farthest is how many objects may stand around a text, or an inner array, in the array that it is a part of.
-	farthest = 3
-	// Blocks of only such arrays as have one short piece each are one block: a link for each word.
+	// maxWrappers is the maximum number of objects between a text, or an inner array, and the array that it belongs
+	// to.
+	maxWrappers = 3
+	// Arrays that all have a single short string make one block: a link for each word.
 	shortPiece = 24
-	// Longer pieces than this are read well by themselves, unless a word goes on from one to another.
+	// Strings longer than this make sense by themselves, unless a word continues from one to another.
 	longPiece = 64
-	// viewSize is where a view may be cut, at the end of a line.
-	viewSize = 600
+	// richTextSize is the size, in bytes, from which a joined text may be cut at the end of a line.
+	richTextSize = 600
 )
 
-// holdsText reports whether members of a name hold what is shown.
+// holdsText reports whether members of a name hold text to show.
 func holdsText(name string) bool {
 	switch len(name) {
 	case 1:
@@ -60,7 +61,8 @@ func holdsText(name string) bool {
 	case 3:
 		return strings.EqualFold(name, "raw") || strings.EqualFold(name, "str")
 	case 4:
-		return strings.EqualFold(name, "text") || strings.EqualFold(name, "body") || strings.EqualFold(name, "word") || strings.EqualFold(name, "html")
+		return strings.EqualFold(name, "text") || strings.EqualFold(name, "body") ||
+			strings.EqualFold(name, "word") || strings.EqualFold(name, "html")
 	case 5:
 		return strings.EqualFold(name, "value") || strings.EqualFold(name, "#text") || strings.EqualFold(name, "chars")
 	case 6:
@@ -77,8 +79,8 @@ func holdsText(name string) bool {
 	return false
 }
 
-// stretch takes note of a string that may be a part of a block.
-func (s *scanner) stretch(text string) {
+// addToBlock adds a string that may be a part of a block.
+func (s *jsonScanner) addToBlock(text string) {
 	f := s.top()
 	if f == nil || !f.object || !holdsText(f.key) {
 		return
@@ -88,14 +90,15 @@ func (s *scanner) stretch(text string) {
 		return
 	}
 	b := s.blockOf(array, f.key)
-	b.append(text, stretches{pieces: 1})
+	b.append(text, blockStats{pieces: 1})
 	b.direct = true
 }
 
-// isNodeName reports whether a string is the name that editors have for a list with bullets, in the member that says what a block
-// is. By itself such a name sounds violent, and it is in every text with a list.
-func (s *scanner) isNodeName(text string) bool {
-	if len(text) < len("bullet") || len(text) > len("bulleted_list_item") || text[0]|0x20 != 'b' && text[0]|0x20 != 'l' {
+// isNodeName reports whether a string is an editor's name of a bulleted list, in a member that holds the type of a
+// block. By itself such a name sounds violent, and every text with a list has one.
+func (s *jsonScanner) isNodeName(text string) bool {
+	if len(text) < len("bullet") || len(text) > len("bulleted_list_item") ||
+		text[0]|0x20 != 'b' && text[0]|0x20 != 'l' {
 		return false
 	}
 	f := s.top()
@@ -114,9 +117,9 @@ func (s *scanner) isNodeName(text string) bool {
 	return false
 }
 
-// arrayAround returns the depth of the array around a frame, -1 where there is none near.
-func (s *scanner) arrayAround(frame int) int {
-	for i := frame - 1; i >= s.base && i >= frame-farthest; i-- {
+// arrayAround returns the depth of the array around a frame, -1 if there is none near.
+func (s *jsonScanner) arrayAround(frame int) int {
+	for i := frame - 1; i >= s.base && i >= frame-maxWrappers; i-- {
 		if !s.frames[i].object {
 			return i
 		}
@@ -124,19 +127,19 @@ func (s *scanner) arrayAround(frame int) int {
 	return -1
 }
 
-// blockOf returns the block of an array.
-func (s *scanner) blockOf(array int, member string) *passage {
+// blockOf returns the block of an array, which it begins if there is none.
+func (s *jsonScanner) blockOf(array int, member string) *textBlock {
 	for i := len(s.blocks) - 1; i >= 0 && s.blocks[i].depth >= array; i-- {
 		if b := &s.blocks[i]; b.depth == array && b.member == member {
 			return b
 		}
 	}
-	s.blocks = append(s.blocks, passage{depth: array, member: member})
+	s.blocks = append(s.blocks, textBlock{depth: array, member: member})
 	return &s.blocks[len(s.blocks)-1]
 }
 
-// append adds a text.
-func (b *passage) append(text string, of stretches) {
+// append adds a text to the block.
+func (b *textBlock) append(text string, of blockStats) {
 	if len(b.text) > 0 && text != "" {
 		last, _ := utf8.DecodeLastRune(b.text)
 		first, _ := utf8.DecodeRuneInString(text)
@@ -152,7 +155,7 @@ func (b *passage) append(text string, of stretches) {
 func inWord(r rune) bool { return r >= utf8.RuneSelf || isLetter(byte(r)) }
 
 // endBlocks ends the blocks of the arrays from a depth on.
-func (s *scanner) endBlocks(depth int) {
+func (s *jsonScanner) endBlocks(depth int) {
 	first := len(s.blocks)
 	for first > 0 && s.blocks[first-1].depth >= depth {
 		first--
@@ -164,19 +167,19 @@ func (s *scanner) endBlocks(depth int) {
 	}
 }
 
-func (s *scanner) endBlock(b *passage) {
+func (s *jsonScanner) endBlock(b *textBlock) {
 	if !b.direct && !b.isOneOfShort() {
 		for i := range b.inner {
-			if in := &b.inner[i]; in.worth(in.end - in.begin) {
-				s.addView(in.place, b.text[in.begin:in.end])
+			if in := &b.inner[i]; in.worthJoining(in.end - in.begin) {
+				s.addRichText(in.place, b.text[in.begin:in.end])
 			}
 		}
 		return
 	}
 	array := s.arrayAround(b.depth)
 	if array < 0 || b.levels > 1 || !b.direct {
-		if b.worth(len(b.text)) {
-			s.addView(s.pointer(), b.text)
+		if b.worthJoining(len(b.text)) {
+			s.addRichText(s.pointer(), b.text)
 		}
 		return
 	}
@@ -186,32 +189,33 @@ func (s *scanner) endBlock(b *passage) {
 	}
 	around := s.blockOf(array, b.member)
 	begin := len(around.text)
-	around.append(view(b.text), b.stretches)
+	around.append(stringOf(b.text), b.blockStats)
 	around.levels = max(around.levels, b.levels+1)
-	around.inner = append(around.inner, innerPassage{place: place, begin: begin, end: len(around.text), stretches: b.stretches})
+	around.inner = append(around.inner, innerBlock{place: place, begin: begin, end: len(around.text),
+		blockStats: b.blockStats})
 }
 
-// isOneOfShort reports whether the inner blocks are short pieces of one block.
-func (b *passage) isOneOfShort() bool {
+// isOneOfShort reports whether the inner blocks are short strings of one block.
+func (b *textBlock) isOneOfShort() bool {
 	return b.pieces > 1 && b.pieces == len(b.inner) && len(b.text) < shortPiece*b.pieces
 }
 
-// worth reports whether a text says more than its pieces do.
-func (n *stretches) worth(size int) bool {
+// worthJoining reports whether the joined text says more than its strings do.
+func (n *blockStats) worthJoining(size int) bool {
 	return n.pieces > 1 && (n.seams > 0 || size < longPiece*n.pieces)
 }
 
-// addView appends a view of what stands in pieces.
-func (s *scanner) addView(place string, text []byte) {
+// addRichText appends the joined text of a block.
+func (s *jsonScanner) addRichText(place string, text []byte) {
 	for len(text) > 0 {
 		end := len(text)
-		if end > viewSize {
-			if cut := bytes.IndexByte(text[viewSize:], '\n'); cut >= 0 {
-				end = viewSize + cut + 1
+		if end > richTextSize {
+			if cut := bytes.IndexByte(text[richTextSize:], '\n'); cut >= 0 {
+				end = richTextSize + cut + 1
 			}
 		}
-		if part := view(text[:end]); mayRead(part) {
-			s.dst = add(s.dst, Piece{Name: place, Text: part, RichText: true})
+		if part := stringOf(text[:end]); mayHaveText(part) {
+			s.dst = appendPiece(s.dst, Piece{Name: place, Text: part, RichText: true})
 		}
 		text = text[end:]
 	}

@@ -9,21 +9,22 @@ import (
 	"strings"
 )
 
-// roles leaves out what others than certain roles say in a chat: of an object with an array of messages, as the interfaces of
-// OpenAI, Anthropic, Gemini and Ollama have it, the messages whose role is another one that is known, and what stands for a
-// system's message beside them. A text is left out only where every parser sees the same role: the JSON is correct, and the
-// message has one member whose name may be taken for "role", and that is spelled so and holds a plain string.
-type roles struct {
+// roleFilter leaves out what is said in a chat by roles that are not wanted. It understands an object with an array
+// of messages, as in the APIs of OpenAI, Anthropic, Gemini and Ollama, and leaves out the messages of other known
+// roles, and members that replace a system message. A text is left out only if every parser sees the same role: the
+// JSON is correct, and the message has exactly one member that may be taken for "role", which is spelled so and holds
+// a string without escapes.
+type roleFilter struct {
 	wanted []string
-	// spans are the texts in scanner.dst that are left out.
-	spans []span
-	// message is the message that is being read, nil outside of messages.
+	// spans are the pieces, by their index in jsonScanner.dst, that are left out.
+	spans []byteRange
+	// message is the current message, nil outside of messages.
 	message *message
-	// lists and systems are the members of the whole that are messages or a system's.
+	// lists and systems are the members of the outermost object that are messages or replace a system message.
 	lists   []string
 	systems []systemText
 	held    message
-	// many says that there are so many texts that some may have been joined, whose places mean nothing then.
+	// many says that there are so many pieces that some may have been joined, so that their indexes mean nothing.
 	many bool
 }
 
@@ -31,31 +32,32 @@ type roles struct {
 type message struct {
 	from int // of its texts
 	role string
-	// blocks are those of rich text around it, without its own texts.
-	blocks []passage
-	// named is how many members there are whose names may be taken for "role", plain that the one was spelled so and a
-	// plain string.
+	// blocks are the blocks of rich text around the message, without its own texts.
+	blocks []textBlock
+	// named is the number of members that may be taken for "role". plain says that the one was spelled so and holds a
+	// string without escapes.
 	named int
 	plain bool
 }
 
-// systemText is the text of a member that takes the place of a system's message.
+// systemText is a member that replaces a system message.
 type systemText struct {
 	name string
-	span
+	byteRange
 }
 
-// messageLists are the members that hold messages, and systemMembers those that belong to a list of that name and take the
-// place of a system's message in it.
+// messageLists are the members that hold messages. systemMembers replace a system message in the list that they map
+// to.
 var (
 	messageLists  = []string{"messages", "input", "contents"}
 	systemMembers = map[string]string{
-		"system": "messages", "instructions": "input", "systemInstruction": "contents", "system_instruction": "contents",
+		"system": "messages", "instructions": "input", "systemInstruction": "contents",
+		"system_instruction": "contents",
 	}
 	knownRoles = []string{"system", "developer", "user", "assistant", "model", "tool", "function"}
 )
 
-// CheckRole returns an error for a role that no interface knows.
+// CheckRole returns an error for a role that no API knows.
 func CheckRole(role string) error {
 	if !slices.Contains(knownRoles, role) {
 		return fmt.Errorf("there is no role %q; it must be one of %s", role, strings.Join(knownRoles, ", "))
@@ -63,22 +65,23 @@ func CheckRole(role string) error {
 	return nil
 }
 
-// others reports whether a role is known, and none of those that are read.
-func (r *roles) others(role string) bool {
+// others reports whether a role is known and not wanted.
+func (r *roleFilter) others(role string) bool {
 	return slices.Contains(knownRoles, role) && !slices.Contains(r.wanted, role)
 }
 
-// opened takes note of an object that begins in the whole's messages.
-func (r *roles) opened(s *scanner) {
-	// The whole is an object, the list its member, and this the list's element.
-	if s.depth == 3 && s.frames[0].object && !s.frames[1].object && s.frames[2].object && slices.Contains(messageLists, s.frames[0].key) {
+// opened is called at the beginning of each container.
+func (r *roleFilter) opened(s *jsonScanner) {
+	// The outermost value is an object, the list its member, and this an element of the list.
+	if s.depth == 3 && s.frames[0].object && !s.frames[1].object && s.frames[2].object &&
+		slices.Contains(messageLists, s.frames[0].key) {
 		r.held = message{from: len(s.dst), blocks: slices.Clone(s.blocks)}
 		r.message = &r.held
 	}
 }
 
-// closed takes note of a container that has ended, whose depth is that of the scanner.
-func (r *roles) closed(s *scanner) {
+// closed is called at the end of each container, with the scanner at the depth outside of it.
+func (r *roleFilter) closed(s *jsonScanner) {
 	if s.depth == 1 && !s.frames[1].object && slices.Contains(messageLists, s.frames[0].key) {
 		r.lists = append(r.lists, s.frames[0].key)
 	}
@@ -86,14 +89,14 @@ func (r *roles) closed(s *scanner) {
 		return
 	}
 	if m := r.message; m.named == 1 && m.plain && r.others(m.role) {
-		r.spans = append(r.spans, span{m.from, len(s.dst)})
+		r.spans = append(r.spans, byteRange{m.from, len(s.dst)})
 		s.blocks = m.blocks // what it says goes on in no other message
 	}
 	r.message = nil
 }
 
-// named takes note of a member's name; spelled says that there were no escapes in it.
-func (r *roles) named(s *scanner, name string, spelled bool) {
+// named is called at the name of each member. spelled says that it has no escapes.
+func (r *roleFilter) named(s *jsonScanner, name string, spelled bool) {
 	before, _, _ := strings.Cut(name, "\x00")
 	switch {
 	case s.depth == 3 && r.message != nil && strings.EqualFold(strings.TrimSpace(before), "role"):
@@ -109,14 +112,14 @@ func (r *roles) named(s *scanner, name string, spelled bool) {
 				if !spelled || name != member {
 					name = "" // another spelling of it
 				}
-				r.systems = append(r.systems, systemText{name: name, span: span{len(s.dst), 1 << 62}})
+				r.systems = append(r.systems, systemText{name: name, byteRange: byteRange{len(s.dst), 1 << 62}})
 			}
 		}
 	}
 }
 
-// value takes note of a string.
-func (r *roles) value(s *scanner, text string, plain bool) {
+// value is called at each string.
+func (r *roleFilter) value(s *jsonScanner, text string, plain bool) {
 	switch {
 	case s.depth == 3 && r.message != nil && s.frames[2].key == "role":
 		r.message.role = text
@@ -126,17 +129,17 @@ func (r *roles) value(s *scanner, text string, plain bool) {
 	}
 }
 
-// leaveOut takes the texts of other roles out, when all of the JSON is read.
-func (r *roles) leaveOut(s *scanner) {
+// leaveOut removes the texts of other roles once all of the JSON is scanned.
+func (r *roleFilter) leaveOut(s *jsonScanner) {
 	if r.others("system") && len(r.systems) == 1 {
 		if text := r.systems[0]; slices.Contains(r.lists, systemMembers[text.name]) {
-			r.spans = append(r.spans, span{text.from, min(text.to, len(s.dst))})
+			r.spans = append(r.spans, byteRange{text.from, min(text.to, len(s.dst))})
 		}
 	}
 	if len(r.spans) == 0 {
 		return
 	}
-	slices.SortFunc(r.spans, func(a, b span) int { return a.from - b.from })
+	slices.SortFunc(r.spans, func(a, b byteRange) int { return a.from - b.from })
 	kept, next := s.dst[:0], 0
 	for i := range s.dst {
 		for next < len(r.spans) && i >= r.spans[next].to {

@@ -14,33 +14,34 @@ import (
 	"unicode/utf8"
 )
 
-// Selection says which texts of a body are read. The zero value reads all of them. JSON and Form narrow bodies of their own
-// kind only: a body of another kind is read whole, so that sending another Content-Type is no way around.
+// Selection says which texts of a body are extracted. The zero value selects all of them. JSON and Form only narrow
+// bodies of their own kind: a body of another kind is extracted whole, so that another Content-Type is no way around
+// the selection.
 type Selection struct {
-	// JSON are the places in JSON bodies; none means all. What stands behind an error that no lenient parser
-	// accepts is read whatever its place.
+	// JSON lists the places to extract from JSON bodies. None means all. What follows an error that no lenient parser
+	// accepts is extracted whatever its place.
 	JSON []Pointer
-	// Form are the fields of urlencoded and multipart forms, in any case; none means all. "tag" means tag[] and
-	// tag[x], too.
+	// Form lists the fields to extract from urlencoded and multipart forms, in any case. None means all. "tag" also
+	// selects tag[] and tag[x].
 	Form []string
-	// Text says that every body is read as one plain text, whatever its type, and that nothing of it is left out.
+	// Text says that every body is taken for one plain text, whatever its type, and that nothing of it is left out.
 	Text bool
-	// Credentials says that fields and members whose names stand for passwords, tokens and the like are read, too.
+	// Credentials says that fields and members named like passwords, tokens and other credentials are extracted, too.
 	Credentials bool
-	// Roles are those whose texts are read of a chat, such as "user": of JSON whose messages have roles as those that language
-	// models are asked with, see [roles]. None means all.
+	// Roles lists the roles, such as "user", whose messages are extracted from a chat: from JSON in the shapes in
+	// which language models are queried, see [roleFilter]. None means all.
 	Roles []string
-	// Charset is that of the parts of a form that say none, see [Selection.Part].
+	// Charset is the charset of those parts of a form that declare none, see [Selection.ExtractPart].
 	Charset string
-	// Trusted says that the body comes from an app of one's own and not from somebody who has something to hide. Its type
-	// is believed, and of markup only what is visible is read.
+	// Trusted says that the body comes from one's own app and not from somebody with something to hide. Its type is
+	// believed, and only what is visible is extracted from markup.
 	Trusted bool
 }
 
-// Extract appends the texts of a body to dst. It never fails: what is not what its type says is read as what it looks like. A
-// body of a type that is known to be no text (see [Type.Opaque]) is left out, unless it looks like one. A body in a charset
-// that is not known (see [Type]) is read as if it were UTF-8. Multipart bodies are read as plain text; they are for a
-// parser of their own and for [Selection.ExtractPart].
+// Extract appends the texts of a body to dst. It never fails: a body that is not what its type says is taken for what
+// it looks like. A body of a type that is known to hold no text (see [Type.Opaque]) is left out unless it looks like
+// text. A body in an unknown charset (see [Type]) is read as UTF-8. A multipart body is read as plain text; to parse
+// it, use package multipart and [Selection.ExtractPart].
 func (s *Selection) Extract(dst []Piece, t Type, body []byte) []Piece {
 	if len(body) == 0 {
 		return dst
@@ -57,32 +58,32 @@ func (s *Selection) Extract(dst []Piece, t Type, body []byte) []Piece {
 	case kind == Binary:
 		return dst
 	case kind == Mixed:
-		return s.readMixed(dst, t, body)
+		return s.extractMixed(dst, t, body)
 	case kind == Multipart:
-		kind = looksOrText(body)
+		kind = sniffOrText(body)
 	case kind == Form:
-		return s.readForm(dst, t, body)
+		return s.extractForm(dst, t, body)
 	}
 	charsets := t.charsets()
-	if kind == Markup || isXML(view(body)) {
-		// Parsers of XML differ in whether they believe the header or the document.
+	if kind == Markup || isXML(stringOf(body)) {
+		// XML parsers differ in whether they believe the header or the document.
 		if declared := declaredCharset(body); declared != "" {
 			charsets = append(charsets, declared)
 		}
 	}
-	versions := readings(charsets, body)
-	dst = s.readAs(dst, kind, t, versions.list[0])
+	versions := readingsOf(charsets, body)
+	dst = s.extractAs(dst, kind, t, versions.list[0])
 	for i, reading := range versions.all()[1:] {
-		dst = again(dst, s.readAs(nil, kind, t, reading), i+1)
+		dst = appendReading(dst, s.extractAs(nil, kind, t, reading), i+1)
 	}
 	return dst
 }
 
-// readAs reads a body in UTF-8.
-func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece {
+// extractAs extracts from a body in UTF-8, which is parsed as a kind.
+func (s *Selection) extractAs(dst []Piece, kind Kind, t Type, body []byte) []Piece {
 	if s.Text {
-		if mayRead(view(body)) {
-			dst = add(dst, Piece{Text: view(body)})
+		if mayHaveText(stringOf(body)) {
+			dst = appendPiece(dst, Piece{Text: stringOf(body)})
 		}
 		return dst
 	}
@@ -92,49 +93,51 @@ func (s *Selection) readAs(dst []Piece, kind Kind, t Type, body []byte) []Piece 
 	}
 	first := body[start]
 	if kind == JSON && !jsonStart(first) && !isLiteral(firstWord(body[start:])) {
-		// Whatever reads this body, it is no JSON parser.
-		kind = looksOrText(body)
-		body = bytesOf(undoEscapes(view(body)))
+		// Whatever parses this body, it is no JSON parser.
+		kind = sniffOrText(body)
+		body = bytesOf(undoEscapes(stringOf(body)))
 	}
 	if kind == Text && !s.Trusted && (first == '{' || first == '[' || first == '"') {
-		if found, clean := s.of(t).readJSON(nil, body); clean {
-			return again(dst, found, 0)
+		if found, clean := s.forType(t).extractJSON(nil, body); clean {
+			return appendReading(dst, found, 0)
 		}
 		// Ordinary text may begin with a bracket.
-		body = bytesOf(undoEscapes(view(body)))
+		body = bytesOf(undoEscapes(stringOf(body)))
 	}
 	switch kind {
 	case JSON:
 		var clean bool
-		if dst, clean = s.readChat(dst, body); (!clean || t.Ambiguous || t.undeclared) && !s.Trusted && maybeForm(body) {
-			dst = again(dst, s.readPairs(nil, nil, body), asPairs)
+		if dst, clean = s.extractChat(dst, body); (!clean || t.Ambiguous || t.undeclared) && !s.Trusted &&
+			mayBeForm(body) {
+			dst = appendReading(dst, s.extractPairs(nil, nil, body), readingAsForm)
 		}
 		return dst
 	case Form:
-		return s.readForm(dst, t, body)
+		return s.extractForm(dst, t, body)
 	case Markup:
-		dst = s.readMarkup(dst, body)
+		dst = s.extractMarkup(dst, body)
 		if !s.Trusted && (t.Ambiguous || t.undeclared) {
-			dst = again(dst, appendText(nil, "", view(body)), asText)
-			if maybeForm(body) {
-				dst = again(dst, s.readPairs(nil, nil, body), asPairs)
+			dst = appendReading(dst, appendText(nil, "", stringOf(body)), readingAsText)
+			if mayBeForm(body) {
+				dst = appendReading(dst, s.extractPairs(nil, nil, body), readingAsForm)
 			}
 		}
 		return dst
 	}
-	if begin := body[start:min(len(body), start+sniffed)]; !s.Trusted && kind == Text && looksForm(begin) && looks(begin) == Form {
-		return s.of(t).readForm(dst, t, body)
+	if begin := body[start:min(len(body), start+sniffSize)]; !s.Trusted && kind == Text && looksForm(begin) &&
+		sniffText(begin) == Form {
+		return s.forType(t).extractForm(dst, t, body)
 	}
-	dst = s.appendAll(dst, "", view(body))
-	if !s.Trusted && maybeForm(body) {
-		dst = again(dst, s.of(t).readPairs(nil, nil, body), asPairs)
+	dst = s.appendAll(dst, "", stringOf(body))
+	if !s.Trusted && mayBeForm(body) {
+		dst = appendReading(dst, s.forType(t).extractPairs(nil, nil, body), readingAsForm)
 	}
 	return dst
 }
 
-// of is the selection for what is found in a body of a type. An app for plain text shows all of it, whatever it looks like, so that
-// nothing is left out.
-func (s *Selection) of(t Type) *Selection {
+// forType returns the selection for what is found in a body of a type. An app for plain text shows all of it,
+// whatever it looks like, so nothing may be left out.
+func (s *Selection) forType(t Type) *Selection {
 	if t.Kind != Text || s.Credentials || s.Trusted {
 		return s
 	}
@@ -143,15 +146,15 @@ func (s *Selection) of(t Type) *Selection {
 	return &whole
 }
 
-// maybeForm reports whether there may be something in a body that only a parser of forms shows.
-func maybeForm(body []byte) bool {
+// mayBeForm reports whether there may be text in a body that only a form parser reveals.
+func mayBeForm(body []byte) bool {
 	return bytes.IndexByte(body, '=') >= 0 && bytes.ContainsAny(body, "%+")
 }
 
-// looksOrText returns what a body looks like that is to be read.
-func looksOrText(body []byte) Kind {
+// sniffOrText returns what a body that must be extracted looks like: Text where [sniffText] says Binary.
+func sniffOrText(body []byte) Kind {
 	body = bytes.TrimLeft(body, " \t\r\n")
-	kind := looks(body[:min(len(body), sniffed)])
+	kind := sniffText(body[:min(len(body), sniffSize)])
 	if kind == Binary {
 		return Text
 	}
@@ -167,7 +170,7 @@ func firstWord(b []byte) []byte {
 	return b[:i]
 }
 
-// jsonStart reports whether a JSON text, also one of a lenient parser, may begin with c.
+// jsonStart reports whether a JSON text, or one for a lenient parser, may begin with c.
 func jsonStart(c byte) bool {
 	switch c {
 	case '{', '[', '"', '\'', '/', '#', 0x1e:
@@ -176,43 +179,43 @@ func jsonStart(c byte) bool {
 	return false
 }
 
-// ExtractPart appends the texts of one text part of a multipart body to dst: of its body, in the charset, the type and the
-// Content-Transfer-Encoding that its header says, and of the file's name, whose place is "name.filename". For a file whose
-// content is not judged body is nil. Form selects by the name of the part.
+// ExtractPart appends the texts of one part of a multipart body to dst: the text of its body, in the charset, type
+// and Content-Transfer-Encoding that its header declares, and the name of its file, at the place "name.filename". The
+// body of a file that is not moderated is nil. The selection's Form selects by the name of the part.
 func (s *Selection) ExtractPart(dst []Piece, name, filename string, header textproto.MIMEHeader, body []byte) []Piece {
 	if !s.WantsField(name) {
 		return dst
 	}
 	sent := name
-	name, filename = view(repair(bytesOf(name))), view(repair(bytesOf(filename)))
+	name, filename = stringOf(toValidUTF8(bytesOf(name))), stringOf(toValidUTF8(bytesOf(filename)))
 	if name != sent {
 		whole := *s
 		whole.Credentials = true
 		s = &whole // apps may differ in what the name is
 	}
 	if HasLetters(filename) {
-		dst = appendText(dst, place(name, ".filename"), words(filename))
+		dst = appendText(dst, placeName(name, ".filename"), decodeWords(filename))
 	}
-	if isText(name) {
-		dst = appendText(dst, place(name, "#name"), name)
+	if nameSpeaks(name) {
+		dst = appendText(dst, placeName(name, "#name"), name)
 	}
 	if len(body) == 0 {
 		return dst
 	}
 	plain, whole := transferred(header.Get("Content-Transfer-Encoding"), body)
-	dst = s.readPart(dst, name, header, plain)
+	dst = s.extractPart(dst, name, header, plain)
 	if !whole {
-		dst = s.readPart(dst, name, header, body)
+		dst = s.extractPart(dst, name, header, body)
 	}
 	return dst
 }
 
-// readPart reads the decoded body of a part.
-func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHeader, body []byte) []Piece {
+// extractPart extracts from the decoded body of a part.
+func (s *Selection) extractPart(dst []Piece, name string, header textproto.MIMEHeader, body []byte) []Piece {
 	t := TypeOf(header["Content-Type"])
 	if name == "_charset_" {
-		// The field says in which charset the others are.
-		known, _ := lookup(strings.ToLower(strings.TrimSpace(view(body))))
+		// This field says in which charset the others are.
+		known, _ := lookup(strings.ToLower(strings.TrimSpace(stringOf(body))))
 		t.UnknownCharset = t.UnknownCharset || !known
 	}
 	if t.Charset == "" {
@@ -222,27 +225,28 @@ func (s *Selection) readPart(dst []Piece, name string, header textproto.MIMEHead
 	t.UnknownCharset = t.UnknownCharset || !known
 	from := len(dst)
 	if t.Kind == Binary || t.Kind == Multipart || t.Kind == Text || t.Kind == Form {
-		versions := readings(t.charsets(), body)
+		versions := readingsOf(t.charsets(), body)
 		if !s.leavesOutPair([][]byte{bytesOf(name)}, versions.all()) {
 			dst = s.appendReadings(dst, name, &versions)
 		}
 	} else {
 		whole := Selection{Trusted: s.Trusted, Text: s.Text, Credentials: s.Credentials}
 		for _, p := range whole.Extract(nil, t, body) {
-			p.Name = place(name, p.Name)
-			dst = add(dst, p)
+			p.Name = placeName(name, p.Name)
+			dst = appendPiece(dst, p)
 		}
 	}
 	return markUnknown(dst, from, name, t.UnknownCharset)
 }
 
-// markUnknown says of the texts from an index on that their charset is not known, if so. There is one at least.
+// markUnknown marks the pieces from an index on as being in an unknown charset, if they are. It adds a piece if there
+// is none.
 func markUnknown(dst []Piece, from int, name string, unknown bool) []Piece {
 	if !unknown {
 		return dst
 	}
 	if len(dst) <= from {
-		return append(dst, Piece{Name: place(name, ""), UnknownCharset: true})
+		return append(dst, Piece{Name: placeName(name, ""), UnknownCharset: true})
 	}
 	for i := from; i < len(dst); i++ {
 		dst[i].UnknownCharset = true
@@ -250,16 +254,16 @@ func markUnknown(dst []Piece, from int, name string, unknown bool) []Piece {
 	return dst
 }
 
-// appendReadings appends all that the value of a field may say.
-func (s *Selection) appendReadings(dst []Piece, name string, versions *versions) []Piece {
-	dst = s.appendValue(dst, name, view(versions.list[0]))
+// appendReadings appends the value of a field, in each of its readings.
+func (s *Selection) appendReadings(dst []Piece, name string, versions *readings) []Piece {
+	dst = s.appendValue(dst, name, stringOf(versions.list[0]))
 	for i, reading := range versions.all()[1:] {
-		dst = again(dst, s.appendValue(nil, name, view(reading)), i+1)
+		dst = appendReading(dst, s.appendValue(nil, name, stringOf(reading)), i+1)
 	}
 	return dst
 }
 
-// transferred undoes a Content-Transfer-Encoding. It reports whether all of the body was encoded so, which is never sure.
+// transferred undoes a Content-Transfer-Encoding. It also reports whether it could decode the whole body.
 func transferred(encoding string, body []byte) ([]byte, bool) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "quoted-printable":
@@ -267,12 +271,12 @@ func transferred(encoding string, body []byte) ([]byte, bool) {
 		return plain, err == nil
 	case "base64":
 		plain, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(body)))
-		return plain, err == nil && textual(plain)
+		return plain, err == nil && isMostlyText(plain)
 	}
 	return body, true
 }
 
-// WantsField reports whether a form's field of that name is read.
+// WantsField reports whether the form field of this name is selected.
 func (s *Selection) WantsField(name string) bool {
 	if len(s.Form) == 0 {
 		return true
@@ -285,11 +289,11 @@ func (s *Selection) WantsField(name string) bool {
 	return false
 }
 
-// maxName is the length in bytes at which the names of places are cut.
+// maxName is the length, in bytes, at which names of places are cut.
 const maxName = 256
 
-// place returns the name of a place of which a user chose a part.
-func place(name, suffix string) string {
+// placeName returns the name of a place that contains a name which the sender chose.
+func placeName(name, suffix string) string {
 	if len(name) > maxName {
 		name = name[:maxName]
 		for !utf8.ValidString(name) && len(name) > maxName-utf8.UTFMax {
@@ -300,7 +304,7 @@ func place(name, suffix string) string {
 	return printable(name + suffix)
 }
 
-// printable returns a name without control characters, which could break a log or a header.
+// printable replaces the control characters of a name, which could break a log or a header.
 func printable(name string) string {
 	for i := 0; i < len(name); i++ {
 		if c := name[i]; c < ' ' || c == 0x7f {
@@ -315,18 +319,18 @@ func printable(name string) string {
 	return name
 }
 
-// appendText appends a text if it is one.
+// appendText appends a text if it may be language.
 func appendText(dst []Piece, name, text string) []Piece {
-	if !mayRead(text) || isIdentifier(text) {
+	if !mayHaveText(text) || isIdentifier(text) {
 		return dst
 	}
-	if len(text) >= blob {
+	if len(text) >= minBlob {
 		return appendLong(dst, name, text)
 	}
-	return add(dst, Piece{Name: name, Text: text})
+	return appendPiece(dst, Piece{Name: name, Text: text})
 }
 
-// appendAll appends a text if it is one, and what parsers of XML, calendars, YAML and mail make of it.
+// appendAll appends a text if it may be language, and what parsers of XML, calendars, YAML and mail make of it.
 func (s *Selection) appendAll(dst []Piece, name, text string) []Piece {
 	dst = appendText(dst, name, text)
 	if s.Trusted {
@@ -338,17 +342,17 @@ func (s *Selection) appendAll(dst []Piece, name, text string) []Piece {
 	return appendUnfolded(dst, name, text)
 }
 
-// appendValue appends the text of a form's field, which may be JSON itself.
+// appendValue appends the text of a form field, which may be JSON itself.
 func (s *Selection) appendValue(dst []Piece, name, text string) []Piece {
-	if !mayRead(text) {
+	if !mayHaveText(text) {
 		return dst
 	}
-	name = place(name, "")
+	name = placeName(name, "")
 	if s.Text {
-		return add(dst, Piece{Name: name, Text: text})
+		return appendPiece(dst, Piece{Name: name, Text: text})
 	}
 	if c := text[0]; c == '{' || c == '[' {
-		inner := scanner{sel: s.whole(), dst: dst, src: bytesOf(text), prefix: name, opened: 1}
+		inner := jsonScanner{sel: s.whole(), dst: dst, src: bytesOf(text), prefix: name, opened: 1}
 		if inner.scan(); inner.clean() {
 			return inner.dst
 		}

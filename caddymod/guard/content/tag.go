@@ -28,7 +28,7 @@ const (
 	literal              // what it contains is text: <title>
 )
 
-// classOf returns the class of an element of HTML.
+// classOf returns the class of an HTML element.
 func classOf(name string) class {
 	var buf [10]byte
 	if len(name) > len(buf) {
@@ -45,16 +45,17 @@ func classOf(name string) class {
 		buf[i] = c
 	}
 	switch string(buf[:len(name)]) {
-	case "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "input",
-		"ins", "kbd", "label", "mark", "meter", "nobr", "output", "picture", "q", "rp", "rt", "ruby", "s", "samp", "slot", "small",
-		"source", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "tspan", "blink", "spacer", "track",
-		"area", "map", "param", "rb", "rtc", "svg", "progress":
+	case "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i",
+		"img", "input", "ins", "kbd", "label", "mark", "meter", "nobr", "output", "picture", "q", "rp", "rt", "ruby",
+		"s", "samp", "slot", "small", "source", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var",
+		"wbr", "tspan", "blink", "spacer", "track", "area", "map", "param", "rb", "rtc", "svg", "progress":
 		return inline
-	case "address", "article", "aside", "audio", "base", "blockquote", "body", "br", "button", "canvas", "caption", "center", "col",
-		"colgroup", "datalist", "dd", "details", "dialog", "dir", "div", "dl", "dt", "embed", "fieldset", "figcaption", "figure",
-		"footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html", "legend",
-		"li", "link", "main", "marquee", "math", "menu", "menuitem", "meta", "nav", "object", "ol", "optgroup", "option", "p",
-		"pre", "search", "section", "select", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul", "video":
+	case "address", "article", "aside", "audio", "base", "blockquote", "body", "br", "button", "canvas", "caption",
+		"center", "col", "colgroup", "datalist", "dd", "details", "dialog", "dir", "div", "dl", "dt", "embed",
+		"fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4", "h5", "h6",
+		"head", "header", "hgroup", "hr", "html", "legend", "li", "link", "main", "marquee", "math", "menu",
+		"menuitem", "meta", "nav", "object", "ol", "optgroup", "option", "p", "pre", "search", "section", "select",
+		"summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul", "video":
 		return block
 	case "script", "style", "iframe", "noembed", "noframes":
 		return raw
@@ -66,17 +67,18 @@ func classOf(name string) class {
 	return unknown
 }
 
-// tags reads tags. Looking for the end of one that has none costs as much as the text is long, and a text may have many
-// of them: what may be looked at in vain is bounded.
-type tags struct {
+// tagParser parses tags. To search for the end of an unfinished tag costs as much as the text is long, and a text may
+// have many of them. So the number of bytes that may be searched in vain is limited.
+type tagParser struct {
 	left int // bytes
 }
 
-// tagsOf returns a reader for the tags of s.
-func tagsOf(s string) tags { return tags{left: 8*len(s) + 1024} }
+// newTagParser returns a parser for the tags of s.
+func newTagParser(s string) tagParser { return tagParser{left: 8*len(s) + 1024} }
 
-// parse reads the tag that s begins with. The size is 0 where s begins with no tag, as in "a < b", and where it does not end.
-func (r *tags) parse(s string) (t tag, size int) {
+// parse parses the tag that s begins with. The size is 0 if s does not begin with a tag, as in "a < b", or if the tag
+// does not end.
+func (r *tagParser) parse(s string) (t tag, size int) {
 	if r.left < 0 {
 		return tag{}, 0
 	}
@@ -87,7 +89,7 @@ func (r *tags) parse(s string) (t tag, size int) {
 	return t, size
 }
 
-// parseTag reads the tag that s begins with. It reports false where it has looked for the end in vain.
+// parseTag parses the tag that s begins with. ended is false if it searched in vain for the end.
 func parseTag(s string) (t tag, size int, ended bool) {
 	i := 1
 	if i < len(s) && s[i] == '/' {
@@ -128,7 +130,7 @@ func parseTag(s string) (t tag, size int, ended bool) {
 	return tag{}, 0, false
 }
 
-// attribute takes the next attribute off the attributes of a tag. It returns false when there is none.
+// attribute cuts the first attribute off the attributes of a tag. It returns false if there is none.
 func attribute(attrs string) (name, value, rest string, ok bool) {
 	attrs = strings.TrimLeft(attrs, " \t\r\n\f/")
 	if attrs == "" {
@@ -159,8 +161,8 @@ func attribute(attrs string) (name, value, rest string, ok bool) {
 	return name, after[:i], after[i:], true
 }
 
-// shown reports whether a browser shows the value of an attribute, or reads it aloud.
-func shown(name string) bool {
+// isShownAttribute reports whether a browser shows the value of an attribute, or reads it aloud.
+func isShownAttribute(name string) bool {
 	switch len(name) {
 	case 3:
 		return strings.EqualFold(name, "alt")
@@ -174,20 +176,19 @@ func shown(name string) bool {
 	return false
 }
 
-// flag reports whether an attribute has no value in HTML.
-func flag(name string) bool {
+// isBooleanAttribute reports whether an attribute has no value in HTML.
+func isBooleanAttribute(name string) bool {
 	switch strings.ToLower(name) {
-	case "allowfullscreen", "async", "autofocus", "autoplay", "checked", "controls", "default", "defer", "disabled", "download", "hidden",
-		"inert", "ismap", "itemscope", "loop", "multiple", "muted", "nomodule", "novalidate", "open", "readonly", "required", "reversed",
-		"selected", "playsinline", "nowrap", "noshade", "compact":
+	case "allowfullscreen", "async", "autofocus", "autoplay", "checked", "controls", "default", "defer", "disabled",
+		"download", "hidden", "inert", "ismap", "itemscope", "loop", "multiple", "muted", "nomodule", "novalidate",
+		"open", "readonly", "required", "reversed", "selected", "playsinline", "nowrap", "noshade", "compact":
 		return true
 	}
 	return false
 }
 
-// speaks reports whether there are words in a tag that are not markup. In an app that shows the tag as text they
-// are read.
-func (t *tag) speaks() bool {
+// hasWords reports whether a tag has words that are not markup. An app that shows the tag as text shows them.
+func (t *tag) hasWords() bool {
 	if t.class == unknown && (!t.end || strings.TrimSpace(t.attrs) != "") {
 		return true
 	}
@@ -196,7 +197,7 @@ func (t *tag) speaks() bool {
 		if !ok {
 			return false
 		}
-		if value == "" && HasLetters(name) && !flag(name) || t.end || manyWords(value) {
+		if value == "" && HasLetters(name) && !isBooleanAttribute(name) || t.end || manyWords(value) {
 			return true
 		}
 		rest = next
@@ -216,8 +217,8 @@ func manyWords(s string) bool {
 	return false
 }
 
-// declaration returns the size of the comment, declaration, instruction or CDATA section that s begins with, and what stands
-// in it. CDATA is text.
+// declaration returns the size of the comment, declaration, instruction or CDATA section that s begins with, and what
+// stands in it. CDATA is text.
 func declaration(s string) (inside string, size int, cdata bool) {
 	switch {
 	case strings.HasPrefix(s, "<!--"):
@@ -257,7 +258,7 @@ func declaration(s string) (inside string, size int, cdata bool) {
 	return "", 0, false
 }
 
-// endOf returns where the end tag of the element begins in s, and the length of s where there is none.
+// endOf returns the index of the element's end tag in s, and the length of s if there is none.
 func endOf(s, name string) int {
 	for from := 0; ; {
 		i := strings.Index(s[from:], "</")
@@ -266,7 +267,8 @@ func endOf(s, name string) int {
 		}
 		from += i + 2
 		rest := s[from:]
-		if len(rest) >= len(name) && strings.EqualFold(rest[:len(name)], name) && (len(rest) == len(name) || !isNameByte(rest[len(name)])) {
+		if len(rest) >= len(name) && strings.EqualFold(rest[:len(name)], name) &&
+			(len(rest) == len(name) || !isNameByte(rest[len(name)])) {
 			return from - 2
 		}
 	}
@@ -286,12 +288,12 @@ func (t *tag) empty() bool {
 	return false
 }
 
-// annotates reports whether an element holds what stands in small letters above the text.
-func (t *tag) annotates() bool {
+// isAnnotation reports whether an element holds an annotation in small letters above the text (ruby).
+func (t *tag) isAnnotation() bool {
 	return strings.EqualFold(t.name, "rt") || strings.EqualFold(t.name, "rp") || strings.EqualFold(t.name, "rtc")
 }
 
-// hides reports whether an element says that it is not shown.
+// hides reports whether the attributes of an element hide it.
 func (t *tag) hides() bool {
 	for rest := t.attrs; rest != ""; {
 		name, value, next, ok := attribute(rest)
@@ -309,7 +311,8 @@ func (t *tag) hides() bool {
 		case strings.EqualFold(name, "class"):
 			for class := range strings.FieldsSeq(strings.ToLower(value)) {
 				switch class {
-				case "hidden", "hide", "d-none", "invisible", "sr-only", "visually-hidden", "is-hidden", "screen-reader-text":
+				case "hidden", "hide", "d-none", "invisible", "sr-only", "visually-hidden", "is-hidden",
+					"screen-reader-text":
 					return true
 				}
 			}
@@ -318,8 +321,8 @@ func (t *tag) hides() bool {
 	return false
 }
 
-// turns reports whether an element shows its text from right to left by force.
-func (t *tag) turns() bool {
+// reversesText reports whether an element forces its text to show from right to left.
+func (t *tag) reversesText() bool {
 	if t.attrs == "" {
 		return false
 	}
@@ -358,7 +361,7 @@ func plainStyle(value string) style {
 	return style(strings.ToLower(strings.Join(strings.Fields(plain.String()), "")))
 }
 
-// hides reports whether a style makes its element unseen.
+// hides reports whether a style hides its element.
 func (s style) hides() bool {
 	for declaration := range strings.SplitSeq(string(s), ";") {
 		name, value, _ := strings.Cut(declaration, ":")
@@ -377,11 +380,11 @@ func (s style) hides() bool {
 				return true
 			}
 		case "font-size", "opacity", "max-height", "max-width", "height", "width", "font":
-			if isNought(value) {
+			if isZeroLength(value) {
 				return true
 			}
 		case "text-indent", "left", "top", "right", "margin-left":
-			// Out of the window: -9999px.
+			// Outside of the window: -9999px.
 			if len(value) >= 5 && value[0] == '-' {
 				return true
 			}
@@ -392,8 +395,8 @@ func (s style) hides() bool {
 	return false
 }
 
-// isNought reports whether a length is none that is seen: 0, 0px, 0.01em.
-func isNought(value string) bool {
+// isZeroLength reports whether a length is too small to see: 0, 0px, 0.01em.
+func isZeroLength(value string) bool {
 	digits := strings.TrimLeft(value, "0")
 	if digits == value {
 		return strings.HasPrefix(value, ".0")

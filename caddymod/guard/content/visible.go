@@ -14,19 +14,19 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// Visible returns what a person reads when an app shows a text, and false when that is the text itself. It does not know
-// what the app is, so that what one kind of app shows and another hides is kept, at the end:
+// Visible returns what a person reads when an app shows a text, and false if that is the text itself. It does not
+// know what the app is. So what one kind of app shows and another hides is kept, at the end:
 //
-//   - encoded words of mail (RFC 2047) and percent-escapes are decoded, and so are entities of HTML and the escapes \u006b and
-//     \x6b of source code and queries, all of them once;
-//   - text that is shown from right to left by force is turned round;
-//   - tags of HTML are taken out. The text goes on through tags like <b> and is divided by tags like <p> and <br>;
+//   - encoded words of mail (RFC 2047) and percent-escapes are decoded, and so are HTML entities and the escapes
+//     \u006b and \x6b of source code and queries, all of them once;
+//   - text that is forced to show from right to left is reversed;
+//   - HTML tags are removed. The text continues through tags like <b> and is divided by tags like <p> and <br>;
 //   - the texts of alt, title and similar attributes stand at the end, and so do comments, unknown tags <like this>,
-//     scripts and whatever else a browser hides and an app for plain text shows, with the words around them.
+//     scripts, and whatever else a browser hides and an app for plain text shows, with the words around them.
 //
 // A text without any of this costs no allocation.
 func Visible(text string) (string, bool) {
-	seen := unescaped(text)
+	seen := unescapeText(text)
 	if hasTag(seen) {
 		seen = withoutTags(seen)
 	}
@@ -36,11 +36,11 @@ func Visible(text string) (string, bool) {
 	return seen, seen != text
 }
 
-// unescaped undoes what apps undo before they show a text as plain text or as markup.
-func unescaped(text string) string {
-	seen := words(text)
+// unescapeText undoes what apps undo before they show a text as plain text or as markup.
+func unescapeText(text string) string {
+	seen := decodeWords(text)
 	if strings.IndexByte(seen, '+') >= 0 {
-		seen = spaced(seen)
+		seen = plusToSpace(seen)
 	}
 	if strings.IndexByte(seen, '%') >= 0 {
 		seen = unescapePercent(seen)
@@ -48,17 +48,17 @@ func unescaped(text string) string {
 	if strings.IndexByte(seen, '\\') >= 0 {
 		seen = unescapeSource(seen)
 	}
-	if strings.Contains(seen, override) {
+	if strings.Contains(seen, rtlOverride) {
 		seen = leftToRight(seen)
 	}
 	return seen
 }
 
-// longWord is the longest encoded word in bytes. The RFC allows 75.
-const longWord = 4096
+// maxEncodedWord is the maximum length, in bytes, of an encoded word. The RFC allows 75.
+const maxEncodedWord = 4096
 
-// words decodes the encoded words of RFC 2047.
-func words(s string) string {
+// decodeWords decodes the encoded words of RFC 2047.
+func decodeWords(s string) string {
 	i := strings.Index(s, "=?")
 	if i < 0 {
 		return s
@@ -67,7 +67,7 @@ func words(s string) string {
 	kept := 0 // up to here s is in out
 	for i >= 0 {
 		at := i
-		size := wordSize(s[at:min(len(s), at+longWord)])
+		size := wordSize(s[at:min(len(s), at+maxEncodedWord)])
 		plain, err := wordDecoder.Decode(s[at : at+size])
 		if size == 0 || err != nil {
 			at += 2
@@ -87,10 +87,10 @@ func words(s string) string {
 	if kept == 0 {
 		return s
 	}
-	return view(append(out, s[kept:]...))
+	return stringOf(append(out, s[kept:]...))
 }
 
-// wordSize returns the size of the encoded word that s begins with, 0 where it begins with none.
+// wordSize returns the size of the encoded word that s begins with, 0 if there is none.
 func wordSize(s string) int {
 	charset := strings.IndexByte(s[2:], '?')
 	if charset < 1 {
@@ -115,7 +115,7 @@ var wordDecoder = &mime.WordDecoder{CharsetReader: func(charset string, input io
 	return e.NewDecoder().Reader(input), nil
 }}
 
-// unescapePercent decodes those percent-escapes that are UTF-8 and no control characters.
+// unescapePercent decodes percent-escapes that are UTF-8 and not control characters.
 func unescapePercent(s string) string {
 	var out []byte
 	kept := 0
@@ -148,7 +148,7 @@ func unescapePercent(s string) string {
 	if kept == 0 {
 		return s
 	}
-	return view(append(out, s[kept:]...))
+	return stringOf(append(out, s[kept:]...))
 }
 
 // unescapeSource decodes the escapes \u006b, \u{6b} and \x6b, and no others: a backslash also stands in paths.
@@ -182,21 +182,21 @@ func unescapeSource(s string) string {
 	if kept == 0 {
 		return s
 	}
-	return view(append(out, s[kept:]...))
+	return stringOf(append(out, s[kept:]...))
 }
 
-// override is the character RIGHT-TO-LEFT OVERRIDE, behind which all is shown from right to left up to the end of the
-// paragraph or to a POP DIRECTIONAL FORMATTING.
-const override = "\u202e"
+// rtlOverride is the character RIGHT-TO-LEFT OVERRIDE. What follows it is shown from right to left up to the end of
+// the paragraph or a POP DIRECTIONAL FORMATTING.
+const rtlOverride = "\u202e"
 
-// leftToRight turns round what is shown from right to left.
+// leftToRight reverses what is shown from right to left.
 func leftToRight(s string) string {
 	out := make([]byte, 0, len(s))
 	for {
-		before, turned, found := strings.Cut(s, override)
+		before, turned, found := strings.Cut(s, rtlOverride)
 		out = append(out, before...)
 		if !found {
-			return view(out)
+			return stringOf(out)
 		}
 		end := strings.IndexAny(turned, "\n\u202c\u202d\u202e")
 		if end < 0 {
@@ -211,16 +211,16 @@ func leftToRight(s string) string {
 	}
 }
 
-// spaced returns a text whose words are divided by plus signs, and by nothing else, with spaces: what is left of a form that
-// was encoded twice.
-func spaced(s string) string {
+// plusToSpace puts spaces in place of plus signs where only these separate the words of a text: what is left of a
+// form that was encoded twice.
+func plusToSpace(s string) string {
 	if strings.ContainsAny(s, " \t\n") || strings.Count(s, "+") < 2 {
 		return s
 	}
 	return strings.ReplaceAll(s, "+", " ")
 }
 
-// hasTag reports whether there is what may be a tag or a comment.
+// hasTag reports whether there may be a tag or a comment.
 func hasTag(s string) bool {
 	for {
 		i := strings.IndexByte(s, '<')
@@ -234,22 +234,22 @@ func hasTag(s string) bool {
 	}
 }
 
-// around is how many bytes of the text before and behind a hidden text are read with it.
-const around = 48
+// hiddenContext is how many bytes of text before and behind a hidden text are repeated with it.
+const hiddenContext = 48
 
-// withoutTags takes the tags out of a text, see [Visible].
+// withoutTags removes the tags of a text, see [Visible].
 func withoutTags(s string) string {
 	out := make([]byte, 0, len(s)+len(s)/4)
 	var hidden []byte
-	in, room := tagsOf(s), len(s)
+	in, room := newTagParser(s), len(s)
 	hide := func(text, behind string) {
 		if !HasLetters(text) {
 			return
 		}
 		hidden = append(hidden, '\n')
 		if len(hidden) < room { // a text must not become many times as long
-			hidden = append(append(hidden, tail(out)...), ' ')
-			behind = head(behind)
+			hidden = append(append(hidden, lastContext(out)...), ' ')
+			behind = firstContext(behind)
 		} else {
 			behind = ""
 		}
@@ -277,7 +277,7 @@ func withoutTags(s string) string {
 			s = s[1:]
 			continue
 		}
-		if t.speaks() {
+		if t.hasWords() {
 			hide(s[1:size-1], s[size:])
 		}
 		s = s[size:]
@@ -292,7 +292,7 @@ func withoutTags(s string) string {
 			if !ok {
 				break
 			}
-			if shown(name) && !manyWords(value) && HasLetters(value) {
+			if isShownAttribute(name) && !manyWords(value) && HasLetters(value) {
 				hidden = append(append(hidden, '\n'), value...)
 			}
 			rest = next
@@ -306,25 +306,25 @@ func withoutTags(s string) string {
 			s = s[end:]
 		}
 	}
-	return view(append(append(out, s...), hidden...))
+	return stringOf(append(append(out, s...), hidden...))
 }
 
-// tail returns the last words of a text.
-func tail(text []byte) []byte {
-	if len(text) <= around {
+// lastContext returns the last words of a text.
+func lastContext(text []byte) []byte {
+	if len(text) <= hiddenContext {
 		return text
 	}
-	text = text[len(text)-around:]
+	text = text[len(text)-hiddenContext:]
 	for len(text) > 0 && !utf8.RuneStart(text[0]) {
 		text = text[1:]
 	}
 	return text
 }
 
-// head returns the first words of a text, from behind a tag to the next one.
-func head(text string) string {
-	if len(text) > around {
-		text = text[:around]
+// firstContext returns the first words of a text, between two tags.
+func firstContext(text string) string {
+	if len(text) > hiddenContext {
+		text = text[:hiddenContext]
 		for len(text) > 0 && !endsWhole(bytesOf(text)) {
 			text = text[:len(text)-1]
 		}

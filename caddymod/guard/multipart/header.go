@@ -14,28 +14,28 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// head is what the header of a part says.
-type head struct {
+// partHeader is what the header of a part says.
+type partHeader struct {
 	fields textproto.MIMEHeader
 	name   string
 	// filenames are all names of a file that a server may take.
 	filenames []string
-	// file says that every server takes the part for a file, perhaps that some servers do.
-	file, perhaps bool
-	// odd says that servers may differ in the name.
+	// certainFile says that every server takes the part for a file, maybeFile that some servers do.
+	certainFile, maybeFile bool
+	// odd says that servers may disagree about the name.
 	odd bool
-	// torn says that servers may differ in where the header ends.
-	torn bool
+	// endUnclear says that servers may disagree about where the header ends.
+	endUnclear bool
 }
 
-// maxFileHeader is how long the header of a file is at most. Rack does not read a Content-Disposition of 1,536 bytes or more,
-// and takes the part for a field; old versions of Django do not find the end of a longer header.
+// maxFileHeader is the maximum size of a file's header, in bytes. Rack ignores a Content-Disposition of 1,536 bytes
+// or more, and takes the part for a field. Old versions of Django do not find the end of a longer header.
 const maxFileHeader = 1024
 
-// parseHeader reads a header block without the empty line at its end. The line end is "\r\n" or "\n".
-func parseHeader(block []byte, eol string) head {
+// parseHeader parses a header block without the empty line at its end. The line end is "\r\n" or "\n".
+func parseHeader(block []byte, eol string) partHeader {
 	fields, clean := parseFields(block, eol)
-	h := head{fields: fields, torn: !clean}
+	h := partHeader{fields: fields, endUnclear: !clean}
 	dispositions := fields["Content-Disposition"]
 	h.odd = !clean || len(dispositions) != 1
 	for _, value := range dispositions {
@@ -47,19 +47,21 @@ func parseHeader(block []byte, eol string) head {
 		h.odd = h.odd || d.odd
 	}
 	binary := isBinaryType(fields["Content-Type"])
-	h.perhaps = len(h.filenames) > 0 || binary
-	h.file = binary && !h.odd && len(block) <= maxFileHeader && isFile(dispositions[0]) && hasLine(block, "Content-Disposition:")
+	h.maybeFile = len(h.filenames) > 0 || binary
+	h.certainFile = binary && !h.odd && len(block) <= maxFileHeader && isFile(dispositions[0]) &&
+		hasLine(block, "Content-Disposition:")
 	return h
 }
 
-// hasLine reports whether a line of a header starts with a name in the usual case: old versions of python-multipart know no
-// other.
+// hasLine reports whether a line of a header starts with a name in its usual case. Old versions of python-multipart
+// know no other.
 func hasLine(block []byte, name string) bool {
 	return bytes.HasPrefix(block, []byte(name)) || bytes.Contains(block, []byte("\n"+name))
 }
 
-// isBinaryType reports whether the Content-Type of a part is one type that is no text. Formidable takes a part without any for
-// a field, whatever its filename, and hapi gives an app the text of a file that is declared as text, JSON or a form.
+// isBinaryType reports whether a part has exactly one Content-Type, which is not text. Formidable takes a part
+// without a type for a field, whatever its filename, and hapi gives an app the text of a file that is declared as
+// text, JSON or a form.
 func isBinaryType(values []string) bool {
 	if len(values) != 1 {
 		return false
@@ -69,13 +71,13 @@ func isBinaryType(values []string) bool {
 	return isToken(kind) && isToken(subtype) && content.TypeOf([]string{media}).Kind == content.Binary
 }
 
-// isFile reports whether a Content-Disposition is of the form that every server takes for a file's:
+// isFile reports whether a Content-Disposition has the form that every server takes for a file's:
 //
 //	form-data; name="a"; filename="b.png"; filename*=UTF-8''b.png
 //
-// in any order and with or without the last. Anything else is another thing to one of them: without the blank behind a
-// semicolon hapi sees no filename, with one before it aiohttp does not, in upper case hapi and Rack do not, and a filename*
-// alone PHP does not know.
+// in any order and with or without the last. Some server takes anything else for something else: without a blank
+// behind a semicolon, hapi sees no filename; with a blank before one, aiohttp sees none; in upper case, hapi and Rack
+// see none; and PHP ignores a filename* on its own.
 func isFile(disposition string) bool {
 	rest, ok := strings.CutPrefix(disposition, "form-data")
 	if !ok || !utf8.ValidString(disposition) {
@@ -110,7 +112,8 @@ func isFile(disposition string) bool {
 	return name && filename
 }
 
-// plainValue takes a value off the start of s: a token, or quoted without anything in it at which some parser ends it.
+// plainValue cuts a value off the start of s: a token, or a quoted string with nothing in it at which some parser
+// ends it.
 func plainValue(s string) (value, rest string, ok bool) {
 	if quoted, is := strings.CutPrefix(s, `"`); is {
 		value, rest, ok = strings.Cut(quoted, `"`)
@@ -133,12 +136,12 @@ func isExtended(value string) bool {
 	return ok && language == "" && strings.EqualFold(charset, "utf-8")
 }
 
-// maxLine is how long a line of a header may be without doubt: PHP cuts one at 5,120 bytes, and what follows is another line
-// to it, or the end of the header.
+// maxLine is the maximum length of a header line that is not ambiguous, in bytes. PHP cuts a line at 5,120 bytes, and
+// takes what follows for another line or the end of the header.
 const maxLine = 4096
 
-// parseFields reads the lines of a header. It is clean if every server finds the same fields in it: without folding, bare
-// line ends, control characters and odd names.
+// parseFields parses the lines of a header. It is clean if every server finds the same fields in it: there are no
+// folded lines, bare line ends, control characters or odd names.
 func parseFields(block []byte, eol string) (fields textproto.MIMEHeader, clean bool) {
 	fields, clean = make(textproto.MIMEHeader, 2), true
 	last := ""
@@ -184,7 +187,7 @@ func parseFields(block []byte, eol string) (fields textproto.MIMEHeader, clean b
 	return fields, clean
 }
 
-// isMultipart reports whether the body of a part may be read as parts.
+// isMultipart reports whether the body of a part may itself be parsed as parts.
 func isMultipart(fields textproto.MIMEHeader) bool {
 	for _, value := range fields["Content-Type"] {
 		if strings.Contains(strings.ToLower(value), "multipart/") {
@@ -211,7 +214,7 @@ func parseDisposition(value string) disposition {
 			d.odd = true
 		}
 		seen[p.key] = true
-		// Parsers that look for the word, and not for the parameter, find it in a value, too.
+		// Parsers that look for the word, and not for the parameter, also find it in a value.
 		if strings.Contains(strings.ToLower(p.value), "filename") && strings.ContainsAny(p.value, ";=\\") {
 			d.odd = true
 		}
@@ -235,7 +238,7 @@ func parseDisposition(value string) disposition {
 	return d
 }
 
-// addFilename remembers a name, but not twice in a row.
+// addFilename adds a name, but not twice in a row.
 func (d *disposition) addFilename(name string) {
 	if name != "" && (len(d.filenames) == 0 || d.filenames[len(d.filenames)-1] != name) {
 		d.filenames = append(d.filenames, name)
@@ -250,7 +253,7 @@ func hasBase(name string) bool {
 	return strings.Trim(name, " \t.'\"") != ""
 }
 
-// decode undoes what clients do to names: RFC 5987, RFC 2047, percent signs.
+// decode undoes the encodings of names: RFC 5987, RFC 2047, percent-escapes.
 func decode(value string, extended bool) string {
 	if extended {
 		if _, rest, found := strings.Cut(value, "'"); found {
@@ -272,11 +275,11 @@ func decode(value string, extended bool) string {
 	return value
 }
 
-// parameter is one of a header field's.
+// parameter is a parameter of a header field.
 type parameter struct{ key, value string }
 
-// parameters reads a header field's value that is followed by parameters, as leniently as can be. It is clean if parsers
-// agree on what was read.
+// parameters parses a header field's value with its parameters, as leniently as possible. It is clean if parsers
+// agree on the result.
 func parameters(value string) (params []parameter, clean bool) {
 	kind, rest, more := strings.Cut(value, ";")
 	clean = strings.TrimSpace(kind) != ""
@@ -315,8 +318,8 @@ func parameters(value string) (params []parameter, clean bool) {
 	return params, clean
 }
 
-// unquote reads a quoted string. It is sure of where the string ends if there is no backslash before a quote: browsers do
-// not escape with backslashes, and servers differ.
+// unquote parses a quoted string. It is sure where the string ends unless there is a backslash before a quote:
+// browsers do not escape with backslashes, and servers disagree.
 func unquote(s string) (text, rest string, sure bool) {
 	quote := s[0]
 	sure = quote == '"'
@@ -346,7 +349,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// tokenSize is the length of the token that s begins with.
+// tokenSize returns the length of the token that s begins with.
 func tokenSize(s string) int {
 	n := 0
 	for n < len(s) && isToken(s[n:n+1]) {

@@ -1,52 +1,57 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package multipart finds the texts of a multipart body while the bytes pass by on their way to an application.
+// Package multipart extracts the texts of a multipart body while its bytes pass by on their way to an app.
 //
 //	scanner := multipart.NewScanner(boundary, 1<<20)
 //	for chunk := range chunks {
 //		parts, err := scanner.Push(chunk)
-//		// judge the parts, then send on what is up to scanner.Safe()
+//		// moderate the parts, then forward the bytes up to scanner.Safe()
 //	}
 //	parts, err := scanner.Finish()
 //
-// Files are not kept, so that a body of any size needs little memory; texts are held until they are complete.
+// Files are not kept, so that a body of any size needs little memory. Texts are held until they are complete.
 //
-// # Doubt
+// multipart.go has the scanner, header.go parses the headers of parts, encoding.go undoes their encodings, and
+// printable.go finds text in what may be a file.
 //
-// Servers read the same body differently: some take a lone line feed for the end of a line, some take a boundary in the
-// middle of a line, some know filename*. A text must not get through because it stands in what only this package takes for a
-// file. So a part is one of three:
+// # Ambiguity
 //
-//   - A file is one for every server. Its header has at most 1,024 bytes, no folded lines, control characters or doubtful
-//     quotes, one Content-Disposition that says form-data with a name and a filename in the form in which browsers write them,
-//     and one Content-Type, of a type that is not text. Its bytes are not read.
-//   - A field is none for any server: it has no filename and no type that is not text. All of its bytes are returned at
-//     once, whatever they are.
-//   - The rest may be a file: one without a Content-Type, one of text, one with filename* only or with escaped quotes, a
-//     picture without a filename. Some server hands it to an app as a text, and an app's large file may be one. Its bytes are
-//     returned in pieces while they come, which are not limited, see [Part.Piece].
+// Servers read the same body differently: some take a lone line feed for the end of a line, some take a boundary in
+// the middle of a line, some know filename*. A text must not get through because it stands in what only this package
+// takes for a file. So each part is one of three:
 //
-// There are no more files, and headers are returned as text as well, from the first delimiter on that is not written as the
-// first one was (another line end, white space after it, not at the start of a line, followed by something, right after a
-// header), from a header on whose end not every server sees, from a Content-Length on that a part does not keep, and after
-// the last delimiter. Text before the first delimiter is returned, too.
+//   - A file is a file for every server. Its header has at most 1,024 bytes, no folded lines, control characters or
+//     doubtful quotes, one Content-Disposition that says form-data with a name and a filename in the form in which
+//     browsers write them, and one Content-Type, which is not text. Its bytes are not looked at.
+//   - A field is a file for no server: it has no filename and no type other than text. All of its bytes are returned
+//     at once, whatever they are.
+//   - Anything else may be a file: a part without a Content-Type, one of text, one with only a filename* or with
+//     escaped quotes, an image without a filename. Some server hands it to an app as a text, and another app's large
+//     file may look the same. Its bytes are returned in fragments as they come, without a limit, see [Part.Fragment].
 //
-// A boundary with characters that need quotes is looked for in two ways: as it is, and up to the first such character, where
-// Starlette and Werkzeug end it.
+// Servers may disagree about everything that follows an ambiguity. From there on no part is a file, and headers are
+// returned as text as well. It begins with a delimiter that is not written like the first one (another line end,
+// white space after it, not at the start of a line, something behind it, right after a header), with a header whose
+// end not every server sees, with a Content-Length that the part does not keep, and with the last delimiter. Text
+// before the first delimiter is returned, too.
 //
-// A part with parts of its own is returned whole, and then its parts, once and not those within them. A part with a
+// A boundary with characters that need quotes is searched for in two ways: as it is, and up to the first such
+// character, where Starlette and Werkzeug end it.
+//
+// A part that contains parts is returned whole, and then its parts are, but not the parts within those. A part with a
 // Content-Transfer-Encoding or Content-Encoding is returned as it is, and then decoded.
 //
-// # Noise
+// # Binary data
 //
-// A picture that may be a field is noise to who reads it. In the pieces of what may be a file, blocks of 512 bytes of which
-// one byte in 20 is a control character are not returned as they are but as what can be read in them: stretches of printable
-// UTF-8, and what is left without the bytes that are not printable, where its characters repeat as they do in any language.
+// In the fragments of what may be a file, blocks of 512 bytes of which one byte in 20 is a control character are not
+// returned as they are. Of these only the printable is returned: runs of printable UTF-8, and what is left without
+// the bytes that are not printable, where its characters repeat as they do in any language.
 //
 // # Cost
 //
-// Each byte is looked at a fixed number of times, whatever the shape of a body. Parts of parts count towards [MaxParts].
+// Each byte is looked at a fixed number of times, whatever the shape of a body. Parts within parts count towards
+// [MaxParts].
 package multipart
 
 import (
@@ -65,53 +70,55 @@ import (
 var (
 	// ErrTooLarge says that there is more text than the limit.
 	ErrTooLarge = errors.New("multipart: there is too much text")
-	// ErrMalformed says that the body cannot be read.
+	// ErrMalformed says that the body cannot be parsed.
 	ErrMalformed = errors.New("multipart: the body is malformed")
 	// ErrHeaderTooLarge says that the header of a part is larger than [MaxHeader]. It is an [ErrMalformed], too.
 	ErrHeaderTooLarge = fmt.Errorf("%w: the header of a part is larger than %d bytes", ErrMalformed, MaxHeader)
 	// ErrTooManyParts says that there are more parts than [MaxParts]. It is an [ErrMalformed], too.
 	ErrTooManyParts = fmt.Errorf("%w: there are more than %d parts", ErrMalformed, MaxParts)
-	// ErrAmbiguous says that servers differ in where parts are, and that some may find one there whose text is encoded.
+	// ErrAmbiguous says that servers disagree about where parts are, and that some may find a part whose text is
+	// encoded.
 	ErrAmbiguous = errors.New("multipart: the body can be read in several ways")
-	// ErrBoundary says that the boundary is empty or has characters that none may have. It is an [ErrMalformed], too.
+	// ErrBoundary says that the boundary is empty or too long. It is an [ErrMalformed], too.
 	ErrBoundary = fmt.Errorf("%w: the boundary is not valid", ErrMalformed)
 )
 
 const (
-	// MaxHeader is how large the header of a part may be, in bytes.
+	// MaxHeader is the maximum size of a part's header, in bytes.
 	MaxHeader = 16 << 10
-	// MaxParts is how many parts a body may have.
+	// MaxParts is the maximum number of parts of a body.
 	MaxParts = 10_000
 )
 
-// Part is a text to be judged: the value of a field, or the name of a file.
+// Part is a text to be moderated: the value of a field, or the name of a file.
 type Part struct {
-	// Name is the field's name as Content-Disposition has it, decoded. It is empty where there is none, and for text that is
-	// outside of the parts.
+	// Name is the field's name, decoded from Content-Disposition. It is empty if there is none, and for text outside
+	// of the parts.
 	Name string
 	// Filename is a name of a file, decoded. A part with a Filename has no Body.
 	Filename string
-	// Header is the part's; nil for text outside of the parts. It must not be changed.
+	// Header is the part's header, nil for text outside of the parts. It must not be changed.
 	Header textproto.MIMEHeader
-	// Body is the text as it was sent, in whatever charset. It is the caller's. It is nil for the name of a file, and of a field
-	// without a text.
+	// Body is the text as it was sent, in any charset. It belongs to the caller. It is nil for the name of a file and
+	// for a field without text.
 	Body []byte
-	// File says that the part is a file for every server, whose bytes are not returned. It is false where a part has a filename,
-	// but some servers may take it for a field: its text is returned as well.
+	// File says that the part is a file for every server, so that its bytes are not returned. It is false if some
+	// servers may take the part for a field although it has a filename: then its text is returned as well.
 	File bool
-	// Fragment says that Body is a piece of what is a file for some servers and a field for others. Each piece but the first
-	// begins with the last bytes of the one before. Of a file that is noise, it is what can be read in it.
+	// Fragment says that Body is a fragment of what some servers take for a file and some for a field. Each fragment
+	// but the first begins with the last bytes of the one before. Of binary data, it has only what is printable.
 	Fragment bool
-	// Charset is what the field _charset_ says of all others, for servers that know it; empty where there is none.
+	// Charset is the charset that the field _charset_ declares for all other fields, for servers that know it. It is
+	// empty if there is none.
 	Charset string
-	// Truncated says that the text is larger than the limit, and that Body is only its start.
+	// Truncated says that the text exceeds the limit, and that Body is only its beginning.
 	Truncated bool
-	// Ambiguous says that servers may differ in the name or the extent of the part. It is to be judged even if only other
-	// fields are.
+	// Ambiguous says that servers may disagree about the name or the extent of the part. It is to be moderated even
+	// if only other fields are selected.
 	Ambiguous bool
 }
 
-// modes of a [Scanner]: what the bytes at hand are.
+// mode says what a [Scanner] is in.
 type mode int
 
 const (
@@ -120,50 +127,50 @@ const (
 	inFile
 )
 
-// Scanner finds the texts of one body. It is not safe for concurrent use.
+// Scanner extracts the texts of one body. It is not safe for concurrent use.
 type Scanner struct {
 	delim []byte
-	short []byte // the start of delim that some servers take for all of it
+	short []byte // the prefix of delim that some servers take for all of it
 	limit int64
-	depth int // 1 in a part of a part
+	depth int // 1 in a part within a part
 
-	buf  []byte  // the bytes at hand; those from at on are not decided yet
+	buf  []byte  // bytes at hand; those from at on are not decided yet
 	base int64   // where buf starts in the body
-	prev [2]byte // what was before buf
-	at   int     // in buf: up to here the bytes may go on
-	scan int     // in buf: up to here there is no delimiter that is not dealt with
+	prev [2]byte // the bytes before buf
+	at   int     // in buf: up to here the bytes may be forwarded
+	scan int     // in buf: up to here all delimiters have been handled
 
-	eol     string // the line end of the first delimiter; empty before it
-	tainted bool   // there are no more files
-	charset string // what a field says that the others have
-	count   int    // parts so far, with those in parts
+	eol     string // the line end of the first delimiter, "" before it
+	tainted bool   // servers may disagree from here on: no part is a file
+	charset string // the charset that the field _charset_ declares
+	count   int    // parts so far, including those within parts
 
-	mode     mode
-	part     Part
-	searched int    // in buf: up to here there is no end of the header
-	body     int    // in buf: where the body of the part starts; after at if the header is returned with it
-	start    int64  // in the body: where the body of the part starts; -1 before it
-	length   string // the Content-Length that the part declares
-	pieces   bool   // the part is returned in pieces
-	named    bool   // it has a filename
-	again    int    // bytes from at on that were returned, and will be again
+	mode      mode
+	part      Part
+	searched  int    // in buf: up to here the header has no end
+	body      int    // in buf: where the body of the part starts, behind at if the header is returned, too
+	start     int64  // in the whole body: where that of the part starts, -1 before it
+	length    string // the Content-Length that the part declares
+	fragments bool   // the part is returned in fragments
+	named     bool   // the part has a filename
+	repeated  int    // bytes from at on that were returned and will be repeated
 
-	used     int64 // bytes of text that were returned
-	unpacked int64 // and of what was in them
+	used     int64 // bytes of text that were returned as sent
+	unpacked int64 // bytes of text that were returned decoded or from within parts
 	parts    []Part
 	err      error
 }
 
-// maxBoundary is the length of the longest boundary. RFC 2046 allows 70 characters.
+// maxBoundary is the maximum length of a boundary. RFC 2046 allows 70 characters.
 const maxBoundary = 200
 
-// NewScanner returns a Scanner for a body with the boundary that its Content-Type names. The limit is how many bytes all
-// texts of the body may have together, as they were sent, and once more as they are decoded; what may be a file does not
-// count. It bounds the memory, which is a few times that and some KiB at most, whatever the size of the body.
+// NewScanner returns a Scanner for a body with the boundary that its Content-Type declares. The limit is the maximum
+// size of all texts of the body together, in bytes, as they were sent, and once more as they are decoded. What may be
+// a file does not count. It bounds the memory to a few times the limit and some KiB, whatever the size of the body.
 func NewScanner(boundary string, limit int64) *Scanner {
 	s := &Scanner{delim: []byte("--" + boundary), limit: max(limit, 0), part: Part{Ambiguous: true}}
 	s.short = s.delim
-	if n := tokenSize(boundary); n > 0 { // one that begins otherwise stood in quotes, which all servers heed
+	if n := tokenSize(boundary); n > 0 { // any other was in quotes, which all servers understand
 		s.short = s.delim[:2+n]
 	}
 	if boundary == "" || len(boundary) > maxBoundary {
@@ -172,11 +179,12 @@ func NewScanner(boundary string, limit int64) *Scanner {
 	return s
 }
 
-// pushSize is how many bytes are worked on at a time, so that a large chunk is not copied.
+// pushSize is how many bytes are processed at a time, so that a large chunk is not copied.
 const pushSize = 32 << 10
 
-// Push takes the next bytes of the body, and returns the parts that are complete with them. The chunk is not kept. With
-// [ErrTooLarge] the parts end with the start of the text that is too large. An error stays: nothing is returned any more.
+// Push takes the next bytes of the body, and returns the parts that they complete. It does not keep the chunk. With
+// [ErrTooLarge], the parts end with the beginning of the text that exceeds the limit. After an error, nothing more is
+// returned but the same error.
 func (s *Scanner) Push(chunk []byte) (parts []Part, err error) {
 	s.parts = nil
 	for len(chunk) > 0 && s.err == nil {
@@ -189,8 +197,7 @@ func (s *Scanner) Push(chunk []byte) (parts []Part, err error) {
 	return s.parts, s.err
 }
 
-// Finish says that the body has ended, and returns the text that was not complete: servers take a body without its last
-// delimiter.
+// Finish ends the body, and returns the text that was not complete: servers accept a body without its last delimiter.
 func (s *Scanner) Finish() (parts []Part, err error) {
 	s.parts = nil
 	if s.err != nil {
@@ -198,7 +205,7 @@ func (s *Scanner) Finish() (parts []Part, err error) {
 	}
 	s.process(true)
 	if s.err == nil {
-		s.end(len(s.buf))
+		s.endPart(len(s.buf))
 	}
 	if s.err == nil {
 		s.at = len(s.buf)
@@ -207,11 +214,11 @@ func (s *Scanner) Finish() (parts []Part, err error) {
 	return s.parts, s.err
 }
 
-// Safe returns up to which offset of the body the bytes may go on once the parts that were returned are judged. What is
-// before it is of files, of delimiters and of texts that were returned.
+// Safe returns the offset in the body up to which the bytes may be forwarded once the returned parts are moderated.
+// What is before it belongs to files, to delimiters and to returned texts.
 func (s *Scanner) Safe() int64 { return s.base + int64(s.at) }
 
-// compact forgets what is decided.
+// compact drops the bytes that are decided.
 func (s *Scanner) compact() {
 	if s.at == 0 || s.err != nil {
 		return
@@ -241,7 +248,7 @@ func (s *Scanner) process(ended bool) {
 			known = max(s.scan, len(s.buf)-len(s.short)+1)
 		}
 		s.scan = known
-		s.content(known)
+		s.consume(known)
 		if next < 0 || s.err != nil {
 			return
 		}
@@ -250,21 +257,21 @@ func (s *Scanner) process(ended bool) {
 			return
 		}
 		if d.length == 0 {
-			s.doubt(next)
+			s.ambiguousBoundary(next)
 			continue
 		}
-		s.end(next - d.before)
+		s.endPart(next - d.before)
 		if s.err != nil {
 			return
 		}
 		s.tainted = s.tainted || d.odd || d.last
 		s.at = next + d.length
 		s.scan = s.at
-		s.begin(d.last)
+		s.beginPart(d.last)
 	}
 }
 
-// delimiter is a boundary in its line.
+// delimiter is a line with a boundary.
 type delimiter struct {
 	before int  // bytes of the line end before it
 	length int  // bytes from the two hyphens to the end of the line; 0 if it is none
@@ -272,10 +279,10 @@ type delimiter struct {
 	last   bool // two hyphens follow
 }
 
-// maxPadding is how much white space may follow a boundary.
+// maxPadding is the maximum amount of white space behind a boundary.
 const maxPadding = 1 << 10
 
-// delimiter looks at what is before and after a boundary, and says whether there was enough to see that.
+// delimiter examines what is before and after a boundary, and reports whether there was enough to decide.
 func (s *Scanner) delimiter(i int, ended bool) (d delimiter, enough bool) {
 	if here := s.buf[i:min(len(s.buf), i+len(s.delim))]; len(here) < len(s.delim) && bytes.HasPrefix(s.delim, here) {
 		return d, ended
@@ -331,7 +338,7 @@ func (s *Scanner) lineEnd(i int) (eol string, lineStart bool) {
 	return "\n", true
 }
 
-// before returns the byte that is n, 1 or 2, before an index of buf; 0 before the body.
+// before returns the byte that is n (1 or 2) before an index of buf, 0 before the body.
 func (s *Scanner) before(i, n int) byte {
 	switch {
 	case i-n >= 0:
@@ -342,22 +349,23 @@ func (s *Scanner) before(i, n int) byte {
 	return s.prev[len(s.prev)+i-n]
 }
 
-// doubt is called for a boundary that is no delimiter by the book. Some servers may take it for one.
-func (s *Scanner) doubt(i int) {
+// ambiguousBoundary handles a boundary that is no delimiter by the standard, which some servers may still take for
+// one.
+func (s *Scanner) ambiguousBoundary(i int) {
 	s.tainted = true
 	s.scan = i + 1
 	if s.mode == inFile {
-		s.mode, s.pieces, s.named, s.again = inText, true, true, 0
+		s.mode, s.fragments, s.named, s.repeated = inText, true, true, 0
 		s.part.Ambiguous, s.part.File = true, false
 		s.at, s.body = i, i
 	}
 }
 
-// begin starts what comes after a delimiter.
-func (s *Scanner) begin(last bool) {
+// beginPart starts what follows a delimiter.
+func (s *Scanner) beginPart(last bool) {
 	s.mode = inHeader
 	s.part = Part{Ambiguous: s.tainted, Charset: s.charset}
-	s.pieces, s.named, s.again = false, false, 0
+	s.fragments, s.named, s.repeated = false, false, 0
 	s.body, s.searched = s.at, s.at
 	s.start, s.length = -1, ""
 	if s.eol == "" {
@@ -372,8 +380,8 @@ func (s *Scanner) begin(last bool) {
 	}
 }
 
-// content deals with the bytes up to known, which have no delimiter.
-func (s *Scanner) content(known int) {
+// consume handles the bytes up to known, in which there is no delimiter.
+func (s *Scanner) consume(known int) {
 	if s.mode == inHeader {
 		s.header(known)
 	}
@@ -400,7 +408,7 @@ func (s *Scanner) header(known int) {
 		return
 	}
 	h := parseHeader(s.buf[s.at:s.at+end], s.eol)
-	if h.torn || end == 0 || body-end != len(s.eol) {
+	if h.endUnclear || end == 0 || body-end != len(s.eol) {
 		s.tainted = true // some servers do not see this empty line, or one before it
 	}
 	s.body = s.at + body
@@ -410,14 +418,14 @@ func (s *Scanner) header(known int) {
 	}
 	s.part.Name, s.part.Header = h.name, h.fields
 	s.part.Ambiguous = s.tainted || h.odd
-	file := h.file && !s.tainted
+	file := h.certainFile && !s.tainted
 	for _, filename := range h.filenames {
 		s.emit(Part{Name: h.name, Filename: filename, Header: h.fields, File: file, Ambiguous: s.part.Ambiguous})
 	}
 	if s.err != nil {
 		return
 	}
-	s.pieces, s.named = h.perhaps && !isWrapped(h.fields), len(h.filenames) > 0
+	s.fragments, s.named = h.maybeFile && !needsWhole(h.fields), len(h.filenames) > 0
 	switch {
 	case file:
 		s.mode, s.part.File = inFile, true
@@ -429,7 +437,7 @@ func (s *Scanner) header(known int) {
 	s.mode = inText
 }
 
-// emptyLine finds the empty line that ends a header, where all before from is known to have none.
+// emptyLine finds the empty line that ends a header. Before from there is known to be none.
 func emptyLine(b []byte, from int) (end, body int) {
 	if from == 0 {
 		if n := lineBreak(b); n > 0 {
@@ -449,7 +457,7 @@ func emptyLine(b []byte, from int) (end, body int) {
 	return -1, -1
 }
 
-// lineBreak returns the length of the line end that b starts with; 0 for none.
+// lineBreak returns the length of the line end that b starts with, 0 if there is none.
 func lineBreak(b []byte) int {
 	switch {
 	case bytes.HasPrefix(b, []byte("\n")):
@@ -460,55 +468,55 @@ func lineBreak(b []byte) int {
 	return 0
 }
 
-// pieceSize is how much of what may be a file is returned at a time, and pieceOverlap how much of that is returned again with
-// what follows, so that no sentence is torn. Both are multiples of 4, which is the size of a character in UTF-32.
+// fragmentSize is how much of what may be a file is returned at a time. fragmentOverlap is how much of it is repeated
+// with what follows, so that no sentence is torn. Both are multiples of 4, the size of a character in UTF-32.
 const (
-	pieceSize    = 16 << 10
-	pieceOverlap = 512
+	fragmentSize    = 16 << 10
+	fragmentOverlap = 512
 )
 
-// text holds a text, or returns it in pieces.
+// text holds a text, or returns it in fragments.
 func (s *Scanner) text(known int) {
 	outside := s.part.Header == nil
 	for outside && s.at < known && isSpace(s.buf[s.at]) {
 		s.at++
 	}
-	for s.pieces && known-s.at > pieceSize {
-		s.piece(s.at+pieceSize, true)
-		s.at += pieceSize - pieceOverlap
-		s.again = pieceOverlap
+	for s.fragments && known-s.at > fragmentSize {
+		s.emitFragment(s.at+fragmentSize, true)
+		s.at += fragmentSize - fragmentOverlap
+		s.repeated = fragmentOverlap
 	}
-	// The line end before a delimiter is not of the text.
-	if held := int64(known - 2 - s.at); !s.pieces && s.used+held > s.limit {
+	// The line end before a delimiter is not part of the text.
+	if held := int64(known - 2 - s.at); !s.fragments && s.used+held > s.limit {
 		s.tooLarge(s.buf[s.at:known])
 	}
 }
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-// piece returns what may be text up to an index of buf.
-func (s *Scanner) piece(end int, more bool) {
+// emitFragment returns what may be text up to an index of buf.
+func (s *Scanner) emitFragment(end int, more bool) {
 	raw := s.buf[s.at:end]
-	if len(raw) <= s.again {
+	if len(raw) <= s.repeated {
 		return // it was returned
 	}
 	part := s.part
 	part.Fragment = true
 	s.check(raw)
 	switch {
-	case isEncoded(s.part.Header), !s.named && !more && s.again == 0:
-		// A small part without a filename is a field for most servers, and its bytes are those of a charset for some.
+	case declaresCharset(s.part.Header), !s.named && !more && s.repeated == 0:
+		// Most servers take a small part without a filename for a field, and some decode its bytes from a charset.
 		part.Body = bytes.Clone(raw)
 	default:
-		part.Body = readable(raw)
+		part.Body = readableText(raw)
 	}
 	if len(part.Body) > 0 {
 		s.parts = append(s.parts, part)
 	}
 }
 
-// end finishes what the scanner is in, at an index of buf.
-func (s *Scanner) end(i int) {
+// endPart ends the current part or header at an index of buf.
+func (s *Scanner) endPart(i int) {
 	switch length := s.base + int64(i) - s.start; {
 	case s.mode == inHeader, s.start >= 0 && length < 0:
 		s.tainted = true // a strict server sees no delimiter right after a header, or in one
@@ -527,8 +535,8 @@ func (s *Scanner) end(i int) {
 			return
 		}
 		s.part.Ambiguous = true
-	case s.pieces:
-		s.piece(i, false)
+	case s.fragments:
+		s.emitFragment(i, false)
 		return
 	}
 	switch {
@@ -546,20 +554,22 @@ func (s *Scanner) end(i int) {
 			s.charset = string(bytes.TrimSpace(body))
 		}
 		if s.err == nil && !outside && len(body) > 0 {
-			s.inner(body)
+			s.emitNested(body)
 		}
 		if s.err == nil && (outside || s.tainted) {
-			s.outside(rest)
+			s.emitDeclared(rest)
 		}
 	}
 }
 
-// outside returns what a text that some servers take for parts says in the charset, and without the encoding, that lines in
-// it declare.
-func (s *Scanner) outside(text []byte) {
+// emitDeclared returns a text that some servers take for parts once more, decoded as lines in it declare.
+func (s *Scanner) emitDeclared(text []byte) {
 	const declares = "charset transfer-encoding"
 	lower := bytes.ToLower(text)
-	if !slices.ContainsFunc(strings.Fields(declares), func(word string) bool { return bytes.Contains(lower, []byte(word)) }) {
+	if !slices.ContainsFunc(strings.Fields(declares), func(word string) bool {
+		return bytes.Contains(lower,
+			[]byte(word))
+	}) {
 		return
 	}
 	lines := bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
@@ -571,7 +581,7 @@ func (s *Scanner) outside(text []byte) {
 		}
 		lines = body
 		h := parseHeader(header[max(0, len(header)-MaxHeader):], "\n")
-		if !isEncoded(h.fields) && !isWrapped(h.fields) {
+		if !declaresCharset(h.fields) && !needsWhole(h.fields) {
 			continue
 		}
 		body, _, _ = bytes.Cut(body, []byte("\n--"))
@@ -580,18 +590,18 @@ func (s *Scanner) outside(text []byte) {
 		part.Body = bytes.Clone(body)
 		s.emit(part)
 		if s.err == nil {
-			s.inner(body)
+			s.emitNested(body)
 		}
 	}
 	s.part = kept
 }
 
-// maxCharset is the length of the longest name of a charset.
+// maxCharset is the maximum length of the name of a charset.
 const maxCharset = 40
 
-// inner returns what is encoded or contained in a text that was returned already. It has a limit of its own, as large as the
-// other.
-func (s *Scanner) inner(body []byte) {
+// emitNested returns what is encoded or contained in a text that was returned already. It has a limit of its own, of
+// the same size.
+func (s *Scanner) emitNested(body []byte) {
 	room := s.limit - s.unpacked
 	if text := decoded(s.part.Header, body, room+1); len(text) > 0 && !bytes.Equal(text, body) {
 		part := s.part
@@ -654,15 +664,15 @@ func (s *Scanner) emit(part Part) {
 	s.parts = append(s.parts, part)
 }
 
-// check refuses a text in which some servers find a part, and in it a header that says that the part is encoded: which bytes
-// that is about nobody knows.
+// check refuses a text in which some servers find a part whose header says that it is encoded: nobody knows which
+// bytes that applies to.
 func (s *Scanner) check(raw []byte) {
 	if s.tainted && s.err == nil && mayBeEncoded(raw) {
 		s.err = ErrAmbiguous
 	}
 }
 
-// tooLarge ends it all with the start of a text.
+// tooLarge returns the beginning of a text that exceeds the limit, and ends the scan.
 func (s *Scanner) tooLarge(rest []byte) {
 	part := s.part
 	part.Body = bytes.Clone(rest)

@@ -10,33 +10,33 @@ import (
 	"unicode/utf8"
 )
 
-// Events judges server-sent events as they flow, or lines of JSON, which are events as well.
+// Events moderates server-sent events as they stream, or lines of JSON, which are events as well.
 //
-// An event goes on when all of its text and everything before it is judged. Events without text (roles, calls of tools,
-// counts, pings, comments) go on at once if nothing waits before them. Alternative answers in one stream are different texts.
-// A finish_reason or a stop_reason, [DONE] and the end of the stream end a sentence.
+// An event goes out when all of its text and everything before it is moderated. Events without text (roles, tool
+// calls, counts, pings, comments) go out at once if nothing waits before them. Alternative answers in one stream are
+// different texts. A finish_reason, a stop_reason, [DONE] and the end of the stream end a sentence.
 type Events struct {
 	dst    io.Writer
 	o      Options
-	reader *reader
-	texts  map[key]*passage
-	last   *passage // the one to use when there are too many
+	parser *eventParser
+	texts  map[key]*textBuffer
+	last   *textBuffer // collects the texts beyond maxTexts
 	err    error
 
-	buffer []byte // events that wait, and the beginning of the next one
+	buffer []byte // events that wait, and the beginning of the next
 	frame  framing
 	queue  []event
-	ready  int // number of events in queue whose text ends before a cut
-	held   int // characters in the events after that
+	ready  int // events in queue whose texts end before a cut
+	held   int // characters in the other events of queue
 	meta   *meta
-	state  state // of what went on
+	state  state // of what was sent
 }
 
-// framing finds events in a stream.
+// framing cuts a stream into events.
 type framing interface {
-	// advance returns how many bytes of p belong to the event that has begun, and whether it is complete with them.
+	// advance returns how many bytes of p belong to the current event, and whether they complete it.
 	advance(p []byte) (n int, complete bool)
-	// record returns what an event says, and false if that is nothing.
+	// record returns the content of an event, and false if there is none.
 	record(raw []byte) (record, bool)
 	// open reports whether an array is open whose elements are the events.
 	open() bool
@@ -44,28 +44,28 @@ type framing interface {
 	lines() bool
 }
 
-// key tells texts apart.
+// key identifies a text.
 type key struct {
 	where   *node
 	variant variant
 }
 
-// event is what is known of an event that waits.
+// event is an event that waits.
 type event struct {
 	end     int // in buffer
-	parts   []part
+	parts   []textPart
 	chars   int
 	meta    *meta
 	changes changes
 }
 
-// part is the part of a text that an event carries.
-type part struct {
-	text *passage
+// textPart is the part of a text that an event carries.
+type textPart struct {
+	text *textBuffer
 	end  int
 }
 
-// changes say what an event does to the stream.
+// changes is what an event does to the stream.
 type changes struct {
 	seen, finished uint64 // alternatives
 	opens, closes  int    // index of a content block, or -1
@@ -75,7 +75,7 @@ type changes struct {
 	done           bool   // there is nothing more to come
 }
 
-// state is how far the reader of the stream has come.
+// state is what the client of the stream has seen so far.
 type state struct {
 	open     uint64 // alternatives that have begun and not ended
 	finished uint64 // alternatives that have ended
@@ -89,27 +89,28 @@ type state struct {
 
 // NewEvents returns an Events for server-sent events that writes to dst.
 func NewEvents(dst io.Writer, o Options) *Events {
-	return newEvents(dst, o, &frame{first: true, blank: true})
+	return newEvents(dst, o, &sseFraming{first: true, blank: true})
 }
 
-// NewLines returns an Events for lines of JSON (NDJSON, JSON text sequences), for values that follow each other, for an array
-// whose elements are objects, and for the AI SDK's data stream protocol. Lines that are no JSON are text.
-func NewLines(dst io.Writer, o Options) *Events { return newEvents(dst, o, &values{first: true}) }
+// NewLines returns an Events for lines of JSON (NDJSON, JSON text sequences), for values that follow each other, for
+// an array of objects, and for the AI SDK's data stream protocol. Lines that are not JSON are text.
+func NewLines(dst io.Writer, o Options) *Events { return newEvents(dst, o, &jsonFraming{first: true}) }
 
 func newEvents(dst io.Writer, o Options, frame framing) *Events {
-	o = o.normal()
+	o = o.withDefaults()
 	return &Events{
-		dst: dst, o: o, reader: newReader(&o), texts: map[key]*passage{}, frame: frame, meta: new(meta), state: state{block: -1, sequence: -1},
+		dst: dst, o: o, parser: newEventParser(&o), texts: map[key]*textBuffer{}, frame: frame, meta: new(meta),
+		state: state{block: -1, sequence: -1},
 	}
 }
 
-// Write takes the next bytes, cut anywhere. It returns len(p) and nil unless the stream has ended.
+// Write takes the next bytes, however they are cut. It returns len(p) and nil unless the stream has ended.
 func (e *Events) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0 && e.err == nil; {
-		n := min(len(rest), slice)
+		n := min(len(rest), maxSlice)
 		e.take(rest[:n])
 		if e.err == nil {
-			e.settle()
+			e.release()
 		}
 		rest = rest[n:]
 	}
@@ -119,7 +120,7 @@ func (e *Events) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close says that the stream has ended: the rest is judged and goes on.
+// Close ends the stream: the rest is moderated and goes out.
 func (e *Events) Close() error {
 	if e.err != nil {
 		return e.err
@@ -134,15 +135,15 @@ func (e *Events) Close() error {
 	if last := len(e.queue) - 1; last >= 0 {
 		for _, text := range e.texts {
 			if text.view {
-				e.queue[last].parts = append(e.queue[last].parts, part{text, text.lastCut()})
+				e.queue[last].parts = append(e.queue[last].parts, textPart{text, text.lastCut()})
 			}
 		}
 	}
-	e.settle()
+	e.release()
 	return e.err
 }
 
-// take adds what is new to the buffer, and the events that are complete with it to the queue.
+// take appends bytes to the buffer, and the events that they complete to the queue.
 func (e *Events) take(p []byte) {
 	for len(p) > 0 && e.err == nil {
 		n, complete := e.frame.advance(p)
@@ -160,12 +161,12 @@ func (e *Events) take(p []byte) {
 		}
 		if len(e.buffer) > maxHeld && len(e.queue) > 0 && e.err == nil {
 			e.endTexts()
-			e.settle()
+			e.release()
 		}
 	}
 }
 
-// begin is where the event begins in buffer that is not complete yet.
+// begin returns where the incomplete event begins in buffer.
 func (e *Events) begin() int {
 	if len(e.queue) == 0 {
 		return 0
@@ -173,46 +174,47 @@ func (e *Events) begin() int {
 	return e.queue[len(e.queue)-1].end
 }
 
-// addRaw puts what there is of an event that is too large to be read into the queue. It is judged as one plain text, with
-// the escapes of JSON undone.
+// addRaw queues what there is of an event that is too large to be parsed. It is moderated as one plain text, with the
+// escapes of JSON undone.
 func (e *Events) addRaw(complete bool) {
 	raw := e.buffer[e.begin():]
 	if !complete {
 		// An escape that is cut waits for its rest.
-		tail := max(0, len(raw)-2*escape)
+		tail := max(0, len(raw)-2*escapeSize)
 		if at := bytes.IndexByte(raw[tail:], '\\'); at >= 0 {
 			raw = raw[:tail+at]
 		}
 	}
 	for len(raw) > 0 {
-		part := raw[:min(len(raw), slice)]
+		part := raw[:min(len(raw), maxSlice)]
 		if at := bytes.LastIndexByte(part, ' '); at > 0 && len(part) < len(raw) {
 			part = part[:at]
 		}
 		raw = raw[len(part):]
-		next := event{end: e.begin() + len(part), meta: e.meta, changes: changes{opens: -1, closes: -1, sequence: -1, array: e.frame.open()}}
-		e.grow(&next, &found{where: e.reader.raw, text: unescape(part)})
+		next := event{end: e.begin() + len(part), meta: e.meta, changes: changes{opens: -1, closes: -1, sequence: -1,
+			array: e.frame.open()}}
+		e.addFragment(&next, &fragment{where: e.parser.raw, text: unescape(part)})
 		e.enqueue(next)
 	}
 	if e.state.raw = !complete; complete {
 		e.endTexts()
 	}
-	e.settle()
+	e.release()
 }
 
-// add puts the event that ends at the position in buffer into the queue.
+// add queues the event that ends at this position in buffer.
 func (e *Events) add(end int) {
 	raw := e.buffer[e.begin():end]
 	next := event{end: end, changes: changes{opens: -1, closes: -1, sequence: -1}}
 	if record, ok := e.frame.record(raw); ok {
-		e.reader.read(&record, e.meta)
-		next.changes = e.reader.changes()
-		if e.reader.meta != *e.meta {
-			changed := e.reader.meta
+		e.parser.parse(&record, e.meta)
+		next.changes = e.parser.changes()
+		if e.parser.meta != *e.meta {
+			changed := e.parser.meta
 			e.meta = &changed
 		}
-		for i := range e.reader.texts {
-			e.grow(&next, &e.reader.texts[i])
+		for i := range e.parser.texts {
+			e.addFragment(&next, &e.parser.texts[i])
 		}
 	}
 	next.changes.array = e.frame.open()
@@ -220,7 +222,7 @@ func (e *Events) add(end int) {
 	e.enqueue(next)
 }
 
-// enqueue puts an event into the queue.
+// enqueue queues an event.
 func (e *Events) enqueue(next event) {
 	e.queue = append(e.queue, next)
 	e.held += next.chars
@@ -228,18 +230,18 @@ func (e *Events) enqueue(next event) {
 		e.endTexts()
 	}
 	e.advance()
-	for e.held >= e.o.Hold && e.force() {
+	for e.held >= e.o.Hold && e.forceCut() {
 		e.advance()
 	}
 }
 
-// grow adds a piece of text of an event to the text that it continues.
-func (e *Events) grow(next *event, f *found) {
+// addFragment adds a fragment of text in an event to the text that it continues.
+func (e *Events) addFragment(next *event, f *fragment) {
 	if f.text == "" && f.head == 0 && f.tail == 0 {
 		return
 	}
 	if f.variant.choice == spaced {
-		e.view(next, f, variant{})
+		e.addView(next, f, variant{})
 		return
 	}
 	if f.where.mixed {
@@ -247,69 +249,69 @@ func (e *Events) grow(next *event, f *found) {
 		if f.where.branch {
 			first.choice = f.variant.choice
 		}
-		e.view(next, f, first)
+		e.addView(next, f, first)
 	}
-	text, fresh := e.text(f)
+	text, fresh := e.bufferOf(f)
 	if fresh {
 		text.labels = true
 	}
-	certain := f.where == e.reader.root || f.where == e.reader.raw || f.where.certain || e.reader.named ||
-		f.where.standing == running && e.meta.kind != unknownKind
+	certain := f.where == e.parser.root || f.where == e.parser.raw || f.where.certain || e.parser.named ||
+		f.where.hold == holdText && e.meta.protocol != unknownProtocol
 	switch {
 	case certain:
 		text.flows, text.view = true, false
 		text.add(f)
-	case text.take(f, &e.o):
-		if text.flow(f.text); !text.flows {
-			e.message(next, f, text)
+	case text.addValue(f, &e.o):
+		if text.detectFlow(f.text); !text.flows {
+			e.addMessage(next, f, text)
 		}
 	}
 	end := text.end()
 	if f.tail != 0 {
 		end++ // it ends within a character that is not there yet
 	}
-	next.parts = append(next.parts, part{text, end})
+	next.parts = append(next.parts, textPart{text, end})
 	if text.flows {
 		next.chars += utf8.RuneCountInString(f.text)
 	}
 }
 
-// message adds a piece that may be all that somebody says: nothing waits for more, and what comes next is judged apart from it.
-// That it may be a piece of a text is another view.
-func (e *Events) message(next *event, f *found, text *passage) {
+// addMessage adds a fragment that may be a whole message: nothing waits for more of it, and what follows is moderated
+// apart from it. The text of which it may be a fragment is another view.
+func (e *Events) addMessage(next *event, f *fragment, text *textBuffer) {
 	text.cut(text.end())
 	text.view = true
 	alone := *f
 	alone.variant = variant{choice: messages - f.variant.choice, typ: f.variant.typ}
-	whole, _ := e.text(&alone)
-	whole.parted = true
+	whole, _ := e.bufferOf(&alone)
+	whole.separate = true
 	whole.add(f)
 	whole.finish()
-	next.parts = append(next.parts, part{whole, whole.end()})
+	next.parts = append(next.parts, textPart{whole, whole.end()})
 }
 
-// text returns the text that a piece continues, and whether that has just begun.
-func (e *Events) text(f *found) (text *passage, fresh bool) {
+// bufferOf returns the text that a fragment continues, and whether it is a new one.
+func (e *Events) bufferOf(f *fragment) (text *textBuffer, fresh bool) {
 	k := key{f.where, f.variant}
 	if text = e.texts[k]; text != nil {
 		return text, false
 	}
 	if len(e.texts) < maxTexts {
-		text = new(passage)
+		text = new(textBuffer)
 		e.texts[k] = text
 		return text, true
 	}
 	if e.last == nil {
-		e.last = new(passage)
+		e.last = new(textBuffer)
 		e.texts[key{}] = e.last
 	}
-	e.last.parted = true
+	e.last.separate = true
 	return e.last, false
 }
 
-// view adds a piece to another view of its text, in which several variants are one. No event waits for more of it: a sentence
-// is judged with the event in which it ends. first is the variant that it begins with.
-func (e *Events) view(next *event, f *found, first variant) {
+// addView adds a fragment to another view of its text, in which several variants are one. No event waits for more of
+// it: a sentence is moderated with the event in which it ends. first is the variant that it begins with.
+func (e *Events) addView(next *event, f *fragment, first variant) {
 	seed := e.texts[key{f.where, first}]
 	if f.variant.choice == spaced && seed == nil {
 		return // there is nothing yet that a space could divide
@@ -319,9 +321,10 @@ func (e *Events) view(next *event, f *found, first variant) {
 	if f.where.branch {
 		of.variant = variant{choice: combined - 1 - f.variant.choice, typ: "combined"}
 	}
-	text, fresh := e.text(&of)
+	text, fresh := e.bufferOf(&of)
 	if fresh && seed != nil {
-		*text = passage{data: slices.Clone(seed.data), base: seed.base, done: seed.end(), read: seed.end(), ended: seed.ended, broken: seed.broken}
+		*text = textBuffer{data: slices.Clone(seed.data), base: seed.base, done: seed.end(), scanned: seed.end(),
+			ended: seed.ended, halfRune: seed.halfRune}
 	}
 	text.view = true
 	text.add(f)
@@ -329,11 +332,11 @@ func (e *Events) view(next *event, f *found, first variant) {
 		text.cut(text.end())
 	}
 	if cut := text.lastCut(); cut > text.done {
-		next.parts = append(next.parts, part{text, cut})
+		next.parts = append(next.parts, textPart{text, cut})
 	}
 }
 
-// advance counts the events at the head of the queue whose texts end before a cut as ready.
+// advance marks the events at the head of the queue as ready whose texts end before a cut.
 func (e *Events) advance() {
 	for ; e.ready < len(e.queue); e.ready++ {
 		next := &e.queue[e.ready]
@@ -349,8 +352,8 @@ func (e *Events) advance() {
 	}
 }
 
-// force cuts the texts that keep the first event waiting where they end now. It reports whether that helps.
-func (e *Events) force() bool {
+// forceCut cuts the texts that keep the first event waiting at their current end. It reports whether that helps.
+func (e *Events) forceCut() bool {
 	if e.ready == len(e.queue) {
 		return false
 	}
@@ -371,19 +374,19 @@ func (e *Events) endTexts() {
 	e.advance()
 }
 
-// settle judges the events that are ready, and lets them go on in their order, each as soon as it is judged.
-func (e *Events) settle() {
+// release moderates the events that are ready and sends them in order, each as soon as it is moderated.
+func (e *Events) release() {
 	sent, fine := 0, 0
 	for i := range e.queue[:e.ready] {
 		next := &e.queue[i]
 		for _, part := range next.parts {
 			for part.text.done < part.end {
-				// What is fine goes out before the judge takes its time.
+				// What is fine goes out before the next moderation, which takes time.
 				if e.err = e.o.send(e.dst, e.buffer[sent:fine]); e.err != nil {
 					return
 				}
 				sent = fine
-				if err := part.text.judge(&e.o, part.text.want); err != nil {
+				if err := part.text.moderate(&e.o, part.text.want); err != nil {
 					e.reject(err, next)
 					return
 				}
@@ -392,13 +395,13 @@ func (e *Events) settle() {
 		}
 		fine = next.end
 		e.state.began = true
-		e.state.note(&next.changes)
+		e.state.apply(&next.changes)
 	}
 	e.err = e.o.send(e.dst, e.buffer[sent:fine])
 	e.drop(fine)
 }
 
-// drop forgets the events that went on, which end at the position in buffer.
+// drop removes the events that were sent, which end at this position in buffer.
 func (e *Events) drop(position int) {
 	if e.ready == 0 {
 		return
@@ -413,17 +416,17 @@ func (e *Events) drop(position int) {
 	e.queue, e.ready = e.queue[:n], 0
 }
 
-// reject ends the stream with its final events. next is the first event that does not go on.
+// reject ends the stream with its final events. next is the first event that is not sent.
 func (e *Events) reject(reason error, next *event) {
 	e.err = reason
 	e.buffer, e.queue, e.texts = nil, nil, nil
-	if err := e.o.send(e.dst, e.final(next)); err != nil {
+	if err := e.o.send(e.dst, e.finalEvents(next)); err != nil {
 		e.err = err
 	}
 }
 
-// note notes what an event that goes on does to the stream.
-func (s *state) note(c *changes) {
+// apply takes in what an event that is sent does to the stream.
+func (s *state) apply(c *changes) {
 	s.finished |= c.finished
 	s.open = (s.open | c.seen) &^ s.finished
 	if c.opens >= 0 {
@@ -439,9 +442,10 @@ func (s *state) note(c *changes) {
 	s.array = c.array
 }
 
-// changes returns what the event that was read does to the stream.
-func (r *reader) changes() changes {
-	c := changes{done: r.done, seen: r.seen, finished: r.finished, opens: -1, closes: -1, sequence: r.sequence, ends: r.finish}
+// changes returns what the parsed event does to the stream.
+func (r *eventParser) changes() changes {
+	c := changes{done: r.done, seen: r.seen, finished: r.finished, opens: -1, closes: -1, sequence: r.sequence,
+		ends: r.finish}
 	switch r.typ {
 	case "content_block_start":
 		c.opens = r.index

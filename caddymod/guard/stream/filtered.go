@@ -12,11 +12,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Filtered returns what the API of a language model answers in place of an answer that a content filter took out: the same
+// Filtered returns what the API of a language model answers when a content filter took out the answer: the same
 // answer without its text, and with the reason why there is none. It knows chat completions and completions
-// (finish_reason "content_filter"), responses (status "incomplete"), Anthropic's messages (stop_reason "refusal"), Gemini's
-// contents (finishReason "SAFETY"), Ollama's chat and generate (done_reason "content_filter"), Cohere's chat (finish_reason
-// "ERROR") and the text of Hugging Face's text generation, which has no such reason. It returns nil for anything else.
+// (finish_reason "content_filter"), responses (status "incomplete"), Anthropic's messages (stop_reason "refusal"),
+// Gemini's contents (finishReason "SAFETY"), Ollama's chat and generate (done_reason "content_filter"), Cohere's chat
+// (finish_reason "ERROR") and the text of Hugging Face's text generation, which has no such reason. It returns nil
+// for anything else.
 func Filtered(answer []byte) []byte {
 	var members map[string]jsontext.Value
 	if json.Unmarshal(answer, &members, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
@@ -39,9 +40,11 @@ func Filtered(answer []byte) []byte {
 		out.WriteString(`"content":[],"stop_reason":"refusal","stop_sequence":null`)
 	case members["candidates"] != nil:
 		keep(&out, answer, "usageMetadata", "modelVersion", "responseId", "createTime")
-		filterElements(&out, "candidates", members["candidates"], `"content":{"role":"model","parts":[]},"finishReason":"SAFETY"`)
+		filterElements(&out, "candidates", members["candidates"],
+			`"content":{"role":"model","parts":[]},"finishReason":"SAFETY"`)
 	case members["done"] != nil && (members["message"] != nil || members["response"] != nil):
-		keep(&out, answer, "model", "created_at", "total_duration", "load_duration", "prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration")
+		keep(&out, answer, "model", "created_at", "total_duration", "load_duration", "prompt_eval_count",
+			"prompt_eval_duration", "eval_count", "eval_duration")
 		text := `"response":""`
 		if members["message"] != nil {
 			text = `"message":{"role":"assistant","content":""}`
@@ -59,22 +62,24 @@ func Filtered(answer []byte) []byte {
 	return out.Bytes()
 }
 
-// keep writes the members of an object that have these names, each followed by a comma. What else there is may hold text.
+// keep writes the members of an object that have these names, each followed by a comma. The other members may hold
+// text.
 func keep(out *bytes.Buffer, object []byte, names ...string) {
 	copyMembers(out, object, func(name string) bool { return slices.Contains(names, name) })
 }
 
-// filterChoices writes as many choices as there were, without what they said.
+// filterChoices writes as many choices as there were, without their text.
 func filterChoices(out *bytes.Buffer, choices jsontext.Value, empty string) {
 	filterElements(out, "choices", choices, empty+`,"logprobs":null,"finish_reason":"content_filter"`)
 }
 
-// filterElements writes as many alternatives as there were, without what they said.
+// filterElements writes as many alternatives as there were, without their text.
 func filterElements(out *bytes.Buffer, name string, choices jsontext.Value, empty string) {
 	var each []struct {
 		Index int `json:"index"`
 	}
-	if json.Unmarshal(choices, &each, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil || len(each) == 0 {
+	if json.Unmarshal(choices, &each, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil ||
+		len(each) == 0 {
 		each = append(each[:0], struct {
 			Index int `json:"index"`
 		}{})

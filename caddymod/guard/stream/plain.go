@@ -6,12 +6,11 @@ package stream
 import (
 	"bytes"
 	"io"
-	"slices"
 	"strings"
 )
 
-// Plain judges what is said to be plain text as it flows. Some services send lines of JSON or server-sent events as such,
-// which tell themselves by their first bytes.
+// Plain moderates what is declared to be plain text as it streams. Some services send lines of JSON or server-sent
+// events as plain text. It recognizes these by their first bytes.
 type Plain struct {
 	dst  io.Writer
 	o    Options
@@ -22,13 +21,13 @@ type Plain struct {
 // NewPlain returns a Plain that writes to dst.
 func NewPlain(dst io.Writer, o Options) *Plain { return &Plain{dst: dst, o: o} }
 
-// Write takes the next bytes, cut anywhere. It returns len(p) and nil unless the stream has ended.
+// Write takes the next bytes, however they are cut. It returns len(p) and nil unless the stream has ended.
 func (t *Plain) Write(p []byte) (int, error) {
 	if t.flow != nil {
 		return t.flow.Write(p)
 	}
 	t.head = append(t.head, p...)
-	if !t.decide(false) {
+	if !t.chooseFormat(false) {
 		return len(p), nil
 	}
 	if _, err := t.flow.Write(t.head); err != nil {
@@ -38,10 +37,10 @@ func (t *Plain) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close says that the text has ended: the rest is judged and goes on.
+// Close ends the text: the rest is moderated and goes out.
 func (t *Plain) Close() error {
 	if t.flow == nil {
-		t.decide(true)
+		t.chooseFormat(true)
 		if _, err := t.flow.Write(t.head); err != nil {
 			return err
 		}
@@ -50,31 +49,32 @@ func (t *Plain) Close() error {
 	return t.flow.Close()
 }
 
-// decide chooses what to take the text for. It reports false if too little has come. ended says that there is no more.
-func (t *Plain) decide(ended bool) bool {
-	switch looksLike(t.head, ended) {
-	case looksUnknown:
+// chooseFormat decides what to take the text for. It returns false if there is too little to decide. ended says that
+// there is no more.
+func (t *Plain) chooseFormat(ended bool) bool {
+	switch sniff(t.head, ended) {
+	case formatUnknown:
 		return false
-	case looksLines:
+	case formatLines:
 		t.flow = NewLines(t.dst, t.o)
-	case looksEvents:
-		// What events leave out, such as comments, is judged as well.
+	case formatEvents:
+		// What events leave out, such as comments, is moderated as well.
 		text := NewText(t.dst, t.o)
-		t.flow = &both{NewEvents(text, t.o), text}
+		t.flow = &eventsAndText{NewEvents(text, t.o), text}
 	default:
 		t.flow = NewText(t.dst, t.o)
 	}
 	return true
 }
 
-// both judges a stream as events and as text.
-type both struct {
+// eventsAndText moderates a stream as events and as text.
+type eventsAndText struct {
 	*Events
 	text *Text
 }
 
 // Write takes the next bytes.
-func (b *both) Write(p []byte) (int, error) {
+func (b *eventsAndText) Write(p []byte) (int, error) {
 	n, err := b.Events.Write(p)
 	if err != nil {
 		_ = b.text.Close() // the final events; the error is that of the stream
@@ -83,7 +83,7 @@ func (b *both) Write(p []byte) (int, error) {
 }
 
 // Close ends both.
-func (b *both) Close() error {
+func (b *eventsAndText) Close() error {
 	err := b.Events.Close()
 	if end := b.text.Close(); err == nil {
 		err = end
@@ -91,121 +91,50 @@ func (b *both) Close() error {
 	return err
 }
 
-// look is what a text looks like.
-type look uint8
+// format is what a text looks like.
+type format uint8
 
 const (
-	looksUnknown look = iota
-	looksText
-	looksLines
-	looksEvents
+	formatUnknown format = iota
+	formatText
+	formatLines
+	formatEvents
 )
 
-// maxLook is how much is looked at, in bytes.
-const maxLook = 512
+// sniffSize is how much of a text is looked at, in bytes.
+const sniffSize = 512
 
-// looksLike tells what a text is by its first bytes.
-func looksLike(head []byte, ended bool) look {
-	ended = ended || len(head) > maxLook
+// sniff recognizes the format of a text by its first bytes.
+func sniff(head []byte, ended bool) format {
+	ended = ended || len(head) > sniffSize
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), " \t\r\n")
 	for _, name := range []string{"data:", "event:", "id:", "retry:"} {
 		if bytes.HasPrefix(head, []byte(name)) {
-			return looksEvents
+			return formatEvents
 		}
 		if !ended && strings.HasPrefix(name, string(head[:min(len(head), len(name))])) {
-			return looksUnknown
+			return formatUnknown
 		}
 	}
 	compact := bytes.Join(bytes.Fields(head[:min(len(head), 64)]), nil)
 	for _, begin := range []string{`{"`, `[{"`, `?:"`, `?:{`, `?:[`} {
 		matches := 0
-		for matches < min(len(begin), len(compact)) && (compact[matches] == begin[matches] || begin[matches] == '?' && isCode(compact[matches])) {
+		for matches < min(len(begin), len(compact)) && (compact[matches] == begin[matches] ||
+			begin[matches] == '?' && isCode(compact[matches])) {
 			matches++
 		}
 		if matches == len(begin) {
-			return looksLines
+			return formatLines
 		}
 		if matches == len(compact) && !ended && len(head) < 64 {
-			return looksUnknown
+			return formatUnknown
 		}
 	}
-	return looksText
-}
-
-// Detector tells whether JSON is a stream of values, by where it stands when it is flushed. The zero value is ready.
-type Detector struct {
-	frame  values
-	begun  bool
-	events int
-	other  bool // something that is no value begins there
-}
-
-// Add takes the next bytes.
-func (g *Detector) Add(p []byte) {
-	if !g.begun {
-		g.frame.first, g.begun = true, true
-	}
-	for len(p) > 0 {
-		n, complete := g.frame.advance(p)
-		if blank := len(bytes.Trim(p[:n], " \t\r\n,]")) == 0; complete && !blank {
-			g.events++
-		}
-		g.other = g.other || g.frame.in == inLine
-		p = p[n:]
-	}
-}
-
-// Streams reports whether what has come ends between two of several values, or behind an element of an array that goes on.
-func (g *Detector) Streams() bool {
-	if g.other || g.frame.in != between {
-		return false
-	}
-	return g.frame.array && g.events > 0 || g.events > 1 && !g.frame.closed
-}
-
-// ExtractTexts returns the texts of a stream of a known kind that is there as a whole: what its readers put together. It returns
-// nil for anything else.
-func ExtractTexts(body []byte) (texts []string) {
-	var framing framing
-	switch looksLike(body, true) {
-	case looksEvents:
-		framing = &frame{first: true, blank: true}
-	case looksLines:
-		framing = &values{first: true}
-	default:
-		return nil
-	}
-	e := newEvents(io.Discard, Options{}, framing)
-	for events := 0; len(body) > 0; events++ {
-		n, _ := e.frame.advance(body)
-		record, ok := e.frame.record(body[:n])
-		if body = body[n:]; !ok {
-			continue
-		}
-		if events == 0 && len(bytes.TrimSpace(body)) == 0 {
-			return nil // a single value
-		}
-		e.reader.read(&record, e.meta)
-		changed := e.reader.meta
-		e.meta = &changed
-		for i := range e.reader.texts {
-			e.grow(new(event), &e.reader.texts[i])
-		}
-	}
-	if e.meta.kind == unknownKind {
-		return nil
-	}
-	for k, text := range e.texts {
-		if k.where != nil && k.where.standing == running {
-			texts = append(texts, string(text.data))
-		}
-	}
-	slices.Sort(texts)
-	return texts
+	return formatText
 }
 
 // Interface guards.
 var (
 	_ io.WriteCloser = (*Plain)(nil)
-	_ io.WriteCloser = (*both)(nil)
+	_ io.WriteCloser = (*eventsAndText)(nil)
 )

@@ -1,27 +1,35 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stream judges text while it flows, and holds back what is not judged yet.
+// Package stream moderates text while it streams, and holds back what is not moderated yet.
 //
-// [Events] reads server-sent events and lines of JSON as language models send them, [Text] reads plain text. What comes in
-// goes out byte for byte and in order, as soon as the text that it carries, and all text before it, is judged to be fine.
+// [Events] moderates server-sent events and lines of JSON as language models send them, [Text] moderates plain text,
+// and [Plain] finds out by itself which of these it has. What comes in goes out byte for byte and in order, as soon
+// as the text that it carries, and all text before it, is found to be fine.
 //
-// All strings of an event are read. Those that stand at the same place in the events that follow each other are one text, in
-// which nothing is put between them, so that no format need be known to be read. What is known of formats says where there is
-// nothing to read (calls of tools, sound, identifiers), where alternatives stand, when a text ends, and how a stream ends when
-// it is rejected. Where readers may differ in what belongs together, because events have types or arrays several elements,
-// each way is judged.
+// All strings of an event are extracted. The strings at the same place in successive events are one text, with
+// nothing put between them, so that a format need not be known to be understood. What is known of formats says where
+// there is no text (tool calls, audio, identifiers), where alternatives stand, when a text ends, and how to end a
+// stream that is rejected. Where programs may disagree about what belongs together, because events have types or
+// arrays have several elements, each way is moderated.
 //
-// Text waits for the end
-// of its sentence, or for a number of characters, whichever comes first. It is judged together with what went before, so that
-// a threat that is spread over sentences is seen. When text is rejected, what is held back is dropped, and events end with
-// final ones that their readers understand.
+// Text waits for the end of its sentence, or for a number of characters, whichever comes first. It is moderated
+// together with what went before it, so that a threat that is spread over sentences is seen. When text is rejected,
+// what is held back is dropped, and a stream of events ends with events that its client understands.
 //
-// How the bytes are cut into writes changes nothing of what goes out. It changes the cost alone: sentences that come together
-// are judged together, and one by one only if they are rejected together. So there is at most one judgement per sentence or
-// number of characters, plus one for the rejection.
+// How the bytes are cut into writes does not change what goes out, only the cost: sentences that come together are
+// moderated together, and one by one only if they are rejected together. So there is at most one call of
+// [Options.Moderate] per sentence or number of characters, plus one for the rejection.
 //
 // There are no goroutines and no timers: everything happens within Write and Close.
+//
+// # Where to look
+//
+// events.go has the queue of events. framing.go cuts a stream into events, parse.go and lenient.go parse the JSON of
+// one, and tree.go remembers the places that a stream has shown. protocols.go is what is known of the APIs of
+// language models, ending.go writes the events that end a stream, and filtered.go an answer that was filtered.
+// textbuffer.go is a growing text that is moderated sentence by sentence. text.go, plain.go, detector.go and
+// extract.go are the other entry points.
 package stream
 
 import (
@@ -30,8 +38,9 @@ import (
 	"io"
 )
 
-// Moderate says whether a text may go on. The text is the part that waits to be released behind some of what went before it.
-// An error says that it could not be judged; see [Options.FailOpen]. It must not keep a reference to the text.
+// Moderate reports whether a text may go out. The text is what waits to be released, behind some of what went before
+// it. An error says that the text could not be moderated, see [Options.FailOpen]. The function must not keep a
+// reference to the text.
 type Moderate func(text string) (ok bool, err error)
 
 // Defaults of [Options], in characters.
@@ -40,54 +49,57 @@ const (
 	DefaultContext = 2000
 )
 
-// Limits of memory and of work, in bytes, in texts and in pointers.
+// Limits of memory and work.
 const (
-	// MaxEvent is the size of the largest event that is read by its structure. The bytes of a larger one are judged as plain
-	// text, in pieces. What is held back is never more than 1 MiB and one event.
+	// MaxEvent is the maximum size, in bytes, of an event that is parsed. The bytes of a larger one are moderated as
+	// plain text, in parts. At most 1 MiB and one event are held back.
 	MaxEvent = 4 << 20
-	// maxHeld is how much is held back of events that wait for the end of a sentence.
+	// maxHeld is the maximum size, in bytes, of events that wait for the end of a sentence.
 	maxHeld = 1 << 20
-	// MaxDelta is the number of pointers that [Options.Delta] may have.
+	// MaxDelta is the maximum number of pointers in [Options.Delta].
 	MaxDelta = 32
-	// maxTexts is the number of texts of a stream that are kept apart; further ones are judged as one.
+	// maxTexts is the maximum number of texts of a stream that are kept apart. Further ones are moderated as one.
 	maxTexts = 128
-	// slice is how much of a write is taken at once.
-	slice = 32 << 10
+	// maxSlice is the maximum number of bytes of a write that are processed at once.
+	maxSlice = 32 << 10
 )
 
-// Options say what is judged, and how. Only Judge is needed.
+// Options says what is moderated, and how. Only Moderate is required.
 type Options struct {
-	// Moderate says whether a text may go on.
+	// Moderate decides whether a text may go out.
 	Moderate Moderate
-	// Strict judges what is only another view of texts that are judged, and names, numbers and identifiers, in which nothing
-	// but what is to be rejected matters. Nil means Judge.
+	// Strict decides about what is only another view of texts that are moderated, and about names, numbers and
+	// identifiers, all of which count only where they are to be rejected. Default: Moderate.
 	Strict Moderate
-	// Flush is called after each release. Nil means that nothing is to be flushed.
+	// Flush is called after each release. Default: nothing is flushed.
 	Flush func() error
-	// Delta says where in the JSON data of an event the text stands: JSON Pointers (RFC 6901) in parts, in which "*" is any
-	// member or element. A pointer to an array or an object means all strings in it. At most [MaxDelta]. Empty means all
-	// strings, but for what is known to be no text, and data that is not JSON.
+	// Delta says where in the JSON data of an event the text is: JSON Pointers (RFC 6901), split into parts, in which
+	// "*" is any member or element. A pointer to an array or an object selects all strings in it. At most [MaxDelta].
+	// Default: all strings that are not known to be no text, and data that is not JSON.
 	Delta [][]string
-	// Hold is the number of characters at which text goes on before its sentence ends. 0 means [DefaultHold].
+	// Hold is the number of characters at which text goes out before its sentence ends. Default: [DefaultHold].
 	Hold int
-	// Context is the number of characters of the text before that are judged again with each part. 0 means [DefaultContext].
+	// Context is the number of preceding characters that are moderated again with each part. Default:
+	// [DefaultContext].
 	Context int
-	// FailOpen lets text go on that could not be judged. Without it that ends the stream as a rejection does.
+	// FailOpen lets text go out that could not be moderated. Without it, such text ends the stream as a rejection
+	// does.
 	FailOpen bool
-	// Final is the data of the events that end a rejected stream, in place of those that fit to the events that came.
+	// Final is the data of the events that end a rejected stream, in place of those of its protocol.
 	Final [][]byte
 }
 
-// Errors of Write and Close. Once one of them was returned, all that follows is dropped and the same error returned again.
+// Errors of Write and Close. After one of them, everything that follows is dropped, and the same error is returned.
 var (
-	// ErrRejected says that the judge rejected a text. The stream has ended for its reader.
+	// ErrRejected says that a text was rejected. The stream has ended for its client.
 	ErrRejected = errors.New("the text was rejected")
-	// ErrUnjudged says that a text could not be judged, and that the stream has ended for its reader because of that.
+	// ErrUnjudged says that a text could not be moderated, and that the stream has ended for its client because of
+	// that.
 	ErrUnjudged = errors.New("the text could not be judged")
 )
 
-// normal returns o with its defaults filled in.
-func (o Options) normal() Options {
+// withDefaults returns o with its defaults filled in.
+func (o Options) withDefaults() Options {
 	if o.Flush == nil {
 		o.Flush = func() error { return nil }
 	}
@@ -103,8 +115,8 @@ func (o Options) normal() Options {
 	return o
 }
 
-// judge asks the judge, and makes what it says what is to happen.
-func (o *Options) judge(text []byte) error {
+// moderate asks Moderate about a text, and returns the error with which the stream is to end.
+func (o *Options) moderate(text []byte) error {
 	ok, err := o.Moderate(string(text))
 	switch {
 	case err != nil && !o.FailOpen:

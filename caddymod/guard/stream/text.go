@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Text judges plain text in UTF-8 as it flows. Bytes that are not UTF-8 go through as they are.
+// Text moderates plain text in UTF-8 as it streams. Bytes that are not UTF-8 pass through unchanged.
 type Text struct {
 	dst  io.Writer
 	o    Options
-	text passage
+	text textBuffer
 	sent int // position up to which the text went on
 
 	held    int // characters since the last cut
@@ -22,16 +22,16 @@ type Text struct {
 }
 
 // NewText returns a Text that writes to dst.
-func NewText(dst io.Writer, o Options) *Text { return &Text{dst: dst, o: o.normal()} }
+func NewText(dst io.Writer, o Options) *Text { return &Text{dst: dst, o: o.withDefaults()} }
 
-// Write takes the next bytes, cut anywhere. It returns len(p) and nil unless the stream has ended.
+// Write takes the next bytes, however they are cut. It returns len(p) and nil unless the stream has ended.
 func (t *Text) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) && t.err == nil {
-		part := p[written:min(written+slice, len(p))]
+		part := p[written:min(written+maxSlice, len(p))]
 		t.text.data = append(t.text.data, part...)
 		t.split()
-		t.settle()
+		t.moderate()
 		written += len(part)
 	}
 	if t.err != nil {
@@ -40,20 +40,20 @@ func (t *Text) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Close says that the text has ended: the rest is judged and goes on.
+// Close ends the text: the rest is moderated and goes out.
 func (t *Text) Close() error {
 	if t.err != nil {
 		return t.err
 	}
 	t.text.cut(t.text.end())
-	t.settle()
+	t.moderate()
 	return t.err
 }
 
-// split finds the pieces of what is new. The beginning of a character stays until the rest of it comes.
+// split cuts the new text. The beginning of a character waits for the rest of it.
 func (t *Text) split() {
 	text := &t.text
-	for utf8.FullRune(text.data[text.read-text.base:]) {
+	for utf8.FullRune(text.data[text.scanned-text.base:]) {
 		last := text.lastCut()
 		char := text.next()
 		if text.lastCut() > last {
@@ -62,30 +62,30 @@ func (t *Text) split() {
 		}
 		t.held++
 		if char < utf8.RuneSelf && isSpace(byte(char)) {
-			t.space, t.atSpace = text.read, t.held
+			t.space, t.atSpace = text.scanned, t.held
 		}
 		if t.held < t.o.Hold {
 			continue
 		}
 		if t.space == 0 { // a single word
-			t.space, t.atSpace = text.read, t.held
+			t.space, t.atSpace = text.scanned, t.held
 		}
 		text.cut(t.space)
 		t.held, t.space = t.held-t.atSpace, 0
 	}
 }
 
-// settle judges all pieces and lets them go on, each as soon as it is judged.
-func (t *Text) settle() {
+// moderate moderates the text up to its last cut, and sends each part as soon as it is moderated.
+func (t *Text) moderate() {
 	for t.release(); t.err == nil && len(t.text.cuts) > 0; t.release() {
-		if err := t.text.judge(&t.o, t.text.lastCut()); err != nil {
+		if err := t.text.moderate(&t.o, t.text.lastCut()); err != nil {
 			t.err = err
 			return
 		}
 	}
 }
 
-// release sends what is judged.
+// release sends what is moderated.
 func (t *Text) release() {
 	text := &t.text
 	if t.sent == text.done {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup writes and reads the files that a database is backed up to. It knows nothing of databases: a record is a
-// key, a value and an expiry. A backup is:
+// Package backup writes and reads the files that a database is backed up to. It knows nothing of databases: a record
+// is a key, a value and an expiry. A backup is:
 //
 //	header   "caddy-moderation backup\n" and one byte, the version of this format
 //	records  key length, key, value length, value, expiry in Unix seconds or 0; numbers as unsigned varints
@@ -74,8 +74,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Read calls each with the records of a backup, which may keep what it is given, and returns its error. Whether the backup is
-// whole is known when Read returns. An error wraps [ErrNotWhole], or is that of r or of each.
+// Read calls each with the records of a backup, which may keep what it is given, and returns its error. Whether the
+// backup is whole is known when Read returns. An error wraps [ErrNotWhole], or is that of r or of each.
 func Read(r io.Reader, each func(key, value []byte, expires uint64) error) error {
 	in := &summed{from: bufio.NewReaderSize(r, 16<<10), sum: sha256.New()}
 	if err := in.header(); err != nil {
@@ -167,8 +167,8 @@ func (r *summed) number(most uint64) (uint64, error) {
 	return 0, fmt.Errorf("%w: it is damaged", ErrNotWhole)
 }
 
-// bytes reads so many bytes. A length is a claim of whoever made the file: memory is taken for what follows it, not for what
-// it says.
+// bytes reads so many bytes. A length is a claim of whoever made the file: memory is taken for what follows it, not
+// for what it says.
 func (r *summed) bytes(length uint64) ([]byte, error) {
 	const piece = 64 << 10
 	b := make([]byte, 0, min(length, piece))

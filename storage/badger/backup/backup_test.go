@@ -89,7 +89,8 @@ func TestBackupLengthsAreNotBelieved(t *testing.T) {
 
 // TestEveryByteOfABackupCounts changes each byte, cuts behind each, and appends one.
 func TestEveryByteOfABackupCounts(t *testing.T) {
-	whole := saved(t, backedUp{"a/a", "\x01{}", 0}, backedUp{"meta/schema", "\x00\x00\x00\x01", 0}, backedUp{"m/a\x00", "", 1 << 40})
+	whole := saved(t, backedUp{"a/a", "\x01{}", 0}, backedUp{"meta/schema", "\x00\x00\x00\x01", 0},
+		backedUp{"m/a\x00", "", 1 << 40})
 	for at := range whole {
 		if _, err := readAll(t, whole[:at]); err == nil {
 			t.Fatalf("a backup of %d bytes is whole without its last %d", len(whole), len(whole)-at)
@@ -110,14 +111,16 @@ func TestEveryByteOfABackupCounts(t *testing.T) {
 	}
 }
 
-// TestBackupReaderPassesErrorsOn tells the end of a file from a disk that cannot be read, and from one that cannot be written.
+// TestBackupReaderPassesErrorsOn tells the end of a file from a disk that cannot be read, and from one that cannot be
+// written.
 func TestBackupReaderPassesErrorsOn(t *testing.T) {
 	t.Parallel()
 	whole := saved(t, backedUp{"a/a", "\x01{}", 0})
 	wrong := errors.New("the disk with the backup was pulled")
 	for at := range len(whole) + 1 {
 		r := &breaking{whole[:at], wrong}
-		if err := backup.Read(r, func([]byte, []byte, uint64) error { return nil }); !errors.Is(err, wrong) || errors.Is(err, backup.ErrNotWhole) {
+		if err := backup.Read(r, func([]byte, []byte, uint64) error { return nil }); !errors.Is(err, wrong) ||
+			errors.Is(err, backup.ErrNotWhole) {
 			t.Errorf("after %d bytes the reader says %v", at, err)
 		}
 	}
@@ -144,7 +147,8 @@ func (b *breaking) Read(into []byte) (int, error) {
 
 // FuzzRead reads anything. What is taken for a backup is what a writer of its records would have written.
 func FuzzRead(f *testing.F) {
-	whole := saved(f, backedUp{"a/a", "\x01{}", 0}, backedUp{"f/1", string(bytes.Repeat([]byte("text"), 20)), 0}, backedUp{"m/a\x00", "\x01\x02", 1 << 40})
+	whole := saved(f, backedUp{"a/a", "\x01{}", 0}, backedUp{"f/1", string(bytes.Repeat([]byte("text"), 20)), 0},
+		backedUp{"m/a\x00", "\x01\x02", 1 << 40})
 	f.Add(whole)
 	f.Add(saved(f))
 	for cut := range len(whole) {

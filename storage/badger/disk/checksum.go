@@ -8,8 +8,9 @@ import (
 	"hash/crc32"
 )
 
-// sealed is the user's byte of a Badger record whose value is sealed: the CRC-32C (RFC 3720, appendix B.4) of key and value
-// stands behind the value, in 4 bytes, big-endian. A value that stands under a key that is not its own is not whole either.
+// checksummed is the user meta byte of a Badger record whose value ends with a checksum: the CRC-32C (RFC 3720,
+// appendix B.4) of key and value, in 4 bytes, big-endian. The key is part of it so that a value under another key is
+// recognized, too.
 const checksummed byte = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -18,13 +19,13 @@ func checksum(key, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
 }
 
-// seal returns a new slice with value and its checksum.
+// withChecksum returns a new slice with value and its checksum.
 func withChecksum(key, value []byte) []byte {
 	b := make([]byte, 0, len(value)+crc32.Size)
 	return binary.BigEndian.AppendUint32(append(b, value...), checksum(key, value))
 }
 
-// unseal returns the part of stored that is the value, and whether its checksum is right.
+// verifyChecksum returns the part of stored that is the value, and whether its checksum is right.
 func verifyChecksum(key, stored []byte) (value []byte, whole bool) {
 	if len(stored) < crc32.Size {
 		return nil, false

@@ -14,29 +14,29 @@ import (
 	"go.uber.org/zap"
 )
 
-// A compaction writes merged tables through memory maps of sparse files, so that it must never meet the end of the disk, and
-// Badger's own compactors do not ask. They are off; the store compacts when a compaction surely fits.
+// A compaction writes merged tables through memory maps of sparse files. It must never meet the end of the disk, and
+// Badger's own compactors do not check for room. They are off, and a DB compacts when a compaction surely fits.
 const (
-	// compactInterval is how often the store looks whether there is something to compact.
+	// compactInterval is the interval at which a DB checks whether there is something to compact.
 	compactInterval = 100 * time.Millisecond
-	// compactRetry is how long the store waits after a compaction failed.
+	// compactRetry is the pause after a failed compaction.
 	compactRetry = 10 * time.Second
-	// fewTables in level 0, each as large as a table in memory, are worth a compaction of a small database. A compaction
-	// rewrites a large one, which waits until level 0 is a tenth of it or has manyTables.
+	// fewTables in level 0, each as large as a table in memory, are worth a compaction of a small database. A large
+	// database, which a compaction rewrites, waits until level 0 is a tenth of it or has manyTables.
 	fewTables, manyTables = 4, 24
-	// maxTables in level 0, each of which a read has to ask, and writes are held.
+	// maxTables is the number of tables in level 0 at which writes stall: each read has to ask all of them.
 	maxTables = 32
-	// maxStall is how long writes wait for a compaction that lets them go on before they are refused.
+	// maxStall is how long writes wait for a compaction before they are refused.
 	maxStall = 5 * time.Second
 )
 
-// hold says what becomes of writes.
+// stall says what becomes of writes.
 type stall = int32
 
 const (
 	stallNone   stall = iota
-	stallWait         // a compaction is under way and will let them go on
-	stallRefuse       // no compaction is possible, or it takes too long
+	stallWait         // they wait for the compaction under way
+	stallRefuse       // they are refused: no compaction is possible, or it takes too long
 )
 
 // compactor merges tables in the background. Only its loop uses the fields that are not atomic.
@@ -49,13 +49,13 @@ type compactor struct {
 
 	running      chan error // nil while nothing is compacted
 	spare        int64      // bytes on the disk that are for writes during the compaction that is under way
-	first        int64      // the log that was the newest when it began
+	first        int64      // the newest log when it began
 	stalledSince time.Time  // since when writes wait
 	retry        time.Time
 	stuck        bool // for lack of room, or after a failure
 }
 
-// room returns an error that wraps ErrFull when nothing may be written now.
+// room returns an error that wraps [ErrFull] if nothing may be written now.
 func (d *DB) room() error {
 	if d.compactor.stall.Load() != stallNone {
 		if err := d.awaitCompaction(); err != nil {
@@ -65,7 +65,7 @@ func (d *DB) room() error {
 	return d.space.check()
 }
 
-// awaitCompaction waits until writes go on or are refused. The last commits of a store that closes pass: they are few.
+// awaitCompaction waits until writes go on or are refused. The last commits of a DB that closes pass: they are few.
 func (d *DB) awaitCompaction() error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -79,7 +79,7 @@ func (d *DB) awaitCompaction() error {
 		case stallNone:
 			return nil
 		case stallRefuse:
-			return uncompacted{d.dir}
+			return notCompactedError{d.dir}
 		}
 		select {
 		case <-ticker.C:
@@ -88,7 +88,8 @@ func (d *DB) awaitCompaction() error {
 	}
 }
 
-// compact runs compactions until the store closes. One that is under way then is finished, because it cannot be called off.
+// compact runs compactions until the DB closes. It finishes the one that is under way then, because it cannot be
+// called off.
 func (d *DB) compact() {
 	c := &d.compactor
 	ticker := time.NewTicker(compactInterval)
@@ -103,7 +104,8 @@ func (d *DB) compact() {
 		case err := <-c.running:
 			c.running = nil
 			if err != nil {
-				d.compactionStuck("the database cannot be compacted; it is tried again", zap.String("error", cause(err)))
+				d.compactionStuck("the database cannot be compacted; it is tried again",
+					zap.String("error", cause(err)))
 				c.retry = time.Now().Add(compactRetry)
 			} else {
 				c.stuck = false
@@ -121,13 +123,14 @@ func (d *DB) compact() {
 			now = stallRefuse
 		}
 		if now == stallRefuse && c.stall.Load() != stallRefuse {
-			d.logger.Warn("writes are refused until the database is compacted", zap.Bool("under_way", c.running != nil), zap.String("dir", d.dir))
+			d.logger.Warn("writes are refused until the database is compacted",
+				zap.Bool("under_way", c.running != nil), zap.String("dir", d.dir))
 		}
 		c.stall.Store(now)
 	}
 }
 
-// cause is why a compaction failed, without the keys that Badger tells before it.
+// cause returns why a compaction failed, without the keys that Badger puts before it.
 func cause(err error) string {
 	text := err.Error()
 	if _, after, found := strings.Cut(text, " err: "); found {
@@ -136,7 +139,7 @@ func cause(err error) string {
 	return text
 }
 
-// supervise begins a compaction if one is due and fits, and returns what becomes of writes.
+// schedule begins a compaction if one is due and fits, and returns what becomes of writes.
 func (d *DB) schedule() stall {
 	c := &d.compactor
 	tables, size := 0, int64(0)
@@ -161,8 +164,9 @@ func (d *DB) schedule() stall {
 		}
 		return stallNone
 	}
-	// Badger goes on until one level is left, with what is written meanwhile too. That takes room as such, and twice more to
-	// be compacted; a table on the disk is a little larger than in memory. Three tables in memory have logs.
+	// Badger compacts until one level is left, including what is written meanwhile. That takes its own room, and
+	// twice as much to be compacted; a table on the disk is a little larger than in memory. Three tables in memory
+	// have logs.
 	grown := d.newestLog() - c.first
 	if tables >= maxTables || (4*grown+3)*c.table > c.spare {
 		return stallWait
@@ -170,8 +174,9 @@ func (d *DB) schedule() stall {
 	return stallNone
 }
 
-// fits reports whether a compaction of tables of so many bytes fits on the disk beside what is kept free and some writes.
-// It works on a copy, writes as much as it reads before it removes anything, and writes twice what it moves by two levels.
+// fits reports whether a compaction of size bytes of tables fits on the disk beside what is kept free and some
+// writes. A compaction works on a copy, writes as much as it reads before it removes anything, and writes twice what
+// it moves by two levels.
 func (d *DB) fits(size int64) bool {
 	c := &d.compactor
 	if time.Now().Before(c.retry) {
@@ -182,17 +187,19 @@ func (d *DB) fits(size int64) bool {
 		c.spare = 1 << 62
 		return true
 	}
-	need := 3*size + int64(d.space.least)
+	need := 3*size + int64(d.space.minFree)
 	c.spare = int64(free) - need
 	if c.spare < 4*c.table {
-		d.compactionStuck("the disk has too little room to compact the database; reads become slower, and writes are refused in the end",
+		d.compactionStuck(
+			"the disk has too little room to compact the database; "+
+				"reads become slower, and writes are refused in the end",
 			zap.Uint64("free_bytes", free), zap.Int64("needed_bytes", need+4*c.table))
 		return false
 	}
 	return true
 }
 
-// newestLog returns the number of the newest log of a table in memory. The numbers ascend, by one for each table.
+// newestLog returns the number of the newest log of a table in memory. Each table has the next number.
 func (d *DB) newestLog() (newest int64) {
 	logs, err := filepath.Glob(filepath.Join(d.dir, "*.mem"))
 	if err != nil {
@@ -206,7 +213,7 @@ func (d *DB) newestLog() (newest int64) {
 	return newest
 }
 
-// compactionStuck logs why nothing is compacted, once until a compaction succeeds.
+// compactionStuck logs why nothing is compacted, once until a compaction succeeds again.
 func (d *DB) compactionStuck(message string, fields ...zap.Field) {
 	if !d.compactor.stuck {
 		d.logger.Warn(message, append(fields, zap.String("dir", d.dir))...)

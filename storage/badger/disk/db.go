@@ -21,28 +21,28 @@ import (
 
 // Options configure a [DB].
 type Options struct {
-	// Dir is the directory of the database, absolute. It is made when it is missing, readable by its owner only.
+	// Dir is the directory of the database, an absolute path. It is made if it is missing, readable by its owner only.
 	Dir string
-	// Logger receives what the database has to say. Default: nothing is logged.
+	// Logger receives the log of the database. Default: nothing is logged.
 	Logger *zap.Logger
-	// MemTableSize is the size in bytes of the table in memory that takes new records, and of its log on the disk. Up to
-	// three are held. Larger ones are written out less often. Default and least: 8 MiB.
+	// MemTableSize is the size in bytes of the table in memory that takes new records, and of its log on the disk. Up
+	// to three are held. Larger ones are written out less often. Default and minimum: 8 MiB.
 	MemTableSize int64
-	// BlockCacheSize is how many bytes of blocks read from the disk are kept in memory. Default 8 MiB.
+	// BlockCacheSize is how many bytes of blocks read from the disk are kept in memory. Default: 8 MiB.
 	BlockCacheSize int64
-	// MinFree is how many bytes of the file system are left free: with less, nothing is written. Default: eight times
-	// MemTableSize. A write that was let through, and the tables in memory that are on their way to the disk, need six times
-	// MemTableSize in the worst case. The database is compacted only while three times its size is free beside MinFree; without
-	// that, writes are refused when 32 tables of MemTableSize have gathered.
+	// MinFree is how many bytes of the file system are left free: with less, nothing is written. A write that was let
+	// through and the tables in memory that are being written out need six times MemTableSize in the worst case. The
+	// database is compacted only while three times its size is free beside MinFree; without that, writes are refused
+	// once there are 32 tables of MemTableSize. Default: eight times MemTableSize.
 	MinFree int64
-	// Expect, when it is not nil, is the database that must be in the directory: no other one is opened and none is made.
+	// Expect, if not nil, is the database that must be in the directory: no other one is opened and none is made.
 	Expect *Identity
-	// Rewrite says that what was not synced will be written again, and need not be there. It is set after a sync has failed: the
-	// kernel has forgotten then what it could not write, and says that it has it.
+	// Rewrite says that the caller will write again what was not synced, so that it need not be there. It is set
+	// after a sync has failed: the kernel has dropped what it could not write, and says that it was written.
 	Rewrite bool
 
-	// uncompacted leaves it to a test when tables are merged.
-	uncompacted bool
+	// manualCompaction leaves it to a test when tables are merged.
+	manualCompaction bool
 }
 
 // withDefaults fills in what is not set.
@@ -62,33 +62,33 @@ func (o Options) withDefaults() Options {
 
 // DB is an open database. It is safe for concurrent use. [DB.Close] must be called.
 //
-// After an error that does not wrap [ErrFull] a DB cannot be trusted any more: it is closed, or left alone, and opened again.
+// After an error that does not wrap [ErrFull] a DB cannot be trusted any more: close or abandon it, and open it again.
 type DB struct {
 	db       *badger.DB
 	dir      string
 	options  Options
-	handle   *os.File // the directory as it was when it was opened
+	handle   *os.File // the directory as it was opened
 	logger   *zap.Logger
 	space    space
 	identity Identity
 
-	// life is held for reading while the database is used, and for writing to end its life.
+	// lifecycle is held for reading while the database is used, and for writing to close or exchange it.
 	lifecycle sync.RWMutex
 	closed    atomic.Bool
 	closing   chan struct{}
 	close     func() error
 
-	// writing is held while something is written.
+	// writing is held during a write.
 	writing   sync.Mutex
 	committed uint64 // number of the last write
-	notes     *progressFile
+	progress  *progressFile
 	failed    error // why nothing is written any more
 
-	// syncing is held while something is synced.
+	// syncing is held during a sync.
 	syncing sync.Mutex
-	newest  int64 // the newest log when it was last synced
+	newest  int64 // the newest log as of the last sync
 
-	// snapshots are those that are open.
+	// snapshots are the open ones.
 	snapshots sync.Map
 
 	compactor  compactor
@@ -102,22 +102,23 @@ func Open(o Options) (*DB, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, fmt.Errorf("the directory %q is not absolute", o.Dir)
 	}
-	d := &DB{dir: o.Dir, logger: o.Logger, space: space{dir: o.Dir, least: uint64(o.MinFree)}, closing: make(chan struct{})}
+	d := &DB{dir: o.Dir, logger: o.Logger, space: space{dir: o.Dir, minFree: uint64(o.MinFree)},
+		closing: make(chan struct{})}
 	d.close = sync.OnceValue(d.shut)
 	if err := d.open(o); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
 	d.compactor.table = o.MemTableSize
 	d.compactor.flatten = func(db *badger.DB) error { return db.Flatten(1) }
-	if !o.uncompacted {
+	if !o.manualCompaction {
 		d.background.Go(d.compact)
 	}
 	return d, nil
 }
 
-// open takes the directory, looks at what is in it, and opens it.
+// open locks the directory, inspects what is in it, and opens it.
 func (d *DB) open(o Options) error {
-	if err := d.take(o); err != nil {
+	if err := d.openDirectory(o); err != nil {
 		return err
 	}
 	report, err := d.inspectDirectory(o)
@@ -128,7 +129,7 @@ func (d *DB) open(o Options) error {
 	if err := rewriteManifest(d.dir, d.handle, report.manifest.whole); err != nil {
 		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
 	}
-	// What a compaction leaves that was interrupted are copies and links.
+	// An interrupted compaction leaves copies.
 	if err := os.RemoveAll(filepath.Join(d.dir, mergeName)); err != nil {
 		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
 	}
@@ -139,14 +140,14 @@ func (d *DB) open(o Options) error {
 	return d.initialize(o, report.Gap)
 }
 
-// take opens and locks the directory.
-func (d *DB) take(o Options) (err error) {
+// openDirectory opens and locks the directory.
+func (d *DB) openDirectory(o Options) (err error) {
 	if o.Expect == nil {
 		if err := MakeDirectory(d.dir); err != nil {
 			return err
 		}
 	}
-	// Opening writes what the last process left in the logs into tables.
+	// Opening writes tables with what the last process has left in the logs.
 	if err := d.space.check(); err != nil {
 		return err
 	}
@@ -165,13 +166,15 @@ func (d *DB) take(o Options) (err error) {
 	if o.Expect != nil {
 		p, err := readProgress(d.dir)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && p.identity != *o.Expect {
-			return fmt.Errorf("%w: the directory %s does not hold the database that was open; %s", ErrReplaced, d.dir, replacedAdvice)
+			return fmt.Errorf("%w: the directory %s does not hold the database that was open; %s", ErrReplaced, d.dir,
+				replacedAdvice)
 		}
 	}
 	return nil
 }
 
-// examine compares what is in the directory with what must be there, and removes what a crash has left that Badger refuses.
+// inspectDirectory compares what is in the directory with what must be there, and removes what a crash has left and
+// Badger refuses.
 func (d *DB) inspectDirectory(o Options) (*Report, error) {
 	report, err := inspect(d.dir, inspection{boot: bootID(), rewrite: o.Rewrite})
 	if err != nil {
@@ -179,16 +182,17 @@ func (d *DB) inspectDirectory(o Options) (*Report, error) {
 	}
 	for _, f := range report.Findings {
 		if f.Damage {
-			continue // the error says it, and this is tried again and again
+			continue // the error names it, and opening is tried again and again
 		}
-		d.logger.Info("a file of the database is not as after an orderly end", zap.String("file", f.File), zap.String("finding", f.Problem), zap.String("dir", d.dir))
+		d.logger.Info("a file of the database is not as after an orderly end",
+			zap.String("file", f.File), zap.String("finding", f.Problem), zap.String("dir", d.dir))
 	}
 	return report, report.cleanUp()
 }
 
-// openBadger opens the database with the profile for little memory. Conflicts need not be detected: who changes a record holds
-// a lock. Nothing is compacted but by [DB.compact], which also holds writes, so that Badger never stalls them: a stall would
-// last until there is room for a compaction.
+// openBadger opens the database with options for little memory. Conflict detection is off, because callers that
+// change a record hold a lock. Badger's own compactors are off, too: [DB.compact] compacts, and also holds writes
+// back, so that Badger never stalls them. Such a stall would last until there is room for a compaction.
 func (d *DB) openBadger(o Options) (db *badger.DB, err error) {
 	opt := badger.DefaultOptions(o.Dir).
 		WithLogger(logger{o.Logger.WithOptions(zap.AddCallerSkip(1)).Sugar(), d.failedToWrite}).
@@ -222,33 +226,33 @@ func (d *DB) openBadger(o Options) (db *badger.DB, err error) {
 	}
 }
 
-// locked reports whether an error of Badger says that the directory is in use, for which it has no error value.
+// locked reports whether an error of Badger says that the directory is in use. Badger has no error value for that.
 func locked(err error) bool {
 	return strings.Contains(err.Error(), "directory lock") || strings.Contains(err.Error(), "lock file")
 }
 
-// replacedAdvice is what an operator can do about a directory that is another one.
+// replacedAdvice is what an operator can do about a directory that was replaced.
 const replacedAdvice = "bring it back, or restart the server to use what is there now"
 
 // advice is what an operator can do about a database that cannot be read.
 func advice(dir string) string {
-	return fmt.Sprintf("run: caddy moderation check %s; if it is damaged, move the directory away and run: caddy moderation restore FILE --dir %s", dir, dir)
+	return fmt.Sprintf("run: caddy moderation check %s; if it is damaged, move the directory away and run: "+
+		"caddy moderation restore FILE --dir %s", dir, dir)
 }
 
-// Identity returns what tells this database from others.
+// Identity implements [Database].
 func (d *DB) Identity() Identity { return d.identity }
 
-// Close syncs what is written, and releases the directory. It may be called more than once. A compaction that is under way is
-// finished first.
+// Close implements [Database]. It may be called more than once. It finishes a compaction that is under way.
 //
-// On a full disk the database itself is left open, because closing it would need room: everything that was written is in its
-// log, but the directory stays locked until the process ends.
+// On a full disk the database itself is left open, because closing it would need room: everything that was written is
+// in its log, but the directory stays locked until the process ends.
 func (d *DB) Close() error { return d.close() }
 
 func (d *DB) shut() error {
 	syncErr := d.Sync()
 	close(d.closing)
-	// From here on nobody uses the database but this function.
+	// From here on only this function uses the database.
 	d.lifecycle.Lock()
 	d.closed.Store(true)
 	d.lifecycle.Unlock()
@@ -269,8 +273,8 @@ func (d *DB) release() (err error) {
 	if d.db != nil {
 		err = d.db.Close()
 	}
-	if d.notes != nil {
-		err = errors.Join(err, d.notes.file.Close())
+	if d.progress != nil {
+		err = errors.Join(err, d.progress.file.Close())
 	}
 	if d.handle != nil {
 		err = errors.Join(err, d.handle.Close())

@@ -16,52 +16,53 @@ import (
 	"sync"
 )
 
-// Report is what [Inspect] found out about a directory.
+// Report is the result of [Inspect].
 type Report struct {
 	// Dir is the directory.
 	Dir string `json:"dir"`
-	// Tables and Logs are how many of them the database has, and Bytes how much was read.
+	// Tables and Logs are the numbers of tables and logs of the database, Bytes is how much was read.
 	Tables int   `json:"tables"`
 	Logs   int   `json:"logs"`
 	Bytes  int64 `json:"bytes"`
-	// Schema is the version of the layout, 0 when it is not known.
+	// Schema is the version of the format, 0 if it is not known.
 	Schema uint32 `json:"schema"`
-	// Newest is the number of the newest write that is there, Committed that of the last one that was acknowledged and Synced that of
-	// the last one that was synced, as the file PROGRESS says. All are 0 when the database does not number its writes yet.
+	// Newest is the number of the newest write that was found. Committed is that of the last acknowledged one and
+	// Synced that of the last synced one, as the file PROGRESS says. All are 0 if the database does not number its
+	// writes yet.
 	Newest    uint64 `json:"newest_write"`
 	Committed uint64 `json:"committed_write"`
 	Synced    uint64 `json:"synced_write"`
-	// Gap is not 0 when writes that were never synced are missing before others, as power loss can leave it. It is the
-	// number that must be written as the record of gapKey, and synced, before anything is noted in PROGRESS: a later
-	// inspection would miss these writes otherwise.
+	// Gap is not 0 if unsynced writes are missing before others, as the loss of power can leave it. It is the number
+	// that must be written as the record of gapKey, and synced, before PROGRESS is written: a later inspection would
+	// miss these writes otherwise.
 	Gap uint64 `json:"gap,omitempty"`
-	// Findings are what is wrong, in the order of files.
+	// Findings are what is wrong, in the order of file names.
 	Findings []Finding `json:"findings"`
 
 	tables   []*tableReport
 	logs     []*logReport
 	manifest manifest
-	// upgrading says that values may be without a checksum although the schema is of today.
+	// upgrading says that values may have no checksum although the schema is the present one.
 	upgrading bool
-	empty     []string // files without content that a crash has left and that Badger refuses
+	empty     []string // files without content, which a crash has left and Badger refuses
 }
 
-// Finding is something that is not as it is after an orderly end.
+// Finding is something in a file that is not as after an orderly end.
 type Finding struct {
 	// File is the name of the file in the directory.
 	File string `json:"file"`
 	// Problem says what is wrong.
 	Problem string `json:"problem"`
-	// Damage says that records are, or may be, lost or changed. What is no damage is what a crash leaves behind.
+	// Damage says that records are, or may be, lost or changed. Without it, the finding is what a crash leaves behind.
 	Damage bool `json:"damage"`
-	// Unreadable says that the disk did not give what is in the file, which it may do another time.
+	// Unreadable says that the disk could not read the file. It may be able to later.
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 func (f Finding) String() string { return f.File + ": " + f.Problem }
 
-// Err returns nil when everything that was acknowledged is there. Else it names a file and what is wrong with it, and wraps
-// [ErrDamaged] unless the disk did not give what is in it.
+// Err returns nil if everything that was acknowledged is there. Otherwise the error names a file and what is wrong
+// with it, and wraps [ErrDamaged] unless the disk could not read it.
 func (r *Report) Err() error {
 	first, more, unreadable := -1, 0, false
 	for i, f := range r.Findings {
@@ -88,11 +89,12 @@ func (r *Report) Err() error {
 	return fmt.Errorf("%w: %s", ErrDamaged, what)
 }
 
+// damage adds a finding that is damage.
 func (r *Report) damage(file, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{File: file, Problem: fmt.Sprintf(format, args...), Damage: true})
 }
 
-// problem reports what an error of reading a file says. It returns the error when that is no fault of the file.
+// problem adds a finding for an error of reading a file. It returns the error if the file is not to blame.
 func (r *Report) problem(file string, err error) error {
 	var path *fs.PathError
 	switch {
@@ -111,21 +113,23 @@ func (r *Report) problem(file string, err error) error {
 
 func (r *Report) missing(id uint64) { r.damage(tableName(id), "it is listed in MANIFEST and missing") }
 
+// remark adds a finding that is no damage.
 func (r *Report) remark(file, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{File: file, Problem: fmt.Sprintf(format, args...)})
 }
 
-// Inspect reads a directory that nobody has open and says whether everything that was acknowledged is still there. It
-// changes nothing. The error is that of a directory that cannot be read at all; what is wrong with files is in the report.
+// Inspect reads a directory that nobody has open and reports whether everything that was acknowledged is still there.
+// It changes nothing. An error says that the directory cannot be read at all; what is wrong with files is in the
+// report.
 func Inspect(dir string) (*Report, error) {
 	return inspect(dir, inspection{boot: bootID()})
 }
 
 // inspection says what is expected of a directory.
 type inspection struct {
-	// boot tells whether the machine has been started anew since the database was written.
+	// boot is the present boot id: with another one, the machine was restarted since the database was written.
 	boot [16]byte
-	// rewrite says that what was not synced will be written again, and need not be there.
+	// rewrite is [Options.Rewrite].
 	rewrite bool
 }
 
@@ -141,7 +145,7 @@ func inspect(dir string, o inspection) (*Report, error) {
 		return nil, err
 	}
 	if !files.manifest {
-		// Badger would begin anew and remove what it does not know of.
+		// Badger would make a new database and remove the files that it does not know.
 		r.withoutManifest(files, note.committed)
 		r.readAll(dir)
 		return r, r.checkWrites(o, note, noted)
@@ -157,7 +161,8 @@ func inspect(dir string, o inspection) (*Report, error) {
 	}
 	for _, id := range files.tables {
 		entry, listed := r.manifest.tables[id]
-		r.tables = append(r.tables, &tableReport{id: id, listed: listed, level: entry.level, compression: entry.compression})
+		r.tables = append(r.tables, &tableReport{id: id, listed: listed, level: entry.level,
+			compression: entry.compression})
 	}
 	for _, id := range files.logs {
 		r.logs = append(r.logs, &logReport{id: id})
@@ -174,7 +179,8 @@ func inspect(dir string, o inspection) (*Report, error) {
 			r.missing(id)
 			continue
 		}
-		r.remark(tableName(id), "it is listed in MANIFEST and missing, and nothing in it is missed: it could not be finished")
+		r.remark(tableName(id),
+			"it is listed in MANIFEST and missing, and nothing in it is missed: it could not be finished")
 	}
 	r.remarkTruncations()
 	for _, check := range []func(string, []uint64) error{r.checkRegistry, r.checkDiscard, r.checkValueLogs} {
@@ -182,7 +188,7 @@ func inspect(dir string, o inspection) (*Report, error) {
 			return nil, err
 		}
 	}
-	// A map's order is none.
+	// Maps have added findings in no order.
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return strings.Compare(a.File, b.File) })
 	return r, nil
 }
@@ -200,7 +206,7 @@ func (r *Report) loadProgress(dir string) (p progress, noted bool, err error) {
 	}
 	b, err := readFile(filepath.Join(dir, progressName), 1<<20)
 	if err == nil && lastNonZero(b) < 0 {
-		// Power was lost before its first note was on the disk.
+		// Power was lost before its first slot was on the disk.
 		r.empty = append(r.empty, progressName)
 		return p, false, nil
 	}
@@ -208,7 +214,7 @@ func (r *Report) loadProgress(dir string) (p progress, noted bool, err error) {
 	return p, false, nil
 }
 
-// files are those of Badger in a directory.
+// files are the files of Badger in a directory, by kind.
 type files struct {
 	manifest, registry, discard bool
 	tables, logs, values        []uint64
@@ -220,7 +226,7 @@ func (r *Report) sort(found []fs.DirEntry) (f files) {
 		name := e.Name()
 		number := func(ids *[]uint64, format string) {
 			var id uint64
-			// What Badger does not name like this ends its process or is passed over with what is in it.
+			// A file with another form of name ends Badger's process, or Badger ignores it with the records in it.
 			if _, err := fmt.Sscanf(name, "%d", &id); err != nil || fmt.Sprintf(format, id) != name || id >= 1<<31 {
 				r.damage(name, "no file of the database has such a name; move it away")
 				return
@@ -248,7 +254,7 @@ func (r *Report) sort(found []fs.DirEntry) (f files) {
 	return f
 }
 
-// withoutManifest judges a directory without MANIFEST, which Badger makes before everything else.
+// withoutManifest reports on a directory without MANIFEST, the first file that Badger makes.
 func (r *Report) withoutManifest(f files, committed uint64) {
 	switch {
 	case len(f.tables)+len(f.logs)+len(f.values) > 0:
@@ -296,7 +302,7 @@ func (r *Report) readAll(dir string) {
 	r.Logs = len(r.logs)
 }
 
-// checkLevels reports damaged tables, and tables whose keys overlap where that must not be.
+// checkLevels reports damaged tables, and tables above level 0 whose keys overlap.
 func (r *Report) checkLevels() error {
 	levels := make(map[uint32][]*tableReport)
 	for _, t := range r.tables {
@@ -318,15 +324,15 @@ func (r *Report) checkLevels() error {
 		slices.SortFunc(tables, func(a, b *tableReport) int { return compareKeys(a.smallest, b.smallest) })
 		for i := 1; i < len(tables); i++ {
 			if compareKeys(tables[i-1].biggest, tables[i].smallest) >= 0 {
-				r.damage(tables[i].name(), "its keys overlap those of %s: one of them is not what was written", tables[i-1].name())
+				r.damage(tables[i].name(), "its keys overlap those of %s: one of them is not what was written",
+					tables[i-1].name())
 			}
 		}
 	}
 	return nil
 }
 
-// checkLogs reports logs that Badger refuses, and says where the others end. What a log has lost is told by the numbers of
-// writes.
+// checkLogs reports logs that Badger refuses, and empty ones. Whether a log has lost writes is found by checkWrites.
 func (r *Report) checkLogs() error {
 	for _, l := range r.logs {
 		if err := r.problem(l.name(), l.problem); err != nil {
@@ -340,7 +346,7 @@ func (r *Report) checkLogs() error {
 	return nil
 }
 
-// remarkTruncations says where a crash has cut off what was being written.
+// remarkTruncations reports where a crash has cut off what was being written.
 func (r *Report) remarkTruncations() {
 	damaged := func(name string) bool {
 		return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Damage && f.File == name })
@@ -355,9 +361,10 @@ func (r *Report) remarkTruncations() {
 	}
 }
 
-// checkWrites compares the numbers of the writes that are there with those that must be.
+// checkWrites compares the numbers of the writes that were found with those that must be there.
 func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
-	// Below the newest number in a compacted table all others may be gone: a compaction keeps the newest version of a record.
+	// Numbers below the newest one in a compacted table may be gone: a compaction keeps only the newest version of a
+	// record.
 	var floor, schema, gap, upgrading newestRecord
 	var present numberSet
 	highest := uint64(0)
@@ -366,7 +373,7 @@ func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 		if !t.listed && r.manifest.usable {
 			continue
 		}
-		// Of a damaged table that is what could be read.
+		// A damaged table counts with what could be read of it.
 		present.join(t.commits)
 		schema.take(t.schema)
 		upgrading.take(t.upgrading)
@@ -396,15 +403,15 @@ func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 	since := max(floor.number, gap.number)
 	required := note.committed
 	if len(r.manifest.unfinished) > 0 {
-		// What could be in a table that is not there must be elsewhere.
+		// What may have been in a missing table must be elsewhere.
 		since = floor.number
 	}
 	switch {
 	case !noted:
-		// Nothing says what was acknowledged. What was ever written must be there.
+		// Nothing says what was acknowledged: everything that was ever written must be there.
 		required = highest
 		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.File == progressName }) {
-			break // it has been said
+			break // it is reported already
 		}
 		r.damage(progressName, "it is missing or empty: whether the last writes are there cannot be told")
 	case o.rewrite || note.boot != o.boot || note.boot == [16]byte{}:
@@ -414,7 +421,8 @@ func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 		r.lost(first, last, required)
 	} else if _, _, missing := present.missing(since, r.Newest); missing {
 		r.Gap = r.Newest
-		r.remark(progressName, "writes before the write %d are missing that were not on the disk yet, as power loss leaves it", r.Newest)
+		r.remark(progressName,
+			"writes before the write %d are missing that were not on the disk yet, as power loss leaves it", r.Newest)
 	}
 	for _, t := range r.tables {
 		if !t.listed && r.Err() == nil {
@@ -424,9 +432,10 @@ func (r *Report) checkWrites(o inspection, note progress, noted bool) error {
 	return nil
 }
 
-const leftOver = "it is not listed in MANIFEST, and nothing in it is missed: a crash came before it was listed, or before it was removed"
+const leftOver = "it is not listed in MANIFEST, and nothing in it is missed: " +
+	"a crash came before it was listed, or before it was removed"
 
-// lost reports writes that are missing, at the file that most likely had them.
+// lost reports missing writes, at the file that most likely held them.
 func (r *Report) lost(first, last, required uint64) {
 	what := fmt.Sprintf("the writes %d to %d are lost, of %d that must be there", first, last, required)
 	if first == last {
@@ -439,13 +448,14 @@ func (r *Report) lost(first, last, required uint64) {
 		}
 	}
 	if err := r.Err(); err != nil {
-		// That is why, or hides it.
+		// The finding that is reported already is the cause, or hides it.
 		r.damage(progressName, "%s", strings.Replace(what, "lost", "not found", 1))
 		return
 	}
 	for _, l := range r.logs {
 		if l.rest && (l.behind.entries > 0 || l.commits.highest() < first) {
-			r.damage(l.name(), "it is damaged at offset %d, with %d records behind that: %s", l.end, l.behind.entries, what)
+			r.damage(l.name(), "it is damaged at offset %d, with %d records behind that: %s", l.end, l.behind.entries,
+				what)
 			return
 		}
 	}
@@ -462,7 +472,8 @@ func (r *Report) lost(first, last, required uint64) {
 	r.damage(progressName, "%s: a file has been removed, or one of an older state put back", what)
 }
 
-// checkVersions is for a database that does not number its writes: versions of Badger number them too, but not without gaps.
+// checkVersions stands in for checkWrites in a database that does not number its writes. Badger's versions number
+// them too, but with gaps.
 func (r *Report) checkVersions() error {
 	compacted := uint64(0)
 	var present numberSet
@@ -473,8 +484,9 @@ func (r *Report) checkVersions() error {
 		case t.level > 0:
 			compacted = max(compacted, t.maxVersion)
 		case unlisted:
-			// It is read once more for that, which is seldom.
-			again := tableReport{id: t.id, listed: true, compression: t.compression, fileSummary: fileSummary{trackVersions: true}}
+			// This is rare: the table is read once more.
+			again := tableReport{id: t.id, listed: true, compression: t.compression,
+				fileSummary: fileSummary{trackVersions: true}}
 			if again.read(r.Dir, newBuffers()); again.problem != nil {
 				return again.problem
 			}
@@ -511,14 +523,14 @@ func (r *Report) checkVersions() error {
 	return nil
 }
 
-// Empty reports whether there is nothing of a database in the directory.
+// Empty reports whether the directory holds no file of a database.
 func (r *Report) Empty() bool {
 	return len(r.tables)+len(r.logs) == 0 && r.Schema == 0 && !r.manifest.usable && len(r.Findings) == 0
 }
 
-// tidy removes what a crash has left and what Badger would stumble over: files without content, and what follows the end
-// of a log, which Badger cuts off too, if it does not refuse it. It is for a directory that was found to be whole and that nobody
-// has open. MANIFEST is replaced by what counts of it, see [rewriteManifest].
+// cleanUp removes what a crash has left and Badger would stumble over: files without content, and what follows the
+// end of a log, which Badger cuts off or refuses. It is for a directory that was found to be whole and that nobody
+// has open. The caller replaces MANIFEST by the part of it that counts; see [rewriteManifest].
 func (r *Report) cleanUp() error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("%w; nothing was changed; run: caddy moderation check %s", err, r.Dir)
@@ -539,19 +551,20 @@ func (r *Report) cleanUp() error {
 	return nil
 }
 
-// memTable returns the size of a table in memory that takes each of the logs, at least least. Badger ends the process when a
-// log does not fit, which one that was written with a larger table may not.
-func (r *Report) memTable(least int64) int64 {
+// memTable returns the size of a table in memory into which each of the logs fits, at least minimum. Badger ends the
+// process if a log does not fit, which may happen to one that was written with a larger table.
+func (r *Report) memTable(minimum int64) int64 {
 	for _, l := range r.logs {
-		// A record takes about 40 bytes in memory beside what it takes in the log. There is a third more room than the size says.
-		if size := l.end + 40*int64(l.entries); size > least+least/4 {
-			least = size
+		// A record takes about 40 bytes in memory beside what it takes in the log. A table has a quarter more room
+		// than its size.
+		if size := l.end + 40*int64(l.entries); size > minimum+minimum/4 {
+			minimum = size
 		}
 	}
-	return least
+	return minimum
 }
 
-// newestRecord is the number in the newest version of a record.
+// newestRecord is the number in the newest version of a metadata record.
 type newestRecord struct{ version, number uint64 }
 
 func (n *newestRecord) take(other newestRecord) {
@@ -560,13 +573,13 @@ func (n *newestRecord) take(other newestRecord) {
 	}
 }
 
-// numbers is a set of numbers, as spans.
+// numberSet is a set of numbers, as intervals.
 type numberSet []interval
 
-// span is the numbers from from to to.
+// interval holds the numbers from from up to and including to.
 type interval struct{ from, to uint64 }
 
-// add adds a number, cheaply when it neighbours the last one.
+// add adds a number. That is cheap if it is next to the last one.
 func (s *numberSet) add(n uint64) {
 	if last := len(*s) - 1; last >= 0 {
 		at := &(*s)[last]
@@ -580,7 +593,7 @@ func (s *numberSet) add(n uint64) {
 			at.from = n
 			return
 		}
-		// Versions of keys that are in their own order come in any: keep them from growing without bound.
+		// Versions come in any order from entries that are sorted by key: keep the set from growing without bound.
 		if last >= 1<<12 && last&(last+1) == 0 {
 			s.normalize()
 		}
@@ -590,7 +603,7 @@ func (s *numberSet) add(n uint64) {
 
 func (s *numberSet) join(other numberSet) { *s = append(*s, other...) }
 
-// normalize sorts the spans and joins those that touch.
+// normalize sorts the intervals and joins those that touch.
 func (s *numberSet) normalize() {
 	slices.SortFunc(*s, func(a, b interval) int {
 		switch {
@@ -619,12 +632,12 @@ func (s numberSet) highest() (n uint64) {
 	return n
 }
 
-// has reports whether one of the numbers is in the set.
+// has reports whether a number from first to last is in the set.
 func (s numberSet) has(first, last uint64) bool {
 	return slices.ContainsFunc(s, func(at interval) bool { return at.from <= last && at.to >= first })
 }
 
-// missing returns the first gap above floor and up to upTo. The set must be normalized.
+// missing returns the first gap between floor, exclusive, and upTo, inclusive. The set must be normalized.
 func (s numberSet) missing(floor, upTo uint64) (first, last uint64, missing bool) {
 	next := floor + 1
 	for _, at := range s {

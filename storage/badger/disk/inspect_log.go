@@ -18,13 +18,13 @@ import (
 // A log of Badger, of a table in memory (*.mem) or of values (*.vlog), is:
 //
 //	header   number of the encryption key, 8 bytes; random bytes, 12
-//	entries  meta bytes, length of the key, length of the value, expiry, as unsigned varints; key; value; CRC-32C of all
+//	entries  meta bytes; length of the key, length of the value, expiry: unsigned varints; key; value; CRC-32C of all
 //	rest     zeros
 //
-// The entries of a transaction stand together. The last one holds their version as text.
+// The entries of a transaction are consecutive. The last one holds their version as text.
 const (
 	logHeader = 20
-	// maxLog is how long a log can be: offsets in it have 32 bits.
+	// maxLog is the maximum size of a log: offsets in it have 32 bits.
 	maxLog = 1<<32 - 1
 	maxKey = 1 << 16
 )
@@ -33,12 +33,12 @@ const (
 type logReport struct {
 	id uint64
 
-	fileSummary             // of the transactions that are whole
+	fileSummary             // of whole transactions
 	size        int64       // of the file
 	end         int64       // where the last whole transaction ends
-	rest        bool        // something other than zeros follows
-	behind      fileSummary // of the entries that follow nevertheless
-	// finished is the newest version of which the end of the transaction is among these.
+	rest        bool        // something other than zeros follows the end
+	behind      fileSummary // of the entries found behind the end
+	// finished is the newest version whose end of transaction was found behind the end.
 	finished uint64
 	problem  error
 }
@@ -47,8 +47,8 @@ func logName(id uint64) string { return fmt.Sprintf("%05d.mem", id) }
 
 func (l *logReport) name() string { return logName(l.id) }
 
-// read reads a log like Badger, which allocates what a damaged length asks for, and notes what follows the place where
-// Badger stops.
+// read reads a log as Badger does, but without allocating what a damaged length asks for. It also notes what follows
+// the place where Badger stops.
 func (l *logReport) read(dir string) {
 	l.trackVersions, l.behind.trackVersions = true, true
 	l.problem = readLog(filepath.Join(dir, l.name()), l, func(e *entry, whole bool) error {
@@ -63,8 +63,8 @@ func (l *logReport) read(dir string) {
 
 var errHeader = errors.New("its header is damaged")
 
-// readLog reads the log of which l says where it ends. Entries of transactions that are whole are whole; others are what
-// is found behind that.
+// readLog reads a log, notes in l where it ends, and calls each with its entries: those of whole transactions with
+// whole set, then those that are found behind the end.
 func readLog(path string, l *logReport, each func(e *entry, whole bool) error) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -77,7 +77,7 @@ func readLog(path string, l *logReport, each func(e *entry, whole bool) error) e
 	case l.size > maxLog:
 		return fmt.Errorf("it is %d bytes long, more than it can be", l.size)
 	case l.size < logHeader:
-		// Badger makes it as long as the header, but for one that is empty.
+		// Badger extends a log to the length of the header, unless it is empty.
 		l.end = l.size
 		return nil
 	}
@@ -94,7 +94,8 @@ func readLog(path string, l *logReport, each func(e *entry, whole bool) error) e
 	if binary.BigEndian.Uint64(header) != 0 {
 		damaged = errHeader
 	}
-	r := logReader{from: bufio.NewReaderSize(io.NewSectionReader(file, logHeader, l.size-logHeader), 256<<10), left: l.size - logHeader}
+	left := l.size - logHeader
+	r := logReader{from: bufio.NewReaderSize(io.NewSectionReader(file, logHeader, left), 256<<10), left: left}
 	if err := r.transactions(func(e *entry) error { return each(e, true) }); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func readLog(path string, l *logReport, each func(e *entry, whole bool) error) e
 	return errors.Join(err, damaged)
 }
 
-// lastContent returns the offset behind the last byte that is not zero.
+// lastContent returns the offset behind the last byte that is not zero, between from and to.
 func lastContent(file io.ReaderAt, from, to int64) (int64, error) {
 	buf := make([]byte, 256<<10)
 	last := from
@@ -159,7 +160,7 @@ type logReader struct {
 // errEnd says that no valid entry follows.
 var errEnd = errors.New("the log ends")
 
-// next reads an entry. Its key and value are valid until buf is cut off.
+// next reads an entry. Its key and value are valid until buf is truncated.
 func (r *logReader) next() (e entry, err error) {
 	head, err := r.from.Peek(int(min(int64(maxEntryHeader), r.left)))
 	if err != nil {
@@ -171,7 +172,7 @@ func (r *logReader) next() (e entry, err error) {
 	}
 	from := len(r.buf)
 	length := int(h.length())
-	// A length that is wrong is at most that of the file.
+	// Even a wrong length is not more than that of the file.
 	for cap(r.buf) < from+length {
 		r.buf = append(r.buf[:cap(r.buf)], 0)
 	}
@@ -188,7 +189,7 @@ func (r *logReader) next() (e entry, err error) {
 	return e, nil
 }
 
-// transactions hands on the entries of all whole transactions, up to where Badger stops.
+// transactions calls each with the entries of all whole transactions, up to where Badger stops.
 func (r *logReader) transactions(each func(*entry) error) error {
 	var open []entry
 	version := uint64(0)
@@ -234,7 +235,7 @@ func (r *logReader) transactions(each func(*entry) error) error {
 	}
 }
 
-// scan hands on every valid entry that can be found in what follows the end of a log.
+// scan calls each with every valid entry that it finds in what follows the end of a log.
 func scan(b []byte, each func(*entry) error) error {
 	for i := 0; i < len(b); {
 		h, ok := decodeEntryHeader(b[i:])
@@ -252,7 +253,7 @@ func scan(b []byte, each func(*entry) error) error {
 	return nil
 }
 
-// entryHeader is what stands before the key.
+// entryHeader is the part of an entry before the key.
 type entryHeader struct {
 	meta, userMeta byte
 	size           int
@@ -262,7 +263,7 @@ type entryHeader struct {
 
 const maxEntryHeader = 22
 
-// decodeEntryHeader reads a header. One that no entry of Badger has is none.
+// decodeEntryHeader decodes a header. It refuses one that Badger never writes.
 func decodeEntryHeader(b []byte) (h entryHeader, ok bool) {
 	if len(b) < 5 {
 		return h, false
@@ -284,15 +285,16 @@ func decodeEntryHeader(b []byte) (h entryHeader, ok bool) {
 	return h, true
 }
 
-// length is that of the whole entry.
+// length is the length of the whole entry.
 func (h *entryHeader) length() int64 { return int64(h.size) + int64(h.key) + int64(h.value) + 4 }
 
-// entry returns the entry in raw, which is as long as it, when its checksum is right.
+// entry returns the entry in raw, which has its length, if the checksum is right.
 func (h *entryHeader) entry(raw []byte) (entry, bool) {
 	body := raw[:len(raw)-4]
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(raw[len(raw)-4:]) {
 		return entry{}, false
 	}
 	key := body[h.size : h.size+int(h.key) : h.size+int(h.key)]
-	return entry{key: key, meta: h.meta, userMeta: h.userMeta, expires: h.expires, value: body[h.size+int(h.key):]}, true
+	value := body[h.size+int(h.key):]
+	return entry{key: key, meta: h.meta, userMeta: h.userMeta, expires: h.expires, value: value}, true
 }

@@ -16,38 +16,42 @@ import (
 
 const manifestName = "MANIFEST"
 
-// manifest is what MANIFEST says: which tables there are.
+// manifest is the content of MANIFEST: the list of tables.
 type manifest struct {
 	tables map[uint64]manifestTable
-	// removed are tables that were listed once, and are not.
+	// removed are tables that were listed once and are not now.
 	removed map[uint64]bool
-	// usable says that it lists at least what it listed at some time.
+	// usable says that the list is complete as of some time.
 	usable bool
-	// end is where an incomplete change at its end begins, 0 when there is none.
+	// end is where an incomplete change at the end begins, 0 if there is none.
 	end int64
-	// sets are the changes as they stand in it, and whole is its content with those that count.
+	// sets are the encoded changes, and whole is the content with those that count.
 	sets  [][]byte
 	whole []byte
-	// unfinished are tables of changes that do not count, because Badger has removed the table after it could not write or sync
-	// the change.
+	// unfinished are the tables of changes that do not count, because Badger could not write or sync the change and
+	// has removed the table.
 	unfinished []uint64
+}
+
+func newManifest() manifest {
+	return manifest{tables: make(map[uint64]manifestTable), removed: make(map[uint64]bool)}
 }
 
 // manifestHeader begins every MANIFEST.
 const manifestHeader = "Bdgr\x00\x00\x00\x08"
 
-// finish leaves out the changes whose tables are not there, when all other tables are: those that these changes removed count
-// again. Whether the tables were removed by somebody else is told by the numbers of writes.
-func (m *manifest) finish(there []uint64) {
-	kept := manifest{tables: make(map[uint64]manifestTable), removed: make(map[uint64]bool), usable: m.usable, end: m.end}
-	kept.whole = []byte(manifestHeader)
+// finish leaves out the changes whose tables are missing, if all other tables exist: the tables that these changes
+// removed count again. If somebody else has removed the tables, checkWrites finds that out.
+func (m *manifest) finish(present []uint64) {
+	kept := newManifest()
+	kept.usable, kept.end, kept.whole = m.usable, m.end, []byte(manifestHeader)
 	for _, set := range m.sets {
-		adds, left := manifest{tables: make(map[uint64]manifestTable), removed: make(map[uint64]bool)}, false
+		adds, left := newManifest(), false
 		if adds.apply(set[8:]) != nil {
 			return
 		}
 		for id := range adds.tables {
-			if _, listed := m.tables[id]; listed && !slices.Contains(there, id) {
+			if _, listed := m.tables[id]; listed && !slices.Contains(present, id) {
 				kept.unfinished, left = append(kept.unfinished, id), true
 			}
 		}
@@ -60,7 +64,7 @@ func (m *manifest) finish(there []uint64) {
 		kept.sets, kept.whole = append(kept.sets, set), append(kept.whole, set...)
 	}
 	for id := range kept.tables {
-		if !slices.Contains(there, id) {
+		if !slices.Contains(present, id) {
 			return
 		}
 	}
@@ -72,10 +76,10 @@ type manifestTable struct {
 	compression byte
 }
 
-// maxLevels is how many levels a database has.
+// maxLevels is the number of levels of a database.
 const maxLevels = 7
 
-// missingFile returns the name of a file that the tables of an open database need and that is not there, empty when all are.
+// missingFile returns the name of a file that an open database needs and that is missing, or the empty string.
 func missingFile(dir string) (name string, err error) {
 	for {
 		b, err := os.ReadFile(filepath.Join(dir, manifestName))
@@ -96,13 +100,13 @@ func missingFile(dir string) (name string, err error) {
 		if missing == name {
 			return name, nil
 		}
-		// A compaction may have replaced it meanwhile. Then MANIFEST does not list it any more.
+		// A compaction may just have replaced it. Then MANIFEST does not list it any more.
 		name = missing
 	}
 }
 
-// readManifest reads MANIFEST like Badger, which allocates what a damaged one asks for, and cuts off everything behind a
-// length that leads behind its end.
+// readManifest reads MANIFEST as Badger does, but without allocating what a damaged length asks for, and without
+// cutting off everything behind a length that is too large.
 //
 //	header   "Bdgr", two bytes that are 0, version 8 in two bytes
 //	changes  length and CRC-32C in four bytes each, big-endian; a protobuf message
@@ -118,7 +122,7 @@ func (r *Report) readManifest(dir string) error {
 }
 
 func (r *Report) parseManifest(b []byte) {
-	r.manifest = manifest{tables: make(map[uint64]manifestTable), removed: make(map[uint64]bool)}
+	r.manifest = newManifest()
 	if len(b) < 8 || string(b[:8]) != manifestHeader {
 		r.damage(manifestName, "it does not begin like one")
 		return
@@ -152,8 +156,8 @@ func (r *Report) parseManifest(b []byte) {
 	r.manifest.usable = true
 }
 
-// holdsChange reports whether what follows a checksum begins with what it is the checksum of, which an incomplete change
-// does not.
+// holdsChange reports whether the bytes that follow a checksum begin with what it is the checksum of. An incomplete
+// change does not.
 func holdsChange(b []byte) bool {
 	if len(b) < 9 {
 		return false
@@ -169,7 +173,7 @@ func holdsChange(b []byte) bool {
 
 var errMessage = errors.New("it is not a message")
 
-// apply changes what is listed.
+// apply applies a set of changes to the list.
 func (m *manifest) apply(set []byte) error {
 	return fields(set, func(field, _ uint64, change []byte) error {
 		if field != 1 || change == nil {
@@ -219,7 +223,7 @@ func (m *manifest) apply(set []byte) error {
 	})
 }
 
-// fields reads a message of protobuf that has numbers and messages in it. Of one that is empty b is not nil.
+// fields calls each with the fields of a protobuf message: numbers, and messages as b, which is not nil even if empty.
 func fields(message []byte, each func(field, n uint64, b []byte) error) error {
 	for len(message) > 0 {
 		tag, size := binary.Uvarint(message)
@@ -250,8 +254,8 @@ func fields(message []byte, each func(field, n uint64, b []byte) error) error {
 	return nil
 }
 
-// readFile reads a file that is not larger than most.
-func readFile(path string, most int64) ([]byte, error) {
+// readFile reads a regular file of at most limit bytes.
+func readFile(path string, limit int64) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
@@ -259,7 +263,7 @@ func readFile(path string, most int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a file")
 	}
-	if info.Size() > most {
+	if info.Size() > limit {
 		return nil, fmt.Errorf("it is %d bytes long, more than it can be", info.Size())
 	}
 	return os.ReadFile(path)

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// Files of Badger that hold nothing of ours, but end its process or keep it from opening when they are damaged.
+// Files of Badger that hold none of our records, but end its process or keep it from opening if they are damaged.
 const (
 	registryName = "KEYREGISTRY"
 	discardName  = "DISCARD"
@@ -20,7 +20,7 @@ const (
 
 const disposable = "it holds nothing that is needed: move it away and start again"
 
-// checkRegistry looks at the file with the keys of encryption, of which there are none: random bytes, 16, and a text.
+// checkRegistry checks the file with the encryption keys, of which there are none: 16 random bytes and a text.
 func (r *Report) checkRegistry(dir string, _ []uint64) error {
 	b, err := readFile(filepath.Join(dir, registryName), 1<<20)
 	switch {
@@ -34,7 +34,7 @@ func (r *Report) checkRegistry(dir string, _ []uint64) error {
 	return nil
 }
 
-// checkDiscard looks at the file with what could be removed from the logs of values: nothing.
+// checkDiscard checks the file that says what could be removed from the value logs: nothing.
 func (r *Report) checkDiscard(dir string, _ []uint64) error {
 	file, err := os.Open(filepath.Join(dir, discardName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func (r *Report) checkDiscard(dir string, _ []uint64) error {
 	return r.problem(discardName, err)
 }
 
-// checkValueLogs looks at the logs of values. Records are small enough to stay out of them.
+// checkValueLogs checks the value logs. They are empty, because our records are small enough to stay out of them.
 func (r *Report) checkValueLogs(dir string, ids []uint64) error {
 	for _, id := range ids {
 		name := fmt.Sprintf("%06d.vlog", id)

@@ -17,13 +17,13 @@ import (
 	"github.com/klauspost/compress/snappy"
 )
 
-// Compressions of Badger, by its numbers.
+// Compression methods, by Badger's numbers.
 const (
 	compressionNone   = 0
 	compressionSnappy = 1
 )
 
-// Limits of what is believed of a length in a file.
+// Limits of lengths in a file, beyond which it is taken to be damaged.
 const (
 	maxIndex = 1 << 30
 	maxBlock = 64 << 20
@@ -37,9 +37,9 @@ const (
 	bitFinTxn       = 1 << 7
 )
 
-// entry is a version of a record as Badger keeps it. Its slices are valid until the next one is read.
+// entry is a version of a record as Badger keeps it. Its slices are valid until the next entry is read.
 type entry struct {
-	// key ends with the version, so that newer ones sort first.
+	// key ends with the inverted version, so that newer ones sort first.
 	key            []byte
 	meta, userMeta byte
 	expires        uint64
@@ -59,11 +59,11 @@ func compareKeys(a, b []byte) int {
 	return bytes.Compare(a[len(a)-8:], b[len(b)-8:])
 }
 
-// marks are what the own records in a file say.
+// fileSummary is what a file says about the writes in it.
 type fileSummary struct {
 	commits   numberSet // numbers of writes
 	upgrading newestRecord
-	// versions are those of Badger, where they are wanted: keys in their own order have them in none.
+	// versions are those of Badger, in no order. They are collected only if trackVersions is set.
 	versions      numberSet
 	trackVersions bool
 	maxVersion    uint64
@@ -71,7 +71,7 @@ type fileSummary struct {
 	entries       int
 }
 
-// take looks at an entry.
+// take adds an entry.
 func (m *fileSummary) take(e *entry) {
 	version := e.version()
 	if m.trackVersions {
@@ -80,15 +80,15 @@ func (m *fileSummary) take(e *entry) {
 	m.maxVersion = max(m.maxVersion, version)
 	m.entries++
 	key := e.user()
-	// Nearly all keys are told apart by their first byte.
+	// The first byte rules out nearly all keys.
 	if len(key) == 0 || key[0] != metadataPrefix[0] {
 		return
 	}
-	there := e.meta&bitDelete == 0
+	exists := e.meta&bitDelete == 0
 	switch {
 	case bytes.Equal(key, upgradingKey):
-		m.upgrading.take(newestRecord{version, map[bool]uint64{true: 1}[there]})
-	case !there:
+		m.upgrading.take(newestRecord{version, map[bool]uint64{true: 1}[exists]})
+	case !exists:
 	case bytes.Equal(key, commitKey):
 		if n, ok := number(e); ok {
 			m.commits.add(n)
@@ -104,7 +104,7 @@ func (m *fileSummary) take(e *entry) {
 	}
 }
 
-// number is the number in an own record.
+// number returns the number in a metadata record.
 func number(e *entry) (uint64, bool) {
 	payload, ok := e.value, true
 	if e.userMeta == checksummed {
@@ -133,7 +133,7 @@ func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
 
 func (t *tableReport) name() string { return tableName(t.id) }
 
-// buffers are used for one file after another.
+// buffers are reused for one file after another.
 type buffers struct {
 	file, block, key []byte
 }
@@ -147,7 +147,7 @@ func (b *buffers) forFile(n int) []byte {
 	return b.file[:n]
 }
 
-// read reads a table from end to end and notes what it holds and what is wrong with it.
+// read reads a whole table and notes what it holds and what is wrong with it.
 func (t *tableReport) read(dir string, b *buffers) {
 	if !t.listed {
 		t.compression, t.trackVersions = compressionSnappy, true
@@ -161,14 +161,14 @@ func (t *tableReport) read(dir string, b *buffers) {
 	t.problem = err
 }
 
-// readBlocks reads all blocks, those behind a damaged one too: what is in them counts.
+// readBlocks reads all blocks, including those behind a damaged one: their records count.
 func (t *tableReport) readBlocks(f *tableFile, b *buffers) error {
 	var damage error
 	damaged := 0
 	entries := uint32(0)
 	last := make([]byte, 0, 128)
 	for i := 0; i < len(f.blocks); {
-		// Blocks are small: read a row of them at once.
+		// Blocks are small: read several at once.
 		n, size := 1, f.blocks[i].size
 		for i+n < len(f.blocks) && f.blocks[i+n].offset == f.blocks[i].offset+size && size+f.blocks[i+n].size <= 1<<20 {
 			size += f.blocks[i+n].size
@@ -205,8 +205,10 @@ func (t *tableReport) readBlocks(f *tableFile, b *buffers) error {
 	return nil
 }
 
-// readBlock reads a block of which last is the key before it.
-func (t *tableReport) readBlock(f *tableFile, at blockAt, stored []byte, b *buffers, last *[]byte, entries *uint32) error {
+// readBlock reads a block. The last key before it is in last.
+func (t *tableReport) readBlock(
+	f *tableFile, at blockAt, stored []byte, b *buffers, last *[]byte, entries *uint32,
+) error {
 	data, err := f.decode(stored, b)
 	if err != nil {
 		return err
@@ -242,7 +244,7 @@ type tableFile struct {
 	blocks      []blockAt
 	entries     uint32
 	maxVersion  uint64
-	// sound says that the checksum of the index is right. Without that, blocks are what can be made out of it.
+	// sound says that the checksum of the index is right. Otherwise blocks are what could be decoded of it.
 	sound bool
 }
 
@@ -272,7 +274,7 @@ func openTable(path string, compression byte) (_ *tableFile, err error) {
 	return f, nil
 }
 
-// footer reads what stands before the length at the end of what ends at an offset.
+// footer reads the bytes that end at an offset with their length behind them, and returns where they begin.
 func (f *tableFile) footer(end, most int64) ([]byte, int64, error) {
 	var length [4]byte
 	if end < 4 {
@@ -304,7 +306,7 @@ func (f *tableFile) readIndex() (err error) {
 		return err
 	}
 	f.sound = bytes.Equal(sum, tableSum(index))
-	// A flatbuffer is read by following offsets in it, which a damaged one has everywhere.
+	// Reading a flatbuffer follows offsets in it. In a damaged one they may point anywhere.
 	defer func() {
 		if p := recover(); p != nil {
 			err = errors.New("its index is damaged")
@@ -337,7 +339,7 @@ func (f *tableFile) readIndex() (err error) {
 	return nil
 }
 
-// tableSum is a checksum as Badger writes it into tables: a message with a number.
+// tableSum returns a checksum as Badger writes it into tables: a protobuf message with a number.
 func tableSum(b []byte) []byte {
 	sum := crc32.Checksum(b, castagnoli)
 	if sum == 0 {
@@ -346,7 +348,7 @@ func tableSum(b []byte) []byte {
 	return binary.AppendUvarint([]byte{2 << 3}, uint64(sum))
 }
 
-// decode returns what is in a block, when its checksum is right: entries and their offsets.
+// decode returns the content of a block, entries and their offsets, if the checksum is right.
 func (f *tableFile) decode(stored []byte, b *buffers) ([]byte, error) {
 	data := stored
 	if f.compression == compressionSnappy {
@@ -378,8 +380,8 @@ func (f *tableFile) decode(stored []byte, b *buffers) ([]byte, error) {
 
 var errEntry = errors.New("an entry in it is wrong")
 
-// eachEntry reads the entries of a block: the length of the prefix that a key shares with the first one, that of the
-// rest, the rest; meta bytes, expiry and value up to the next entry.
+// eachEntry calls each with the entries of a block. An entry is: the length of the prefix that its key shares with
+// the first one, the length of the rest, the rest; meta bytes, expiry, and the value up to the next entry.
 func eachEntry(data []byte, b *buffers, each func(*entry) error) error {
 	if len(data) < 4 {
 		return errEntry

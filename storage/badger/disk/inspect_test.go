@@ -54,7 +54,8 @@ func badgerOptions(dir string) badger.Options {
 }
 
 func newDatabase(t testing.TB, schema1 bool) *database {
-	d := &database{t: t, dir: t.TempDir(), ledger: make(map[string]string), random: rand.New(rand.NewPCG(1, 2)), schema1: schema1}
+	d := &database{t: t, dir: t.TempDir(), ledger: make(map[string]string), random: rand.New(rand.NewPCG(1, 2)),
+		schema1: schema1}
 	d.open()
 	d.writeRaw(schemaKey, binary.BigEndian.AppendUint32(nil, map[bool]uint32{true: 1, false: 2}[schema1]))
 	return d
@@ -108,7 +109,8 @@ func (d *database) write(n int) {
 			if d.schema1 {
 				return nil
 			}
-			return txn.SetEntry(badger.NewEntry(commitKey, withChecksum(commitKey, binary.BigEndian.AppendUint64(nil, d.number))).WithMeta(checksummed))
+			return txn.SetEntry(badger.NewEntry(commitKey,
+				withChecksum(commitKey, binary.BigEndian.AppendUint64(nil, d.number))).WithMeta(checksummed))
 		}))
 	}
 	if !d.schema1 {
@@ -215,7 +217,8 @@ func holds(t *testing.T, dir string, ledger map[string]string) {
 				wrong++
 			}
 		}
-		t.Fatalf("%d of %d records are lost or changed, %d are there; findings: %v", wrong, len(ledger), len(got), report.Findings)
+		t.Fatalf("%d of %d records are lost or changed, %d are there; findings: %v", wrong, len(ledger), len(got),
+			report.Findings)
 	}
 }
 
@@ -268,7 +271,8 @@ func TestInspectAcceptsWhatIsWhole(t *testing.T) {
 				if err := errors.Join(err, report.Err()); err != nil {
 					t.Fatal(err)
 				}
-				t.Logf("%d tables, %d logs, newest %d, schema %d, %v", report.Tables, report.Logs, report.Newest, report.Schema, report.Findings)
+				t.Logf("%d tables, %d logs, newest %d, schema %d, %v", report.Tables, report.Logs, report.Newest,
+					report.Schema, report.Findings)
 				if after := listing(t, s.dir); !slices.Equal(before, after) {
 					t.Fatalf("the directory has changed from\n%v to\n%v", before, after)
 				}
@@ -299,7 +303,8 @@ func listing(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// TestDamageIsFoundOrHarmless damages files at random: what was acknowledged is there afterwards, or damage is reported.
+// TestDamageIsFoundOrHarmless damages files at random: what was acknowledged is there afterwards, or damage is
+// reported.
 func TestDamageIsFoundOrHarmless(t *testing.T) {
 	t.Parallel()
 	all := states(t, false)
@@ -318,11 +323,11 @@ func TestDamageIsFoundOrHarmless(t *testing.T) {
 		what := harm(t, random, dir, s.older)
 		report, err := Inspect(dir)
 		if err != nil {
-			t.Fatalf("%s: %s: %v", s.name, what, err)
+			t.Fatalf("%s: %s: got the error %v, want none", s.name, what, err)
 		}
 		if err := report.Err(); err != nil {
 			if !errors.Is(err, ErrDamaged) {
-				t.Fatal(err)
+				t.Fatalf("Err: got the error %v, want %v", err, ErrDamaged)
 			}
 			damaged++
 			continue
@@ -656,8 +661,8 @@ func powerLoss(synced uint64, boot [16]byte) func(*testing.T, string) {
 	}
 }
 
-// TestWritesThatWereNeverSyncedMayBeMissing is about power loss after a log was full: the end of that log is lost, and a
-// part of the next one is on the disk.
+// TestWritesThatWereNeverSyncedMayBeMissing is about power loss after a log was full: the end of that log is lost,
+// and a part of the next one is on the disk.
 func TestWritesThatWereNeverSyncedMayBeMissing(t *testing.T) {
 	t.Parallel()
 	another := bootID()
@@ -689,7 +694,8 @@ func TestWritesThatWereNeverSyncedMayBeMissing(t *testing.T) {
 			write(manifestName, []byte("Bdgr\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00"))(t, dir)
 			write(progressName, test.progress)(t, dir)
 			for i, b := range test.logs {
-				write(logName(uint64(i+1)), append(append(make([]byte, logHeader), b...), make([]byte, 5000)...))(t, dir)
+				content := slices.Concat(make([]byte, logHeader), b, make([]byte, 5000))
+				write(logName(uint64(i+1)), content)(t, dir)
 			}
 			report, err := inspect(dir, inspection{boot: bootID(), rewrite: test.rewrite})
 			if err != nil {
@@ -757,7 +763,8 @@ func FuzzInspect(f *testing.F) {
 // BenchmarkInspect reads a database as large as a store of some months has it.
 func BenchmarkInspect(b *testing.B) {
 	dir := b.TempDir()
-	opt := badgerOptions(dir).WithMemTableSize(8 << 20).WithValueThreshold(1 << 20).WithBaseTableSize(2 << 20).WithBaseLevelSize(10 << 20)
+	opt := badgerOptions(dir).WithMemTableSize(8 << 20).WithValueThreshold(1 << 20).
+		WithBaseTableSize(2 << 20).WithBaseLevelSize(10 << 20)
 	db, err := badger.Open(opt)
 	if err != nil {
 		b.Fatal(err)
@@ -771,11 +778,13 @@ func BenchmarkInspect(b *testing.B) {
 					text[i] = "etaoinshrdlu "[random.IntN(13)]
 				}
 				key := fmt.Appendf(nil, "f/%016x", random.Uint64())
-				if err := txn.SetEntry(badger.NewEntry(key, withChecksum(key, text[:random.IntN(len(text))])).WithMeta(checksummed)); err != nil {
+				if err := txn.SetEntry(badger.NewEntry(key,
+					withChecksum(key, text[:random.IntN(len(text))])).WithMeta(checksummed)); err != nil {
 					return err
 				}
 			}
-			return txn.SetEntry(badger.NewEntry(commitKey, withChecksum(commitKey, binary.BigEndian.AppendUint64(nil, n))).WithMeta(checksummed))
+			return txn.SetEntry(badger.NewEntry(commitKey,
+				withChecksum(commitKey, binary.BigEndian.AppendUint64(nil, n))).WithMeta(checksummed))
 		})
 		if err != nil {
 			b.Fatal(err)

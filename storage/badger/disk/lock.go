@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// Hold takes the lock of a directory until it is closed, so that nobody opens the database meanwhile. Nothing in the directory is
-// changed. The error wraps [ErrLocked] when somebody has it open.
+// Lock locks a directory until the result is closed, so that nobody opens the database meanwhile. It changes nothing
+// in the directory. The error wraps [ErrLocked] if somebody has the database open.
 func Lock(dir string) (io.Closer, error) {
 	handle, err := os.Open(dir)
 	if err != nil {
@@ -23,7 +23,7 @@ func Lock(dir string) (io.Closer, error) {
 	}
 	err = lockDirectory(handle)
 	if !ownLock {
-		// Where the lock is Badger's, it is a file that is there while the database is open.
+		// Badger's own lock is a file that exists while the database is open.
 		if _, found := os.Lstat(filepath.Join(dir, "LOCK")); found == nil {
 			err = ErrLocked
 		}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDirectory takes the lock of an open directory, which Badger and earlier versions of this software take too. It is given
-// back when the directory is closed. It is taken before anything is read, which Badger by itself would do later.
+// lockDirectory locks an open directory until it is closed. Badger and earlier versions of this software take the
+// same lock. Badger by itself would take it only after it has read some files.
 func lockDirectory(dir *os.File) error {
 	err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -22,5 +22,5 @@ func lockDirectory(dir *os.File) error {
 	return err
 }
 
-// ownLock says that lockDirectory has the lock, and Badger need not take it.
+// ownLock says that lockDirectory takes the lock, and Badger need not.
 const ownLock = true

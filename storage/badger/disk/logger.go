@@ -10,16 +10,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// logger passes on what Badger says. What it calls information is of interest to its developers only.
+// logger passes on the log of Badger. Its level info is of interest to its developers only and becomes debug.
 type logger struct {
 	to *zap.SugaredLogger
-	// failed is told of a failure that Badger tries to get over by itself.
+	// failed is called for a failure after which Badger tries to go on by itself.
 	failed func(error)
 }
 
-// retried is the beginning of what Badger says when it could not write a table or MANIFEST, and tries again with another table.
-// It cannot get over that: it has removed the table, which may stand in MANIFEST, and after a sync that failed the next one
-// says nothing.
+// retried is the beginning of what Badger logs when it could not write a table or MANIFEST, and tries again with
+// another table. That cannot succeed: Badger has removed the table, which may be listed in MANIFEST, and after a
+// failed sync the next one does not tell.
 const retried = "error flushing memtable"
 
 func (l logger) Errorf(format string, args ...any) {
@@ -32,5 +32,5 @@ func (l logger) Errorf(format string, args ...any) {
 func (l logger) Warningf(format string, args ...any) { l.to.Warnf(strings.TrimSpace(format), args...) }
 func (l logger) Infof(format string, args ...any)    { l.to.Debugf(strings.TrimSpace(format), args...) }
 
-// Debugf says nothing: it is called several times for each commit.
+// Debugf logs nothing: it is called several times for each commit.
 func (l logger) Debugf(string, ...any) {}

@@ -20,19 +20,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Badger's compaction (v4.9.6, subcompact in levels.go) forgets the error of a table that it could not make: it removes the
-// tables that were to be merged all the same, and reports success. So nothing is ever compacted in the open database. Its tables
-// are copied into a directory of their own, where another database opens them and compacts them. (Links would not do: Badger
-// empties a table before it removes it.) Only when every record is found in what it has made do the new tables take the place of
-// the old ones, while nobody reads or writes. Whatever goes wrong before that costs nothing but time.
+// Badger's compaction (v4.9.6, subcompact in levels.go) drops the error of a table that it could not make: it removes
+// the tables that were to be merged all the same, and reports success. So nothing is ever compacted in the open
+// database. Its tables are copied into a directory of their own, where another database opens and compacts them.
+// (Links would not do: Badger empties a table before it removes it.) Only if every record is found in the result do
+// the new tables take the place of the old ones, while nobody reads or writes. A failure before that costs nothing
+// but time.
 const mergeName = "COMPACTION"
 
-// snapshotWait is how long new tables wait for snapshots to end, which hold the old ones.
+// snapshotWait is how long merged tables wait for the end of snapshots, which use the old ones.
 const snapshotWait = time.Minute
 
 var errMergePostponed = errors.New("a backup is under way")
 
-// merge compacts the tables that there are now.
+// merge compacts the present tables.
 func (d *DB) merge() error {
 	dir := filepath.Join(d.dir, mergeName)
 	if err := os.RemoveAll(dir); err != nil {
@@ -56,7 +57,7 @@ func (d *DB) merge() error {
 	return d.exchange(dir, old, made)
 }
 
-// lend copies the tables on the disk into dir, and says which they are.
+// copyTables copies the tables on the disk into dir, and returns which they are.
 func (d *DB) copyTables(dir string) (map[uint64]manifestTable, error) {
 	if err := d.enter(); err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (d *DB) copyTables(dir string) (map[uint64]manifestTable, error) {
 	return copied, os.WriteFile(filepath.Join(dir, manifestName), content, 0o600)
 }
 
-// copyFile copies a file, without the data where the file system can.
+// copyFile copies a file. Where the file system can, both share the data.
 func copyFile(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {
@@ -96,9 +97,9 @@ func copyFile(from, to string) error {
 	return errors.Join(err, copied.Close())
 }
 
-// mergeTables compacts what was lent in its directory, and says which tables there are then.
+// mergeTables compacts the copied tables in dir, and returns the tables that result.
 func (d *DB) mergeTables(dir string, copied map[uint64]manifestTable) (map[uint64]manifestTable, error) {
-	// Reading a damaged table ends early and says nothing, too.
+	// Badger also reads a damaged table without an error, up to the damage.
 	buffers := newBuffers()
 	for id, t := range copied {
 		report := tableReport{id: id, listed: true, level: t.level, compression: t.compression}
@@ -126,7 +127,7 @@ func (d *DB) mergeTables(dir string, copied map[uint64]manifestTable) (map[uint6
 	return merged.manifest.tables, nil
 }
 
-// flattenChecked merges the tables of a database and looks whether it holds what it held before.
+// flattenChecked merges the tables of a database and checks that it holds what it held before.
 func (d *DB) flattenChecked(db *badger.DB) error {
 	seed := maphash.MakeSeed()
 	before, err := contents(db, seed)
@@ -141,16 +142,17 @@ func (d *DB) flattenChecked(db *badger.DB) error {
 		return err
 	}
 	if before != after {
-		return fmt.Errorf("of %d records %d are found in the merged tables, which could not be written; the old ones stay", before.records, after.records)
+		return fmt.Errorf("of %d records %d are found in the merged tables, "+
+			"which could not be written; the old ones stay", before.records, after.records)
 	}
 	return nil
 }
 
-// sum is what tells the contents of two databases apart.
-type sum struct{ records, hash uint64 }
+// digest tells the contents of two databases apart.
+type digest struct{ records, hash uint64 }
 
-// contents sums the keys of a database with the numbers of their versions.
-func contents(db *badger.DB, seed maphash.Seed) (s sum, err error) {
+// contents digests the keys of a database with their versions.
+func contents(db *badger.DB, seed maphash.Seed) (s digest, err error) {
 	defer guard(&err)()
 	err = db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{})
@@ -166,8 +168,9 @@ func contents(db *badger.DB, seed maphash.Seed) (s sum, err error) {
 	return s, err
 }
 
-// exchange puts made tables, which are in dir, in the place of old ones. The database is closed and opened meanwhile: what
-// is written in MANIFEST in one piece is either done or not, and tables that are not in it are removed when it is opened.
+// exchange replaces old tables with the made ones in dir. The database is closed for that and opened again. The
+// exchange is atomic: MANIFEST is replaced at once, and tables that are not listed in it are removed when the
+// database is opened.
 func (d *DB) exchange(dir string, old, made map[uint64]manifestTable) (err error) {
 	if len(old) == 0 {
 		return nil
@@ -181,7 +184,7 @@ func (d *DB) exchange(dir string, old, made map[uint64]manifestTable) (err error
 	}
 	defer func() {
 		if err != nil {
-			// It is not known what is open now.
+			// Nobody knows now what is open.
 			err = d.fail(fmt.Errorf("taking merged tables into the database: %w", err))
 		}
 	}()
@@ -221,7 +224,7 @@ func (d *DB) exchange(dir string, old, made map[uint64]manifestTable) (err error
 	return err
 }
 
-// alone takes the database for itself when there is no snapshot of it. The caller unlocks life.
+// lockExclusively locks the database as soon as there is no snapshot of it. The caller unlocks lifecycle.
 func (d *DB) lockExclusively() error {
 	for began := time.Now(); ; {
 		d.lifecycle.Lock()
@@ -250,7 +253,7 @@ func created(id uint64, t manifestTable) *pb.ManifestChange {
 	}
 }
 
-// appendChanges appends changes to the content of a MANIFEST: they count all or none.
+// appendChanges appends changes to the content of a MANIFEST. All of them count or none.
 func appendChanges(b []byte, set *pb.ManifestChangeSet) ([]byte, error) {
 	message, err := proto.Marshal(set)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // filledTables opens a database and writes records until there are some tables, which only the test compacts.
 func filledTables(t *testing.T) (d *DB, records int) {
 	t.Helper()
-	d, err := Open(Options{Dir: filepath.Join(t.TempDir(), "d"), uncompacted: true})
+	d, err := Open(Options{Dir: filepath.Join(t.TempDir(), "d"), manualCompaction: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +52,10 @@ func missingRecords(t *testing.T, d *DB, records int) (missing int) {
 	return missing
 }
 
-// TestACompactionThatCannotMakeItsTablesLosesNothing guards against an error that Badger swallows: when a table that a compaction
-// makes cannot be created, because the disk answers with EIO or no descriptors are left, Badger forgets and removes the tables
-// that were to be merged all the same, and says that it succeeded. Here files with the names of the next tables are in the way.
+// TestACompactionThatCannotMakeItsTablesLosesNothing guards against an error that Badger swallows: when a table that
+// a compaction makes cannot be created, because the disk answers with EIO or no descriptors are left, Badger forgets
+// and removes the tables that were to be merged all the same, and says that it succeeded. Here files with the names
+// of the next tables are in the way.
 func TestACompactionThatCannotMakeItsTablesLosesNothing(t *testing.T) {
 	t.Parallel()
 	d, records := filledTables(t)
@@ -82,16 +83,16 @@ func TestACompactionThatCannotMakeItsTablesLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d, err := Open(Options{Dir: d.dir}); err != nil {
-		t.Error(err)
+		t.Errorf("Open: got the error %v, want none", err)
 	} else if missing := missingRecords(t, d, records); missing > 0 {
 		t.Errorf("%d of %d records are lost after a restart", missing, records)
 	} else if err := d.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: got the error %v, want none", err)
 	}
 }
 
-// TestMergedTablesTakeThePlaceOfOldOnes writes, reads and deletes while tables are merged and exchanged, twice, and opens what is
-// there then.
+// TestMergedTablesTakeThePlaceOfOldOnes writes, reads and deletes while tables are merged and exchanged, twice, and
+// opens what is there then.
 func TestMergedTablesTakeThePlaceOfOldOnes(t *testing.T) {
 	t.Parallel()
 	d, records := filledTables(t)
@@ -110,7 +111,7 @@ func TestMergedTablesTakeThePlaceOfOldOnes(t *testing.T) {
 			default:
 			}
 			if err := d.Write([]Entry{{Key: []byte("count"), Value: fmt.Append(nil, i)}}); err != nil {
-				t.Error(err)
+				t.Errorf("Write: got the error %v, want none", err)
 				return
 			}
 			written.Store(i)
@@ -119,7 +120,7 @@ func TestMergedTablesTakeThePlaceOfOldOnes(t *testing.T) {
 				return
 			}
 			if err := d.Sync(); err != nil {
-				t.Error(err)
+				t.Errorf("Sync: got the error %v, want none", err)
 				return
 			}
 		}
@@ -141,7 +142,8 @@ func TestMergedTablesTakeThePlaceOfOldOnes(t *testing.T) {
 		if missing := missingRecords(t, d, records); missing != 1 {
 			t.Errorf("%d records are missing, want the one that was deleted", missing)
 		}
-		if r, err := d.Get([]byte("count"), gone); err != nil || string(r[0].Value) != fmt.Sprint(written.Load()) || r[1].Value != nil {
+		if r, err := d.Get([]byte("count"), gone); err != nil || string(r[0].Value) != fmt.Sprint(written.Load()) ||
+			r[1].Value != nil {
 			t.Errorf("the newest record is %q, %v, want %d", r[0].Value, err, written.Load())
 		}
 	}
@@ -162,8 +164,8 @@ func TestMergedTablesTakeThePlaceOfOldOnes(t *testing.T) {
 	}
 }
 
-// mergeDir names the directory that a copy of the test merges in until it is killed. MERGE_ROUNDS is how often that is done, 5
-// times if it is not set.
+// mergeDir names the directory that a copy of the test merges in until it is killed. MERGE_ROUNDS is how often that
+// is done, 5 times if it is not set.
 const mergeDir, mergeRounds = "MERGE_DIR", "MERGE_ROUNDS"
 
 func TestMain(m *testing.M) {
@@ -176,7 +178,7 @@ func TestMain(m *testing.M) {
 
 // mergeForever writes records, says which were written, and does nothing else but merge and exchange tables.
 func mergeForever(dir string) error {
-	d, err := Open(Options{Dir: dir, uncompacted: true})
+	d, err := Open(Options{Dir: dir, manualCompaction: true})
 	if err != nil {
 		return err
 	}
@@ -215,8 +217,8 @@ func mergeForever(dir string) error {
 	return <-failed
 }
 
-// TestKilledWhileTablesAreExchanged kills a process at random moments while it merges and exchanges tables, and looks for
-// everything that was written.
+// TestKilledWhileTablesAreExchanged kills a process at random moments while it merges and exchanges tables, and looks
+// for everything that was written.
 func TestKilledWhileTablesAreExchanged(t *testing.T) {
 	t.Parallel()
 	rounds := 5
@@ -251,11 +253,11 @@ func TestKilledWhileTablesAreExchanged(t *testing.T) {
 		if err := victim.Wait(); !began || err == nil || err.Error() != "signal: killed" {
 			t.Fatalf("the process was not killed: %v", err)
 		}
-		d, err := Open(Options{Dir: dir, uncompacted: true})
+		d, err := Open(Options{Dir: dir, manualCompaction: true})
 		// A test beside this one may be starting a program, which has what is open here for a moment.
 		for i := 0; i < 1000 && errors.Is(err, ErrLocked); i++ {
 			time.Sleep(10 * time.Millisecond)
-			d, err = Open(Options{Dir: dir, uncompacted: true})
+			d, err = Open(Options{Dir: dir, manualCompaction: true})
 		}
 		if err != nil {
 			t.Fatal(err)

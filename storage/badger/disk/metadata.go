@@ -14,34 +14,36 @@ import (
 	"go.uber.org/zap"
 )
 
-// schema is the version of the database's format. One with a higher version is not opened. In version 1 values had no
-// checksum, writes no number, and some records a time at which Badger forgot them.
+// schema is the version of the database's format. A higher one is not opened. In version 1 values had no checksum,
+// writes had no number, and some records expired.
 const schema = 2
 
-// Records that belong to the database itself. They begin with metadataPrefix, and are not shown.
+// Metadata: records that belong to the database itself. Their keys begin with metadataPrefix, and callers do not see
+// them.
 var (
 	metadataPrefix = []byte("meta/")
-	schemaKey      = []byte("meta/schema")    // version, 4 bytes big-endian; never sealed, so that every version can read it
-	upgradingKey   = []byte("meta/upgrading") // there while values of version 1 are rewritten
+	schemaKey      = []byte("meta/schema")    // version, 4 bytes big-endian; no checksum: every version can read it
+	upgradingKey   = []byte("meta/upgrading") // exists while values of version 1 are rewritten
 	commitKey      = []byte("meta/commit")    // number of the last write, 8 bytes big-endian
 	identityKey    = []byte("meta/id")        // [Identity]
 	gapKey         = []byte("meta/gap")       // number up to which writes may be missing, 8 bytes; see [Report.Gap]
 )
 
-// own reports whether a record belongs to the database itself.
+// isMetadata reports whether a record belongs to the database itself.
 func isMetadata(key []byte) bool {
 	return bytes.HasPrefix(key, metadataPrefix) && (bytes.Equal(key, schemaKey) || bytes.Equal(key, upgradingKey) ||
 		bytes.Equal(key, commitKey) || bytes.Equal(key, identityKey) || bytes.Equal(key, gapKey))
 }
 
-// begin reads what the database says of itself, and makes a new one or one of the version before what it has to be.
+// initialize reads the metadata of the database, writes that of a new one, and upgrades one of an older version.
 func (d *DB) initialize(o Options, gap uint64) error {
 	version, empty, err := d.version()
 	switch {
 	case err != nil:
 		return fmt.Errorf("the database in %s cannot be read: %w; %s", d.dir, err, advice(d.dir))
 	case version > schema:
-		return fmt.Errorf("%w: %s has schema %d, this version knows schemas up to %d", ErrSchema, d.dir, version, schema)
+		return fmt.Errorf("%w: %s has schema %d, this version knows schemas up to %d", ErrSchema, d.dir, version,
+			schema)
 	case version == 0 && !empty:
 		return fmt.Errorf("%w: %s holds a database of something else", ErrSchema, d.dir)
 	}
@@ -64,22 +66,23 @@ func (d *DB) initialize(o Options, gap uint64) error {
 		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
 	}
 	first.committed = d.committed
-	if d.notes, err = openProgress(d.dir, first); err != nil {
+	if d.progress, err = openProgress(d.dir, first); err != nil {
 		return fmt.Errorf("the database in %s cannot be opened: %w; %s", d.dir, err, advice(d.dir))
 	}
 	// Without the file the next start would not know what was acknowledged, and would refuse the database.
 	if err := syncDirectory(d.handle); err != nil {
 		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
 	}
-	d.identity = d.notes.last.identity
+	d.identity = d.progress.last.identity
 	if o.Expect != nil && d.identity != *o.Expect {
-		return fmt.Errorf("%w: the directory %s does not hold the database that was open; %s", ErrReplaced, d.dir, replacedAdvice)
+		return fmt.Errorf("%w: the directory %s does not hold the database that was open; %s", ErrReplaced, d.dir,
+			replacedAdvice)
 	}
 	return d.upgrade(version)
 }
 
-// recordGap notes that writes up to a number may be missing. It must be on the disk before PROGRESS says that they were
-// committed, because the next inspection would miss them otherwise.
+// recordGap notes in the database that writes up to a number may be missing. That must be on the disk before PROGRESS
+// says that these writes were committed: otherwise the next inspection would miss them.
 func (d *DB) recordGap(upTo uint64) error {
 	if upTo == 0 {
 		return nil
@@ -123,7 +126,7 @@ func (d *DB) version() (version uint32, empty bool, err error) {
 	return version, empty, err
 }
 
-// readMetadata returns a record of the database itself, nil when there is none.
+// readMetadata returns the value of a metadata record, nil if there is none.
 func (d *DB) readMetadata(key []byte, size int) ([]byte, error) {
 	records, err := d.get(key)
 	if err != nil {
@@ -135,7 +138,8 @@ func (d *DB) readMetadata(key []byte, size int) ([]byte, error) {
 	return records[0].Value, nil
 }
 
-// upgrade brings the database to the present version. It may be interrupted and done again: what is sealed is marked.
+// upgrade brings the database to the present version. It may be interrupted and repeated: a value with a checksum is
+// marked as such.
 func (d *DB) upgrade(version uint32) error {
 	upgrading, err := d.readMetadata(upgradingKey, 0)
 	if err != nil {
@@ -145,7 +149,8 @@ func (d *DB) upgrade(version uint32) error {
 		return nil
 	}
 	if version == 1 {
-		d.logger.Info("the database is upgraded", zap.Uint32("from_schema", version), zap.Int("to_schema", schema), zap.String("dir", d.dir))
+		d.logger.Info("the database is upgraded",
+			zap.Uint32("from_schema", version), zap.Int("to_schema", schema), zap.String("dir", d.dir))
 	}
 	// Earlier versions refuse the database from here on.
 	err = d.commit([]Entry{
@@ -177,7 +182,7 @@ func (d *DB) upgrade(version uint32) error {
 	return nil
 }
 
-// unsealed returns some records that have no checksum yet, and the key to go on from.
+// withoutChecksum returns some of the records that have no checksum yet, and the key to go on from.
 func (d *DB) withoutChecksum(from []byte) (entries []Entry, next []byte, err error) {
 	err = d.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 16})

@@ -54,8 +54,8 @@ func TestOpenRefusesDamageAndTouchesNothing(t *testing.T) {
 	}
 }
 
-// TestOpenGoesOnBehindWritesThatPowerLossTook opens a database of which the end of one log is lost and a part of the next
-// one is there. It must be opened, and another time too.
+// TestOpenGoesOnBehindWritesThatPowerLossTook opens a database of which the end of one log is lost and a part of the
+// next one is there. It must be opened, and another time too.
 func TestOpenGoesOnBehindWritesThatPowerLossTook(t *testing.T) {
 	t.Parallel()
 	another := bootID()
@@ -67,7 +67,8 @@ func TestOpenGoesOnBehindWritesThatPowerLossTook(t *testing.T) {
 	write(progressName, slot(1, 9, 2, another))(t, dir)
 	id := encodeWrite(1, identityKey, make([]byte, 16))
 	logs := [][]byte{
-		slices.Concat(encodeEntry(1, 0, schemaKey, []byte{0, 0, 0, schema}), id, encodeWrite(1, commitKey, number(1)), encodeWrite(2, commitKey, number(2))),
+		slices.Concat(encodeEntry(1, 0, schemaKey, []byte{0, 0, 0, schema}), id, encodeWrite(1, commitKey, number(1)),
+			encodeWrite(2, commitKey, number(2))),
 		slices.Concat(encodeWrite(5, []byte("a/b"), []byte("value")), encodeWrite(5, commitKey, number(5))),
 	}
 	for i, b := range logs {

@@ -16,19 +16,20 @@ import (
 	"path/filepath"
 )
 
-// The file PROGRESS notes how far the database has come, in two slots that are written in turn, so that one of them is whole
-// whatever happens while the other is written:
+// The file PROGRESS notes how far the database has come, in two slots that are written in turn. While one is written,
+// the other is whole:
 //
 //	"cmprog1\n"
-//	generation   8 bytes, larger than the other slot's; its lowest bit is the slot
+//	sequence     8 bytes, larger than the other slot's; its lowest bit is the slot
 //	committed    8 bytes, number of the last write that was in the kernel's hands
 //	synced       8 bytes, number of the last write that had been synced
 //	boot         16 bytes, the boot id of the kernel that committed it, zeros where that is not known
 //	identity     16 bytes
 //	CRC-32C      4 bytes, of all before
 //
-// Numbers are big-endian. As long as the kernel lives, everything that was committed must be there when the database is
-// opened; after another boot everything that was synced. The note may be behind the database and is never ahead of it.
+// Numbers are big-endian. As long as the kernel runs, everything that was committed must be there when the database
+// is opened; after another boot everything that was synced. The file may be behind the database and is never ahead of
+// it.
 const (
 	progressName  = "PROGRESS"
 	progressMagic = "cmprog1\n"
@@ -36,17 +37,17 @@ const (
 	progressSize  = len(progressMagic) + 3*8 + 16 + 16 + crc32.Size
 )
 
-// progress is a note.
+// progress is the content of a slot.
 type progress struct {
-	generation, committed, synced uint64
-	boot                          [16]byte
-	identity                      Identity
+	sequence, committed, synced uint64
+	boot                        [16]byte
+	identity                    Identity
 }
 
 func (p progress) append(b []byte) []byte {
 	from := len(b)
 	b = append(b, progressMagic...)
-	for _, n := range []uint64{p.generation, p.committed, p.synced} {
+	for _, n := range []uint64{p.sequence, p.committed, p.synced} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	b = append(append(b, p.boot[:]...), p.identity[:]...)
@@ -64,7 +65,7 @@ func decodeProgress(b []byte) (p progress, whole bool) {
 		return p, false
 	}
 	body = body[len(progressMagic):]
-	p.generation = binary.BigEndian.Uint64(body)
+	p.sequence = binary.BigEndian.Uint64(body)
 	p.committed = binary.BigEndian.Uint64(body[8:])
 	p.synced = binary.BigEndian.Uint64(body[16:])
 	copy(p.boot[:], body[24:])
@@ -75,7 +76,8 @@ func decodeProgress(b []byte) (p progress, whole bool) {
 // errNoProgress says that neither slot of the file is whole.
 var errNoProgress = errors.New("neither note in it is whole")
 
-// readProgress reads the newest note of a directory. Its error is fs.ErrNotExist when there is no file.
+// readProgress returns the newest slot of the file in a directory. The error wraps [fs.ErrNotExist] if there is no
+// file.
 func readProgress(dir string) (p progress, err error) {
 	f, err := os.Open(filepath.Join(dir, progressName))
 	if err != nil {
@@ -88,7 +90,7 @@ func readProgress(dir string) (p progress, err error) {
 	}
 	found := false
 	for slot := 0; slot < len(b); slot += progressSlot {
-		if q, whole := decodeProgress(b[slot:]); whole && (!found || q.generation > p.generation) {
+		if q, whole := decodeProgress(b[slot:]); whole && (!found || q.sequence > p.sequence) {
 			p, found = q, true
 		}
 	}
@@ -98,14 +100,14 @@ func readProgress(dir string) (p progress, err error) {
 	return p, nil
 }
 
-// notebook writes notes. It is not safe for concurrent use.
+// progressFile is the open file. It is not safe for concurrent use.
 type progressFile struct {
 	file *os.File
 	last progress
 	buf  []byte
 }
 
-// openProgress opens the file, or makes it with a first note.
+// openProgress opens the file, or makes it with a first slot.
 func openProgress(dir string, first progress) (*progressFile, error) {
 	last, err := readProgress(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,30 +116,31 @@ func openProgress(dir string, first progress) (*progressFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	// After power loss the database may be behind what was committed before.
+	// After the loss of power the database may be behind what was committed before.
 	last.boot, last.committed, last.synced = first.boot, first.committed, min(last.synced, first.committed)
 	f, err := os.OpenFile(filepath.Join(dir, progressName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	n := &progressFile{file: f, last: last}
+	w := &progressFile{file: f, last: last}
 	// Both slots, so that damage to one of them is no loss.
-	if err := errors.Join(n.note(last.committed, last.synced), n.note(last.committed, last.synced), f.Sync()); err != nil {
+	if err := errors.Join(w.write(last.committed, last.synced), w.write(last.committed, last.synced),
+		f.Sync()); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return n, nil
+	return w, nil
 }
 
-// note writes a note.
-func (n *progressFile) note(committed, synced uint64) error {
-	n.last.generation++
-	n.last.committed, n.last.synced = committed, synced
-	n.buf = n.last.append(n.buf[:0])
-	_, err := n.file.WriteAt(n.buf, int64(n.last.generation%2)*progressSlot)
+// write writes the next slot.
+func (f *progressFile) write(committed, synced uint64) error {
+	f.last.sequence++
+	f.last.committed, f.last.synced = committed, synced
+	f.buf = f.last.append(f.buf[:0])
+	_, err := f.file.WriteAt(f.buf, int64(f.last.sequence%2)*progressSlot)
 	return err
 }
 
-// bootID returns what the kernel calls its present boot, or zeros.
+// bootID returns the boot id of the kernel, or zeros if it is not known.
 func bootID() (id [16]byte) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// A range is read in parts of at most this many records, and about this many bytes.
+// A part of a range has at most chunkRecords records and about chunkBytes bytes.
 const (
 	chunkRecords = 256
 	chunkBytes   = 1 << 20
 )
 
-// guard makes an error of what Badger asserts, and of a fault in a mapped file: the disk could not give what was read.
+// guard turns a failed assertion of Badger, and a fault in a mapped file that the disk could not read, into an error.
 func guard(err *error) func() {
 	before := debug.SetPanicOnFault(true)
 	return func() {
@@ -31,7 +31,7 @@ func guard(err *error) func() {
 	}
 }
 
-// Get returns the records of some keys as they were at one moment, in the order of the keys.
+// Get implements [Database].
 func (d *DB) Get(keys ...[]byte) ([]Record, error) {
 	if err := d.enter(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (d *DB) get(keys ...[]byte) (records []Record, err error) {
 	return records, err
 }
 
-// record copies a record.
+// record copies a record, without its value if that is not wanted.
 func record(item *badger.Item, value bool) (r Record, err error) {
 	r.Key = item.KeyCopy(nil)
 	if !value {
@@ -82,8 +82,7 @@ func record(item *badger.Item, value bool) (r Record, err error) {
 	return r, nil
 }
 
-// Scan returns the first records of a range in the order of their keys, and the key to go on from, nil at the end. Records
-// that are written between two calls may or may not be found.
+// Scan implements [Database].
 func (d *DB) Scan(r Range) (records []Record, next []byte, err error) {
 	if err := d.enter(); err != nil {
 		return nil, nil, err
@@ -104,17 +103,17 @@ func (d *DB) Scan(r Range) (records []Record, next []byte, err error) {
 	return records, next, err
 }
 
-// chunk reads some records from where an iterator stands.
-func chunk(it *badger.Iterator, most int, values bool) (records []Record, next []byte, err error) {
-	if most <= 0 {
-		most = chunkRecords
+// chunk reads up to limit records from the position of an iterator. Default: chunkRecords.
+func chunk(it *badger.Iterator, limit int, values bool) (records []Record, next []byte, err error) {
+	if limit <= 0 {
+		limit = chunkRecords
 	}
 	size := 0
 	for ; it.Valid(); it.Next() {
 		if isMetadata(it.Item().Key()) {
 			continue
 		}
-		if len(records) == most || size >= chunkBytes {
+		if len(records) == limit || size >= chunkBytes {
 			return records, it.Item().KeyCopy(nil), nil
 		}
 		r, err := record(it.Item(), values)
@@ -127,8 +126,7 @@ func chunk(it *badger.Iterator, most int, values bool) (records []Record, next [
 	return records, nil, nil
 }
 
-// Write makes changes, in the order in which they stand. They are made all or none when they fit into one transaction of
-// about 1 MB. When it returns nil they survive the death of the process; [DB.Sync] makes them survive more than that.
+// Write implements [Database].
 func (d *DB) Write(entries []Entry) error {
 	if err := d.room(); err != nil {
 		return err
@@ -149,7 +147,7 @@ func (d *DB) commit(entries []Entry) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			// After an error Badger may be without a table to write to, which it does not survive another time.
+			// After an error Badger may have no table to write to, and would crash at the next write.
 			d.failed = err
 		}
 	}()
@@ -157,12 +155,12 @@ func (d *DB) commit(entries []Entry) (err error) {
 	var txn *badger.Txn
 	defer func() { txn.Discard() }()
 	// Each transaction has a number of its own, so that none of them can be lost unnoticed.
-	initialize := func() error {
+	begin := func() error {
 		number++
 		txn = d.db.NewTransaction(true)
 		return txn.SetEntry(stored(Entry{Key: commitKey, Value: binary.BigEndian.AppendUint64(nil, number)}))
 	}
-	if err := initialize(); err != nil {
+	if err := begin(); err != nil {
 		return err
 	}
 	set := func(e *badger.Entry, remove bool) error {
@@ -177,7 +175,7 @@ func (d *DB) commit(entries []Entry) (err error) {
 			if err := txn.Commit(); err != nil {
 				return err
 			}
-			if err := initialize(); err != nil {
+			if err := begin(); err != nil {
 				return err
 			}
 			err = put()
@@ -193,7 +191,7 @@ func (d *DB) commit(entries []Entry) (err error) {
 		return err
 	}
 	d.committed = number
-	return d.notes.note(number, d.notes.last.synced)
+	return d.progress.write(number, d.progress.last.synced)
 }
 
 // stored is an entry as Badger keeps it.
@@ -213,7 +211,7 @@ type snapshot struct {
 	it *badger.Iterator // nil when the snapshot is closed
 }
 
-// Snapshot returns the database as it is now. Until it is closed, what is replaced meanwhile takes room.
+// Snapshot implements [Database]. Until the snapshot is closed, records that are replaced meanwhile keep their room.
 func (d *DB) Snapshot() (Snapshot, error) {
 	if err := d.enter(); err != nil {
 		return nil, err
@@ -226,7 +224,7 @@ func (d *DB) Snapshot() (Snapshot, error) {
 	return s, nil
 }
 
-// Next returns the next records, in the order of their keys, none at the end.
+// Next implements [Snapshot].
 func (s *snapshot) Next() (records []Record, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +236,7 @@ func (s *snapshot) Next() (records []Record, err error) {
 	return records, err
 }
 
-// Close ends the snapshot. It may be called more than once.
+// Close implements [Snapshot].
 func (s *snapshot) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,31 +14,31 @@ import (
 	"strings"
 )
 
-// Found is a record that is left in a directory: its newest version that can be read.
+// SalvagedRecord is a record that is left in a directory, in its newest version that can be read.
 type SalvagedRecord struct {
 	Key []byte
-	// Value is nil when Damaged is set.
+	// Value is nil if Damaged is set.
 	Value []byte
-	// Expires is the Unix time at which it is gone, 0 for never.
+	// Expires is the Unix time at which the record expires, 0 for never.
 	Expires uint64
-	// Damaged says that its checksum is wrong.
+	// Damaged says that the checksum is wrong.
 	Damaged bool
 }
 
-// Loss says which part of a file could not be read.
+// LostRange is a part of a file that could not be read.
 type LostRange struct {
-	// File is its name.
+	// File is the name of the file.
 	File string
-	// From and To are the keys between which records were; nil when they are not known.
+	// From and To are the keys between which records are lost, nil if they are not known.
 	From, To []byte
-	// Unlisted says that nothing is known to be lost, but that records may be back that had been deleted, because the
-	// table does not stand in MANIFEST.
+	// Unlisted says that nothing is known to be lost, but that deleted records may be back, because the table is not
+	// listed in MANIFEST.
 	Unlisted bool
 }
 
-// Salvage hands on every record that is left in a directory that has been inspected, in the order of their keys, and says
-// where others are lost. A record of which the newest version is lost appears as an older one, if there is one. The
-// slices of a record are valid until each returns.
+// Salvage calls each with every record that is left in an inspected directory, in the order of their keys, and
+// returns where others are lost. If the newest version of a record is lost, Salvage finds an older one, if there is
+// one. The slices of a record are valid until each returns.
 func (r *Report) Salvage(each func(SalvagedRecord) error) ([]LostRange, error) {
 	s := salvage{report: r}
 	if err := s.open(); err != nil {
@@ -52,7 +52,7 @@ func (r *Report) Salvage(each func(SalvagedRecord) error) ([]LostRange, error) {
 			if err := from.open(&s); err != nil {
 				return nil, err
 			}
-			s.settle()
+			s.fixTop()
 			continue
 		}
 		e := from.entries[0]
@@ -70,7 +70,7 @@ func (r *Report) Salvage(each func(SalvagedRecord) error) ([]LostRange, error) {
 				return nil, err
 			}
 		}
-		s.settle()
+		s.fixTop()
 	}
 	slices.SortStableFunc(s.lost, func(a, b LostRange) int { return strings.Compare(a.File, b.File) })
 	return s.lost, nil
@@ -83,11 +83,14 @@ type salvage struct {
 	lost    []LostRange
 }
 
-// open makes ready what there is to read.
+// open prepares the sources.
 func (s *salvage) open() error {
-	// Without MANIFEST, or behind the place where it is damaged, it is not known which tables count. One too many does less
-	// harm than one too few: of each record the newest version counts.
-	unlisted := slices.ContainsFunc(s.report.Findings, func(f Finding) bool { return f.Damage && f.File == manifestName })
+	// Without MANIFEST, or behind the place where it is damaged, it is not known which tables count. One too many
+	// does less harm than one too few: the newest version of each record counts.
+	unlisted := slices.ContainsFunc(s.report.Findings, func(f Finding) bool {
+		return f.Damage &&
+			f.File == manifestName
+	})
 	for _, t := range s.report.tables {
 		if !t.listed && !unlisted {
 			continue
@@ -97,7 +100,7 @@ func (s *salvage) open() error {
 		}
 		from := &source{table: t}
 		if t.problem == nil && len(t.smallest) > 0 {
-			// It is opened when it is its turn.
+			// The table is opened when its first key is next.
 			from.entries = []entry{{key: t.smallest}}
 		} else if err := from.open(s); err != nil {
 			return err
@@ -120,8 +123,8 @@ func (s *salvage) open() error {
 	return nil
 }
 
-// settle puts the source at the top where it belongs now.
-func (s *salvage) settle() {
+// fixTop restores the heap after the source at the top has moved on.
+func (s *salvage) fixTop() {
 	if len(s.sources[0].entries) == 0 {
 		heap.Pop(&s.sources)
 		return
@@ -135,7 +138,7 @@ func (s *salvage) close() {
 	}
 }
 
-// record turns the newest version of a record into what is handed on.
+// record returns the salvaged record of an entry, false if there is none to return.
 func (r *Report) record(e *entry) (SalvagedRecord, bool) {
 	if e.meta&bitDelete != 0 || isMetadata(e.user()) || bytes.HasPrefix(e.user(), badgerPrefix) {
 		return SalvagedRecord{}, false
@@ -159,13 +162,13 @@ func (r *Report) record(e *entry) (SalvagedRecord, bool) {
 // badgerPrefix begins the keys of Badger's own records.
 var badgerPrefix = []byte("!badger!")
 
-// source is a table or a log whose entries are handed on in their order.
+// source is a table or a log whose entries are read in the order of their keys.
 type source struct {
 	opened    bool
 	table     *tableReport
 	file      *tableFile
 	block     int
-	unindexed []byte // blocks that are found one behind the other, because there is no index
+	unindexed []byte // consecutive blocks of a table that has lost its index
 	entries   []entry
 }
 
@@ -175,7 +178,7 @@ type sources []*source
 func (s sources) Len() int { return len(s) }
 func (s sources) Less(i, j int) bool {
 	c := compareKeys(s[i].entries[0].key, s[j].entries[0].key)
-	// What is not open yet has no entry to hand on.
+	// A table that is not open yet has no entry: only its first key is known.
 	return c < 0 || c == 0 && !s[i].opened && s[j].opened
 }
 func (s sources) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
@@ -204,7 +207,7 @@ func (f *source) open(s *salvage) error {
 		if errors.Is(err, fs.ErrPermission) {
 			return err
 		}
-		// What is left without its index is a row of blocks. The last one, and what follows a damaged one, is lost.
+		// Without its index a table is a sequence of blocks. The last one, and what follows a damaged one, is lost.
 		s.lost = append(s.lost, LostRange{File: f.table.name()})
 		if f.unindexed, err = readFile(path, maxLog); err != nil || compression != compressionSnappy {
 			f.unindexed = nil
@@ -215,7 +218,7 @@ func (f *source) open(s *salvage) error {
 	return f.next(s)
 }
 
-// next reads the next block that can be read.
+// next reads the next readable block.
 func (f *source) next(s *salvage) error {
 	if f.file == nil {
 		return nil
@@ -285,8 +288,8 @@ func blockEntries(f *tableFile, stored []byte) ([]entry, error) {
 	return entries, err
 }
 
-// snappyLength returns how many bytes at the beginning of b are one compressed block: its length, and then literals and
-// copies until that is reached. It is 0 when they are none.
+// snappyLength returns the number of bytes at the beginning of b that are one compressed block: the uncompressed
+// length, and then literals and copies that make it up. It returns 0 if b does not begin with a block.
 func snappyLength(b []byte) int {
 	length, at := binary.Uvarint(b)
 	if at <= 0 || length == 0 || length > maxBlock {
@@ -333,7 +336,7 @@ func snappyLength(b []byte) int {
 	return at
 }
 
-// salvageLog returns the entries of a log with a right checksum, but for those of a write that was not finished.
+// salvageLog returns the entries of a log whose checksums are right, except those of an unfinished write.
 func salvageLog(path string) (entries []entry, err error) {
 	var l logReport
 	var behind []entry
@@ -352,10 +355,10 @@ func salvageLog(path string) (entries []entry, err error) {
 		return nil, err
 	}
 	if errors.As(err, &unreadable) {
-		// The loss is told by the report. What came before it counts.
+		// The report tells the loss. The entries before it count.
 		return entries, nil
 	}
-	// What was written last may have been a write that was never acknowledged. All before it were.
+	// The last write may never have been acknowledged. All before it were.
 	last := uint64(0)
 	for _, e := range behind {
 		last = max(last, e.version())

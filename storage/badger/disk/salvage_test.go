@@ -43,8 +43,10 @@ func TestSalvageFindsAllThatIsWhole(t *testing.T) {
 	for _, schema1 := range []bool{true, false} {
 		for _, s := range states(t, schema1) {
 			records, lost, _ := salvaged(t, s.dir)
-			if missing, wrong := compare(records, s.ledger); missing+wrong > 0 || len(records) != len(s.ledger) || len(lost) > 0 {
-				t.Errorf("%s: %d of %d records, %d missing, %d wrong; losses %v", s.name, len(records), len(s.ledger), missing, wrong, lost)
+			if missing, wrong := compare(records, s.ledger); missing+wrong > 0 || len(records) != len(s.ledger) ||
+				len(lost) > 0 {
+				t.Errorf("%s: %d of %d records, %d missing, %d wrong; losses %v", s.name, len(records), len(s.ledger),
+					missing, wrong, lost)
 			}
 		}
 	}
@@ -98,7 +100,8 @@ func TestSalvageLosesNoMoreThanIsDamaged(t *testing.T) {
 			test.harm(t, dir)
 			records, lost, report := salvaged(t, dir)
 			missing, wrong := compare(records, test.of.ledger)
-			t.Logf("%d of %d records, %d missing, %d older; losses %v", len(records), len(test.of.ledger), missing, wrong, len(lost))
+			t.Logf("%d of %d records, %d missing, %d older; losses %v", len(records), len(test.of.ledger), missing,
+				wrong, len(lost))
 			if missing+wrong > test.most {
 				t.Fatal("more is lost than was damaged")
 			}

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// spaceInterval is how long an answer of the file system is believed. Filling [Options.MinFree] takes longer.
+// spaceInterval is how long an answer of the file system is used. Filling [Options.MinFree] takes longer.
 const spaceInterval = 5 * time.Millisecond
 
-// space watches over the free space of the file system that holds a directory.
+// space checks the free space of the file system that holds a directory.
 type space struct {
 	dir     string
-	least   uint64
-	checked atomic.Int64 // when there was room, in Unix nanoseconds
+	minFree uint64
+	checked atomic.Int64 // when there was room last, in Unix nanoseconds
 }
 
-// check returns an error that wraps ErrFull when there is not enough room to write. A file system that does not
-// tell is taken to have room.
+// check returns an error that wraps [ErrFull] if there is not enough room to write. A file system that does not tell
+// its free space is taken to have room.
 func (s *space) check() error {
 	now := time.Now().UnixNano()
 	if age := now - s.checked.Load(); age >= 0 && age < int64(spaceInterval) {
 		return nil
 	}
-	if free, known := freeSpace(s.dir); known && free < s.least {
+	if free, known := freeSpace(s.dir); known && free < s.minFree {
 		return fmt.Errorf("%w: %d MiB are free in %s, less than the %d MiB that the database keeps free",
-			ErrFull, free>>20, s.dir, s.least>>20)
+			ErrFull, free>>20, s.dir, s.minFree>>20)
 	}
 	s.checked.Store(now)
 	return nil

@@ -5,7 +5,7 @@
 
 package disk
 
-// freeSpace does not know: the store writes until the system refuses.
+// freeSpace does not know: the database writes until the system refuses.
 func freeSpace(string) (free uint64, known bool) { return 0, false }
 
 // readOnly does not know.

@@ -12,8 +12,8 @@ import (
 	"runtime"
 )
 
-// Sync makes everything that was written before survive power loss. After an error nobody knows what does: the kernel has
-// dropped what it could not write, and the next sync would not tell. (See "PostgreSQL's fsync() surprise", LWN, April 2018.)
+// Sync implements [Database]. After an error nobody knows what survives the loss of power: the kernel has dropped
+// what it could not write, and the next sync would not tell. (See "PostgreSQL's fsync() surprise", LWN, April 2018.)
 func (d *DB) Sync() error {
 	d.syncing.Lock()
 	defer d.syncing.Unlock()
@@ -38,14 +38,14 @@ func (d *DB) Sync() error {
 	if d.failed != nil {
 		return d.failed
 	}
-	if err := d.notes.note(d.committed, number); err != nil {
+	if err := d.progress.write(d.committed, number); err != nil {
 		d.failed = err
 		return err
 	}
 	return nil
 }
 
-// fail notes why nothing is written any more.
+// fail notes that nothing is written any more, and why.
 func (d *DB) fail(err error) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
@@ -55,16 +55,16 @@ func (d *DB) fail(err error) error {
 	return err
 }
 
-// failedToWrite is told that Badger could not write a table.
+// failedToWrite is called when Badger could not write a table.
 func (d *DB) failedToWrite(err error) {
-	// A commit may hold the lock and wait for the table.
+	// In the background: a commit may hold the lock and wait for the table.
 	go func() { _ = d.fail(err) }()
 }
 
-// syncFiles syncs the logs of the tables in memory: of the one that Badger writes to, and of those that were full and are not
-// tables on the disk yet. A log that has gone is one that became a table, which Badger syncs.
+// syncFiles syncs the logs of the tables in memory: of the one that Badger writes to, and of those that are full and
+// not yet tables on the disk. A log that is gone has become a table, which Badger syncs.
 func (d *DB) syncFiles() error {
-	// On Linux, syncing a file writes what was changed through a map of it too.
+	// On Linux, syncing a file also writes what was changed through a memory map of it.
 	if runtime.GOOS != "linux" {
 		if err := d.db.Sync(); err != nil {
 			return err
@@ -82,8 +82,8 @@ func (d *DB) syncFiles() error {
 	return syncDirectory(d.handle)
 }
 
-// Check looks, without writing, whether the database can be written: the directory and the files in it are those that were
-// opened, the file system takes writes, and it has room. Errors wrap [ErrReplaced] and [ErrFull] where they apply.
+// Check implements [Database]: the directory and the files in it are those that were opened, the file system takes
+// writes, and it has room. Errors wrap [ErrReplaced] and [ErrFull] where they apply.
 func (d *DB) Check() error {
 	d.syncing.Lock()
 	defer d.syncing.Unlock()
@@ -97,22 +97,22 @@ func (d *DB) Check() error {
 	return d.space.check()
 }
 
-// checkTables looks whether the tables are there that the next start needs.
+// checkTables checks that the tables exist that the next start needs.
 func (d *DB) checkTables() error {
 	name, err := missingFile(d.dir)
 	if err != nil || name == "" {
-		return nil // what cannot be looked at now is looked at again
+		return nil // what cannot be read now is read at the next check
 	}
 	return fmt.Errorf("%w: the file %s in %s is gone", ErrReplaced, name, d.dir)
 }
 
-// check looks whether the directory is still the one that is open. A directory that was removed takes writes as before, and
-// keeps nothing.
+// check checks that the directory is still the one that is open. A directory that was removed takes writes as before,
+// and keeps nothing.
 func (d *DB) check() error {
 	if !same(d.handle, d.dir) {
 		return fmt.Errorf("%w: the directory %s is gone, or another one", ErrReplaced, d.dir)
 	}
-	if !same(d.notes.file, filepath.Join(d.dir, progressName)) {
+	if !same(d.progress.file, filepath.Join(d.dir, progressName)) {
 		return fmt.Errorf("%w: files in %s are gone, or others", ErrReplaced, d.dir)
 	}
 	newest := d.newestLog()
@@ -126,7 +126,7 @@ func (d *DB) check() error {
 	return nil
 }
 
-// same reports whether path leads to the open file.
+// same reports whether path names the open file.
 func same(f *os.File, path string) bool {
 	opened, err := f.Stat()
 	if err != nil {
@@ -136,8 +136,8 @@ func same(f *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, found)
 }
 
-// MakeDirectory makes a directory, readable by its owner only, and those above it that are missing. They survive power loss when it
-// returns nil.
+// MakeDirectory makes a directory, readable by its owner only, and the missing ones above it. When it returns nil,
+// they survive the loss of power.
 func MakeDirectory(dir string) error {
 	var made []string
 	for at := dir; filepath.Dir(at) != at; at = filepath.Dir(at) {
@@ -150,7 +150,7 @@ func MakeDirectory(dir string) error {
 		return err
 	}
 	for _, at := range made {
-		// A directory that may be written but not read cannot be synced by whoever may not read it.
+		// A directory that this user may not read cannot be synced.
 		if err := SyncFile(filepath.Dir(at)); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
@@ -158,13 +158,13 @@ func MakeDirectory(dir string) error {
 	return nil
 }
 
-// rewriteManifest replaces the file that names the tables. A sync of it may have failed before, and the kernel says that it has
-// it although the disk does not.
+// rewriteManifest replaces the file that names the tables. A sync of it may have failed before: then the kernel
+// returns content that the disk does not have.
 func rewriteManifest(dir string, handle *os.File, content []byte) error {
 	if content == nil {
 		return nil
 	}
-	// The name that Badger itself gives to a copy: what an interrupted one leaves is overwritten.
+	// Badger itself uses this name for a copy, and overwrites what an interrupted one has left.
 	copied := filepath.Join(dir, "MANIFEST-REWRITE")
 	f, err := os.OpenFile(copied, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

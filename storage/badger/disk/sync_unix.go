@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// SyncFile syncs a file or a directory. On Windows it does nothing, because that is done by the system.
+// SyncFile syncs a file or a directory. On Windows it does nothing: see there.
 func SyncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

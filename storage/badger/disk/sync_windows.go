@@ -5,8 +5,8 @@ package disk
 
 import "os"
 
-// SyncFile does nothing: Windows syncs a file only through a handle that may write to it, which Badger does not share, and
-// writes directories by itself.
+// SyncFile does nothing: Windows syncs a file only through a handle with write access, which Badger does not share,
+// and writes directories by itself.
 func SyncFile(string) error { return nil }
 
 func syncDirectory(*os.File) error { return nil }

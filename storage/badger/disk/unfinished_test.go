@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestUnfinishedTableIsNoDamage guards against a database that is refused although nothing is lost: when MANIFEST cannot be
-// synced, Badger removes the table that it has just listed, and goes on.
+// TestUnfinishedTableIsNoDamage guards against a database that is refused although nothing is lost: when MANIFEST
+// cannot be synced, Badger removes the table that it has just listed, and goes on.
 func TestUnfinishedTableIsNoDamage(t *testing.T) {
 	t.Parallel()
 	const missing = 999
@@ -35,7 +35,8 @@ func TestUnfinishedTableIsNoDamage(t *testing.T) {
 			for part := range 3 {
 				d := openDB(t, Options{Dir: dir})
 				for i := range 20 {
-					if err := d.Write([]Entry{{Key: fmt.Appendf(nil, "k/%d-%d", part, i), Value: []byte("value")}}); err != nil {
+					if err := d.Write([]Entry{{Key: fmt.Appendf(nil, "k/%d-%d", part, i),
+						Value: []byte("value")}}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -74,7 +75,8 @@ func TestUnfinishedTableIsNoDamage(t *testing.T) {
 			if err := os.Remove(filepath.Join(lost, name)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(Options{Dir: lost}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "is listed in MANIFEST and missing") {
+			if _, err := Open(Options{Dir: lost}); !errors.Is(err, ErrDamaged) ||
+				!strings.Contains(err.Error(), "is listed in MANIFEST and missing") {
 				t.Errorf("without %s: got the error %v", name, err)
 			}
 
@@ -91,7 +93,8 @@ func TestUnfinishedTableIsNoDamage(t *testing.T) {
 			}
 			again, err := Inspect(dir)
 			if err != nil || len(again.manifest.unfinished) > 0 {
-				t.Errorf("got %v and the error %v: what does not count is still in MANIFEST", again.manifest.unfinished, err)
+				t.Errorf("got %v and the error %v: what does not count is still in MANIFEST",
+					again.manifest.unfinished, err)
 			}
 		})
 	}

@@ -86,8 +86,8 @@ func values(t *testing.T, d *DB) map[string]string {
 	return found
 }
 
-// TestUpgradeMayBeInterrupted kills the process that upgrades a database of schema 1 when it has rewritten some of the records,
-// opens what it left, and compares every record with what schema 1 had.
+// TestUpgradeMayBeInterrupted kills the process that upgrades a database of schema 1 when it has rewritten some of
+// the records, opens what it left, and compares every record with what schema 1 had.
 func TestUpgradeMayBeInterrupted(t *testing.T) {
 	t.Parallel()
 	want := make(map[string]string)
@@ -131,8 +131,8 @@ func TestUpgradeMayBeInterrupted(t *testing.T) {
 func interrupted(t *testing.T, dir string, rewritten int) string {
 	t.Helper()
 	o := Options{Dir: dir}.withDefaults()
-	d := &DB{dir: dir, logger: o.Logger, space: space{dir: dir, least: uint64(o.MinFree)}, closing: make(chan struct{})}
-	if err := d.take(o); err != nil {
+	d := &DB{dir: dir, logger: o.Logger, space: space{dir: dir, minFree: uint64(o.MinFree)}, closing: make(chan struct{})}
+	if err := d.openDirectory(o); err != nil {
 		t.Fatal(err)
 	}
 	var err error
@@ -140,7 +140,7 @@ func interrupted(t *testing.T, dir string, rewritten int) string {
 		t.Fatal(err)
 	}
 	first := progress{boot: bootID(), identity: Identity{1, 2, 3}}
-	if d.notes, err = openProgress(dir, first); err != nil {
+	if d.progress, err = openProgress(dir, first); err != nil {
 		t.Fatal(err)
 	}
 	err = errors.Join(d.commit([]Entry{
@@ -168,8 +168,8 @@ func interrupted(t *testing.T, dir string, rewritten int) string {
 	return left
 }
 
-// TestLaterSchemasAreRefused opens what a later version may leave, and compares what it left then. Earlier versions read four
-// bytes under meta/schema, so that they can refuse what this one writes.
+// TestLaterSchemasAreRefused opens what a later version may leave, and compares what it left then. Earlier versions
+// read four bytes under meta/schema, so that they can refuse what this one writes.
 func TestLaterSchemasAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := schema1.Database(t, "closed")
@@ -193,7 +193,8 @@ func TestLaterSchemasAreRefused(t *testing.T) {
 	if d, err := Open(Options{Dir: dir}); !errors.Is(err, ErrSchema) {
 		t.Fatalf("opened %v, %v, want %v", d, err, ErrSchema)
 	}
-	if after, err := os.ReadFile(filepath.Join(dir, progressName)); err != nil || string(after) != string(progressBefore) {
+	if after, err := os.ReadFile(filepath.Join(dir, progressName)); err != nil ||
+		string(after) != string(progressBefore) {
 		t.Errorf("%s was changed, %v", progressName, err)
 	}
 	if !maps.Equal(raw(t, dir), before) {

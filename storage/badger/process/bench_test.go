@@ -14,7 +14,8 @@ import (
 // batch is what a group commit writes: some counters.
 func batch() (entries []disk.Entry) {
 	for i := range 10 {
-		entries = append(entries, disk.Entry{Key: fmt.Appendf(nil, "count/account-%04d/minute", i), Value: make([]byte, 40)})
+		entries = append(entries, disk.Entry{Key: fmt.Appendf(nil, "count/account-%04d/minute", i),
+			Value: make([]byte, 40)})
 	}
 	return entries
 }

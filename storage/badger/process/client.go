@@ -25,30 +25,30 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// Client is a database in a process of its own. It has the methods of a [disk.DB] and is safe for concurrent use.
-// [Client.Close] or [Client.Abandon] must be called.
+// Client is a [disk.Database] in a process of its own. It is safe for concurrent use. [Client.Close] or
+// [Client.Abandon] must be called.
 //
-// Errors are those of the [disk.DB]. When the process ends by itself they wrap [ErrEnded], after Close and Abandon
-// [disk.ErrClosed]. Records that one call returned share memory.
+// Errors are those of [disk.DB]. When the process ends by itself they wrap [ErrEnded], after Close and Abandon
+// [disk.ErrClosed]. The records that one call returned share memory.
 type Client struct {
 	logger       *zap.Logger
 	identity     disk.Identity
 	closeTimeout time.Duration
 	close        func() error
 
-	cmd  *exec.Cmd
-	in   *os.File
-	from *os.File
-	said *os.File
-	to   sender
+	cmd *exec.Cmd
+	// stdin, stdout and stderr are the server's ends of the pipes to the process.
+	stdin, stdout, stderr *os.File
+	to                    sender
 
 	stderrTail stderrTail
-	// heard is closed when the process has said everything, gone when it has ended, and done when no call succeeds any more.
+	// stderrDone is closed when everything that the process wrote to its standard error output is read, exited when
+	// the process has ended, and done when no call succeeds any more.
 	stderrDone, exited, done chan struct{}
 	lines                    chan line
 	missed                   atomic.Int64
 
-	// Each kind of request has its own bound, so that none waits for another kind.
+	// Each kind of request has its own limit, so that none waits for another kind.
 	reads, writes, syncs chan struct{}
 	calls                sync.Pool
 
@@ -65,22 +65,22 @@ type call struct {
 	body    []byte
 	kind    kind
 	err     error
-	// ready gets one value when the answer is there.
+	// ready receives one value when the answer has come.
 	ready chan struct{}
 }
 
-// Start starts the process and opens the database in it. Opening takes as long as it takes, until the context ends. The
-// errors are those of [disk.Open], and others when there is no process to be had.
+// Start starts the process and opens the database in it. There is no limit to how long opening takes but ctx. Errors
+// are those of [disk.Open], and [ErrStart] if the process cannot be started.
 func Start(ctx context.Context, o disk.Options) (*Client, error) {
 	return launcher{}.start(ctx, o)
 }
 
-// launcher is how a process is started.
+// launcher starts a process.
 type launcher struct {
 	spare *SpareDescriptors
 	// name is the name of the process. Default: name.
 	name string
-	// patience is how long closing may take. Default: 30 s.
+	// closeTimeout is how long closing may take. Default: 30 s.
 	closeTimeout time.Duration
 }
 
@@ -115,7 +115,7 @@ func (l launcher) start(ctx context.Context, o disk.Options) (*Client, error) {
 	c.close = sync.OnceValue(c.shut)
 	c.calls.New = func() any { return &call{ready: make(chan struct{}, 1)} }
 
-	// The logger stays here: its lines come back as messages.
+	// The logger stays here: the process sends its lines as messages.
 	o.Logger = nil
 	request, err := json.Marshal(openRequest{Protocol: protocol, Options: o, Level: int8(c.logger.Level())})
 	if err != nil {
@@ -138,7 +138,7 @@ func (l launcher) start(ctx context.Context, o disk.Options) (*Client, error) {
 	return c, nil
 }
 
-// begin has the database opened.
+// begin asks the process to open the database.
 func (c *Client) begin(ctx context.Context, request []byte) error {
 	stop := context.AfterFunc(ctx, func() { c.abandon(context.Cause(ctx)) })
 	a, err := c.do(nil, &message{kind: kindOpen, raw: request}, kindOpened)
@@ -150,7 +150,7 @@ func (c *Client) begin(ctx context.Context, request []byte) error {
 	}
 	if err != nil {
 		c.abandon(disk.ErrClosed)
-		// The directory is free when this returns, unless the process hangs.
+		// Unless the process hangs, the directory is free when this returns.
 		c.await(time.Second)
 		return err
 	}
@@ -180,22 +180,22 @@ func (c *Client) execute(name, dir string) (err error) {
 			return err
 		}
 	}
-	input, output, said := pipes[0], pipes[1], pipes[2]
+	stdin, stdout, stderr := pipes[0], pipes[1], pipes[2]
 	c.cmd = &exec.Cmd{Path: path, Args: []string{name, dir}, Env: environment(os.Environ())}
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = input[0], output[1], said[1]
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin[0], stdout[1], stderr[1]
 	detach(c.cmd)
 	if err := c.cmd.Start(); err != nil {
 		closeAll(0)
 		closeAll(1)
 		return err
 	}
-	// These are the child's. As long as they are open here, its end is not seen.
-	_, _, _ = input[0].Close(), output[1].Close(), said[1].Close()
-	c.in, c.from, c.said = input[1], output[0], said[0]
-	c.to.w = c.in
+	// These are the child's ends. While they are open here, the end of the child would go unnoticed.
+	_, _, _ = stdin[0].Close(), stdout[1].Close(), stderr[1].Close()
+	c.stdin, c.stdout, c.stderr = stdin[1], stdout[0], stderr[0]
+	c.to.w = c.stdin
 
 	go func() {
-		_, _ = io.Copy(&c.stderrTail, c.said)
+		_, _ = io.Copy(&c.stderrTail, c.stderr)
 		close(c.stderrDone)
 	}()
 	go func() {
@@ -205,8 +205,8 @@ func (c *Client) execute(name, dir string) (err error) {
 	return nil
 }
 
-// executable returns the executable that runs. On Linux that is the one that was started, also when there is another one under
-// its name by now.
+// executable returns the running executable. On Linux that is the file that was started, even if another one has its
+// name by now.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if runtime.GOOS == "linux" {
@@ -217,8 +217,8 @@ func executable() (string, error) {
 	return os.Executable()
 }
 
-// environment returns what the process needs of the environment: what the runtime and the system's loader look at. What is
-// meant for the server's memory is not for the process.
+// environment returns the part of the environment that the process needs: the variables of the Go runtime and of the
+// system's loader. Those that set limits for the server's memory are not for the process.
 func environment(all []string) []string {
 	var kept []string
 	for _, e := range all {
@@ -235,21 +235,22 @@ func environment(all []string) []string {
 	return kept
 }
 
-// listen hands answers to those who wait for them, until there are no more.
+// listen hands answers to the calls that wait for them, until there are no more.
 func (c *Client) listen() {
 	defer close(c.lines)
-	err := c.answers(bufio.NewReaderSize(c.from, 64<<10))
+	err := c.answers(bufio.NewReaderSize(c.stdout, 64<<10))
 
-	// Whatever it was, the process is of no use any more.
+	// Whatever the error is, the process is of no use any more.
 	_ = c.cmd.Process.Kill()
 	c.await(time.Second)
 	c.mu.Lock()
-	over := c.err != nil
+	expected := c.err != nil
 	c.mu.Unlock()
-	if !over {
+	if !expected {
 		ended := fmt.Errorf("%w: %s", ErrEnded, c.reason(err))
 		if c.finish(ended) {
-			c.logger.Error("the database's process ended by itself", zap.Error(ended), zap.String("output", c.stderrTail.all()))
+			c.logger.Error("the database's process ended by itself",
+				zap.Error(ended), zap.String("output", c.stderrTail.all()))
 		}
 	}
 	c.release()
@@ -273,10 +274,10 @@ func (c *Client) answers(r *bufio.Reader) error {
 		c.mu.Lock()
 		w := c.waiting[m.number]
 		delete(c.waiting, m.number)
-		over := c.err != nil
+		finished := c.err != nil
 		c.mu.Unlock()
 		if w == nil {
-			if over {
+			if finished {
 				return io.EOF
 			}
 			return fmt.Errorf("%w: an answer to no request", errFrame)
@@ -285,14 +286,14 @@ func (c *Client) answers(r *bufio.Reader) error {
 		w.kind, w.body = m.kind, body
 		w.ready <- struct{}{}
 		if last {
-			// The process ends when it sees that nothing more is asked.
+			// The process ends when its input does.
 			c.finish(disk.ErrClosed)
-			_ = c.in.Close()
+			_ = c.stdin.Close()
 		}
 	}
 }
 
-// reason says why the process ended.
+// reason returns why the process ended.
 func (c *Client) reason(err error) string {
 	var parts []string
 	select {
@@ -302,7 +303,7 @@ func (c *Client) reason(err error) string {
 		parts = append(parts, "it does not react")
 	}
 	if !errors.Is(err, io.EOF) {
-		// It was killed for this.
+		// This is why it was killed.
 		parts = []string{err.Error()}
 	}
 	if brief := c.stderrTail.brief(); brief != "" {
@@ -311,7 +312,7 @@ func (c *Client) reason(err error) string {
 	return strings.Join(parts, ": ")
 }
 
-// await waits until the process is gone and everything that it said is there, but not longer than limit.
+// await waits until the process has ended and its error output is read, but not longer than limit.
 func (c *Client) await(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -324,7 +325,7 @@ func (c *Client) await(limit time.Duration) {
 	}
 }
 
-// hear passes a line for the log on. A log that takes no lines does not hold up answers.
+// forwardLog passes a line on to the log. A log that takes no lines does not hold up answers.
 func (c *Client) forwardLog(body []byte) {
 	var l line
 	if err := json.Unmarshal(body, &l); err != nil {
@@ -346,7 +347,7 @@ func (c *Client) log() {
 	}
 }
 
-// finish makes every call fail, those that wait and those to come. It reports whether it was the first to do so.
+// finish makes every call fail, present and future ones. It reports whether it was the first to do so.
 func (c *Client) finish(err error) bool {
 	c.mu.Lock()
 	if c.err != nil {
@@ -367,7 +368,7 @@ func (c *Client) finish(err error) bool {
 
 // release closes the descriptors.
 func (c *Client) release() {
-	_, _, _ = c.in.Close(), c.from.Close(), c.said.Close()
+	_, _, _ = c.stdin.Close(), c.stdout.Close(), c.stderr.Close()
 }
 
 // do sends a request and waits for the answer.
@@ -392,14 +393,14 @@ func (c *Client) do(slots chan struct{}, request *message, want kind) (message, 
 			c.mu.Unlock()
 			return message{}, err
 		}
-		// The process takes nothing any more. Its end is the answer.
+		// The process takes no requests any more. Its end is the answer.
 		_ = c.cmd.Process.Kill()
 	}
 	<-w.ready
 	return c.takeAnswer(w, want)
 }
 
-// enter gives a request its number.
+// register gives a request its number.
 func (c *Client) register(w *call) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -415,7 +416,7 @@ func (c *Client) register(w *call) error {
 	return nil
 }
 
-// leave reads the answer.
+// takeAnswer parses the answer, and takes the call back for reuse.
 func (c *Client) takeAnswer(w *call, want kind) (message, error) {
 	m, body, err := message{kind: w.kind}, w.body, w.err
 	*w = call{ready: w.ready}
@@ -432,14 +433,14 @@ func (c *Client) takeAnswer(w *call, want kind) (message, error) {
 	return m, nil
 }
 
-// broken ends a process whose answers cannot be understood.
+// broken kills a process whose answers make no sense.
 func (c *Client) broken() error {
 	err := fmt.Errorf("%w: %w", ErrEnded, errFrame)
 	c.abandon(err)
 	return err
 }
 
-// Get returns the records with the keys, in their order.
+// Get implements [disk.Database].
 func (c *Client) Get(keys ...[]byte) ([]disk.Record, error) {
 	a, err := c.do(c.reads, &message{kind: kindGet, keys: keys}, kindRecords)
 	if err == nil && len(a.records) != len(keys) {
@@ -448,31 +449,31 @@ func (c *Client) Get(keys ...[]byte) ([]disk.Record, error) {
 	return a.records, err
 }
 
-// Scan returns the records of a range, and the key with which to go on, nil at the end.
+// Scan implements [disk.Database].
 func (c *Client) Scan(r disk.Range) (records []disk.Record, next []byte, err error) {
 	a, err := c.do(c.reads, &message{kind: kindScan, scan: r}, kindRecords)
 	return a.records, a.next, err
 }
 
-// Write makes changes. Those of calls that follow each other are made in this order.
+// Write implements [disk.Database]. Consecutive calls are made in their order.
 func (c *Client) Write(entries []disk.Entry) error {
 	_, err := c.do(c.writes, &message{kind: kindWrite, entries: entries}, kindDone)
 	return err
 }
 
-// Sync makes what was written survive the loss of power.
+// Sync implements [disk.Database].
 func (c *Client) Sync() error {
 	_, err := c.do(c.syncs, &message{kind: kindSync}, kindDone)
 	return err
 }
 
-// Check looks, without writing, whether the database can be written.
+// Check implements [disk.Database].
 func (c *Client) Check() error {
 	_, err := c.do(c.syncs, &message{kind: kindCheck}, kindDone)
 	return err
 }
 
-// Snapshot returns the database as it is now. There can be a few at one time.
+// Snapshot implements [disk.Database]. At most 16 can be open at a time.
 func (c *Client) Snapshot() (disk.Snapshot, error) {
 	a, err := c.do(c.reads, &message{kind: kindSnapshot}, kindDone)
 	if err != nil {
@@ -481,12 +482,12 @@ func (c *Client) Snapshot() (disk.Snapshot, error) {
 	return &snapshot{c: c, id: a.id}, nil
 }
 
-// Identity returns what tells this database from others.
+// Identity implements [disk.Database].
 func (c *Client) Identity() disk.Identity { return c.identity }
 
-// Close closes the database and waits for the end of the process. When that takes more than half a minute the process is
-// killed, and the error says so: everything that was written is in the database's log then, but not on the disk for sure. Close
-// may be called more than once.
+// Close closes the database and waits for the end of the process. If that takes more than half a minute, it kills the
+// process and returns an error: then everything that was written is in the database's log, but perhaps not on the
+// disk. Close may be called more than once.
 func (c *Client) Close() error { return c.close() }
 
 func (c *Client) shut() error {
@@ -509,7 +510,7 @@ func (c *Client) shut() error {
 	}
 }
 
-// Abandon kills the process. Calls that wait fail at once, whether the process reacts or not.
+// Abandon kills the process. Calls that wait fail at once, even if the process does not react.
 func (c *Client) Abandon() {
 	c.abandon(fmt.Errorf("%w: it was given up", disk.ErrClosed))
 }
@@ -517,19 +518,20 @@ func (c *Client) Abandon() {
 func (c *Client) abandon(err error) {
 	c.finish(err)
 	_ = c.cmd.Process.Kill()
-	// Whoever writes or reads is woken up. What is left of the process is collected in the background.
+	// Wake goroutines that read or write. The process is reaped in the background.
 	c.release()
 }
 
-// Done is closed when no call succeeds any more: the process has ended by itself, or the client was closed or abandoned.
-// [Client.Err] tells which.
+// Done is closed when no call succeeds any more: the process has ended by itself, or the client was closed or
+// abandoned. [Client.Err] tells which.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Released is closed when the process is gone, and with it its hold on the directory. That can be later than Done, and never, when
-// the system does not get it away from a disk that hangs.
+// Released is closed when the process has ended, and its lock on the directory with it. That can be later than Done,
+// and never, if the system cannot get the process away from a disk that hangs.
 func (c *Client) Released() <-chan struct{} { return c.exited }
 
-// Err returns nil until Done is closed, and then the error of all calls: it wraps [ErrEnded] when the process ended by itself.
+// Err returns nil until Done is closed, and then the error of all calls. It wraps [ErrEnded] if the process ended by
+// itself.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -542,17 +544,17 @@ type snapshot struct {
 	id uint64
 }
 
-// Next returns the next records, in the order of their keys, none at the end.
+// Next implements [disk.Snapshot].
 func (s *snapshot) Next() ([]disk.Record, error) {
 	a, err := s.c.do(s.c.reads, &message{kind: kindNext, id: s.id}, kindRecords)
 	return a.records, err
 }
 
-// Close ends the snapshot. It may be called more than once.
+// Close implements [disk.Snapshot].
 func (s *snapshot) Close() error {
 	_, err := s.c.do(s.c.reads, &message{kind: kindEnd, id: s.id}, kindDone)
 	if err != nil && s.c.Err() != nil {
-		// It ended with the process.
+		// The snapshot ended with the process.
 		return nil
 	}
 	return err

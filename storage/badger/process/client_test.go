@@ -64,21 +64,23 @@ func TestRecordsCross(t *testing.T) {
 		{Key: []byte("damaged"), Damaged: true},
 	}
 	same := func(a, b disk.Record) bool {
-		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil) && a.Damaged == b.Damaged
+		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil) &&
+			a.Damaged == b.Damaged
 	}
 	if !slices.EqualFunc(records, want, same) {
 		t.Errorf("got %d records: %+v", len(records), records[:min(2, len(records))])
 	}
 	records, next, err := c.Scan(disk.Range{Prefix: []byte("a/"), Records: 2})
 	if err != nil || len(records) != 2 || string(next) != "a/3" {
-		t.Error(len(records), string(next), err)
+		t.Errorf("Scan: got %d records, next %q, %v; want 2 records, next \"a/3\"", len(records), next, err)
 	}
 	records, next, err = c.Scan(disk.Range{Prefix: []byte("a/"), From: next, KeysOnly: true})
 	if err != nil || len(records) != 1 || records[0].Value != nil || next != nil {
-		t.Error(len(records), next, err)
+		t.Errorf("Scan: got %d records, next %q, %v; want 1 record without a value, and no next", len(records), next,
+			err)
 	}
 	if records, err := c.Get(); err != nil || len(records) != 0 {
-		t.Error("no keys:", records, err)
+		t.Errorf("Get without keys: got %v, %v; want nothing", records, err)
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -117,7 +119,7 @@ func TestSnapshots(t *testing.T) {
 			found += len(records)
 		}
 		if err := errors.Join(s.Close(), s.Close()); err != nil || found != 5 {
-			t.Error(found, err)
+			t.Errorf("got %d records in the snapshot, and closing it twice: %v; want 5 records", found, err)
 		}
 		if _, err := s.Next(); err == nil {
 			t.Error("a closed snapshot goes on")
@@ -125,13 +127,13 @@ func TestSnapshots(t *testing.T) {
 	}
 	// One is left open.
 	if err := c.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: got the error %v, want none", err)
 	}
 	if _, err := open[0].Next(); !errors.Is(err, disk.ErrClosed) {
-		t.Error(err)
+		t.Errorf("Next after Close: got the error %v, want %v", err, disk.ErrClosed)
 	}
 	if err := open[0].Close(); err != nil {
-		t.Error(err)
+		t.Errorf("closing a snapshot after the database: got the error %v, want none", err)
 	}
 }
 
@@ -142,31 +144,32 @@ func TestErrorsCross(t *testing.T) {
 		_, err := tell(c, "sentinel", i)
 		for _, s := range disk.Errors() {
 			if errors.Is(err, s) != (s == want) {
-				t.Errorf("%v is %v: %v", err, s, errors.Is(err, s))
+				t.Errorf("is the error %v %v? got %v, want %v", err, s, errors.Is(err, s), s == want)
 			}
 		}
 		if err == nil || err.Error() != "told so: "+want.Error() {
-			t.Error(err)
+			t.Errorf("got the error %v, want %q", err, "told so: "+want.Error())
 		}
 	}
-	if _, err := tell(c, "sentinels"); !errors.Is(err, disk.ErrFull) || !errors.Is(err, disk.ErrReplaced) || errors.Is(err, disk.ErrClosed) {
-		t.Error(err)
+	if _, err := tell(c, "sentinels"); !errors.Is(err, disk.ErrFull) || !errors.Is(err, disk.ErrReplaced) ||
+		errors.Is(err, disk.ErrClosed) {
+		t.Errorf("got the error %v, want one that is %v and %v only", err, disk.ErrFull, disk.ErrReplaced)
 	}
 	if _, err := tell(c, "plain"); err == nil || err.Error() != "input/output error" || errors.Is(err, ErrEnded) {
-		t.Error(err)
+		t.Errorf("got the error %v, want input/output error", err)
 	}
 	if err := c.Write([]disk.Entry{{Key: []byte("full")}}); !errors.Is(err, disk.ErrFull) {
-		t.Error(err)
+		t.Errorf("Write: got the error %v, want %v", err, disk.ErrFull)
 	}
 	// What is too large for a frame is refused here, or there, and everything else goes on.
 	if err := c.Write([]disk.Entry{{Key: []byte("k"), Value: make([]byte, maxBody)}}); !errors.Is(err, errTooLarge) {
-		t.Error(err)
+		t.Errorf("Write: got the error %v, want %v", err, errTooLarge)
 	}
 	if _, err := tell(c, "large", maxBody); err == nil || err.Error() != errTooLarge.Error() {
-		t.Error(err)
+		t.Errorf("got the error %v, want %v", err, errTooLarge)
 	}
 	if got := mustTell(t, c, "large", maxBody/2); len(got) != maxBody/2 {
-		t.Error(len(got))
+		t.Errorf("got %d bytes, want %d", len(got), maxBody/2)
 	}
 }
 
@@ -175,10 +178,10 @@ func TestStartFails(t *testing.T) {
 	for dir, want := range map[string]error{"refuse": disk.ErrDamaged, "die": ErrEnded} {
 		c, err := launcher{name: fakeName}.start(context.Background(), disk.Options{Dir: dir})
 		if !errors.Is(err, want) || c != nil {
-			t.Errorf("%s: %v", dir, err)
+			t.Errorf("starting in %s: got the error %v, want %v", dir, err, want)
 		}
 		if dir == "die" && !strings.HasSuffix(err.Error(), "exit status 7: out of luck") {
-			t.Errorf("%s: %v", dir, err)
+			t.Errorf("starting in %s: got the error %v, want one that ends with the status and the reason", dir, err)
 		}
 	}
 }
@@ -190,7 +193,7 @@ func TestStartIsGivenUp(t *testing.T) {
 	stop := errors.New("the server stops")
 	time.AfterFunc(100*time.Millisecond, func() { cancel(stop) })
 	if _, err := (launcher{name: fakeName}).start(ctx, disk.Options{Dir: "hang"}); !errors.Is(err, stop) {
-		t.Error(err)
+		t.Errorf("start: got the error %v, want %v", err, stop)
 	}
 	if _, err := (launcher{name: fakeName}).start(ctx, disk.Options{Dir: "early"}); err == nil {
 		t.Error("a context that had ended was not looked at")
@@ -230,14 +233,14 @@ func TestNothingWaitsForAnotherKind(t *testing.T) {
 	for range 3 {
 		waiting.Go(func() {
 			if err := c.Sync(); err != nil {
-				t.Error(err)
+				t.Errorf("Sync: got the error %v, want none", err)
 			}
 		})
 	}
 	for i := range maxWrites {
 		waiting.Go(func() {
 			if err := c.Write([]disk.Entry{{Key: []byte("hang")}, {Key: fmt.Append(nil, i)}}); err != nil {
-				t.Error(err)
+				t.Errorf("Write: got the error %v, want none", err)
 			}
 		})
 	}
@@ -276,14 +279,14 @@ func TestWritesKeepTheirOrder(t *testing.T) {
 		waiting.Go(func() {
 			<-w.ready
 			if _, err := c.takeAnswer(w, kindDone); err != nil {
-				t.Error(err)
+				t.Errorf("takeAnswer: got the error %v, want none", err)
 			}
 			<-c.writes
 		})
 	}
 	waiting.Wait()
 	if got := mustTell(t, c, "order"); got != strings.Join(want, " ") {
-		t.Error(got)
+		t.Errorf("mustTell: got %v, want %v", got, strings.Join(want, " "))
 	}
 }
 
@@ -297,12 +300,12 @@ func TestManyCallers(t *testing.T) {
 			for j := range rounds {
 				key, value := fmt.Appendf(nil, "%d/%d", i, j), bytes.Repeat([]byte{byte(i)}, 1+i*j%3000)
 				if err := c.Write([]disk.Entry{{Key: key, Value: value}}); err != nil {
-					t.Error(err)
+					t.Errorf("Write: got the error %v, want none", err)
 					return
 				}
 				if j == 1 && i%100 == 0 {
 					if err := c.Sync(); err != nil {
-						t.Error(err)
+						t.Errorf("Sync: got the error %v, want none", err)
 					}
 				}
 				records, err := c.Get(key)
@@ -315,7 +318,7 @@ func TestManyCallers(t *testing.T) {
 	}
 	all.Wait()
 	if err := c.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: got the error %v, want none", err)
 	}
 }
 
@@ -334,13 +337,13 @@ func TestProcessDies(t *testing.T) {
 			logs, seen := observer.New(zapcore.InfoLevel)
 			c := startFakeWith(t, launcher{}, disk.Options{Dir: "dies", Logger: zap.New(logs)})
 			if c.Err() != nil {
-				t.Error(c.Err())
+				t.Errorf("before the end Err: got %v, want nil", c.Err())
 			}
 			var waiting sync.WaitGroup
 			for range 100 {
 				waiting.Go(func() {
 					if _, err := tell(c, "hang"); !errors.Is(err, ErrEnded) {
-						t.Error(err)
+						t.Errorf("tell: got the error %v, want %v", err, ErrEnded)
 					}
 				})
 			}
@@ -349,11 +352,11 @@ func TestProcessDies(t *testing.T) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			within(t, "Done", c.Done())
-			within(t, "Gone", c.Released())
+			within(t, "Released", c.Released())
 			waiting.Wait()
 			for _, err := range []error{c.Err(), c.Write(nil), c.Sync(), c.Close()} {
 				if !errors.Is(err, ErrEnded) {
-					t.Error(err)
+					t.Errorf("after the end: got the error %v, want %v", err, ErrEnded)
 				}
 			}
 			lines := func() int { return seen.FilterMessage("the database's process ended by itself").Len() }
@@ -376,10 +379,11 @@ func TestStandardStreamsAreLeftAlone(t *testing.T) {
 	c := startFake(t, "streams")
 	mustTell(t, c, "print")
 	if got := mustTell(t, c, "read"); got != "0 EOF" {
-		t.Error(got)
+		t.Errorf("mustTell: got %v, want %v", got, "0 EOF")
 	}
-	if _, err := tell(c, "exit", 4); err == nil || !strings.Contains(err.Error(), "exit status 4: a line that nobody asked for; and another one") {
-		t.Error(err)
+	if _, err := tell(c, "exit", 4); err == nil ||
+		!strings.Contains(err.Error(), "exit status 4: a line that nobody asked for; and another one") {
+		t.Errorf("got the error %v, want the exit status and what the process wrote", err)
 	}
 }
 
@@ -387,13 +391,15 @@ func TestStandardStreamsAreLeftAlone(t *testing.T) {
 func TestBabble(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{
-		"text", "zeros", "huge", "cut", "short", "stranger", "request", "broken", "wrong", "log", "many", "nothing", "half head",
+		"text", "zeros", "huge", "cut", "short", "stranger", "request", "broken", "wrong", "log", "many",
+		"nothing", "half head",
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			_, err := launcher{name: babbleName}.start(context.Background(), disk.Options{Dir: filepath.Join("/", what)})
+			_, err := launcher{name: babbleName}.start(context.Background(),
+				disk.Options{Dir: filepath.Join("/", what)})
 			if !errors.Is(err, ErrEnded) {
-				t.Error(err)
+				t.Errorf("start: got the error %v, want %v", err, ErrEnded)
 			}
 		})
 	}
@@ -406,17 +412,18 @@ func TestClose(t *testing.T) {
 		c := startFakeWith(t, launcher{closeTimeout: 50 * time.Millisecond}, disk.Options{Dir: "/hang on close"})
 		err := c.Close()
 		if !errors.Is(err, disk.ErrClosed) || !strings.Contains(err.Error(), "killed") || c.Close() != err {
-			t.Error(err, c.Close())
+			t.Errorf("Close: got %v, then %v; want twice the same error that says that the process was killed", err,
+				c.Close())
 		}
-		within(t, "Gone", c.Released())
+		within(t, "Released", c.Released())
 	})
 	t.Run("fails", func(t *testing.T) {
 		t.Parallel()
 		c := startFake(t, "/fail on close")
 		if err := c.Close(); !errors.Is(err, disk.ErrFull) {
-			t.Error(err)
+			t.Errorf("Close: got the error %v, want %v", err, disk.ErrFull)
 		}
-		within(t, "Gone", c.Released())
+		within(t, "Released", c.Released())
 	})
 	t.Run("many times", func(t *testing.T) {
 		t.Parallel()
@@ -425,17 +432,17 @@ func TestClose(t *testing.T) {
 		for range 10 {
 			all.Go(func() {
 				if err := c.Close(); err != nil {
-					t.Error(err)
+					t.Errorf("Close: got the error %v, want none", err)
 				}
 			})
 		}
 		all.Wait()
-		within(t, "Gone", c.Released())
+		within(t, "Released", c.Released())
 		within(t, "Done", c.Done())
 		_, err := c.Get([]byte("k"))
 		for _, err := range []error{err, c.Err(), c.Write(nil), c.Sync(), c.Check()} {
 			if !errors.Is(err, disk.ErrClosed) || errors.Is(err, ErrEnded) {
-				t.Error(err)
+				t.Errorf("after Abandon: got the error %v, want %v", err, disk.ErrClosed)
 			}
 		}
 	})
@@ -446,12 +453,12 @@ func TestClose(t *testing.T) {
 		for range 50 {
 			all.Go(func() {
 				if _, err := tell(c, "large", 100_000); err != nil && !errors.Is(err, disk.ErrClosed) {
-					t.Error(err)
+					t.Errorf("tell: got the error %v", err)
 				}
 			})
 		}
 		if err := c.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: got the error %v, want none", err)
 		}
 		all.Wait()
 	})
@@ -461,9 +468,9 @@ func TestClose(t *testing.T) {
 		c.Abandon()
 		c.Abandon()
 		if err := c.Close(); !errors.Is(err, disk.ErrClosed) {
-			t.Error(err)
+			t.Errorf("Close: got the error %v, want %v", err, disk.ErrClosed)
 		}
-		within(t, "Gone", c.Released())
+		within(t, "Released", c.Released())
 	})
 }
 
@@ -514,7 +521,7 @@ func TestLogThatHangs(t *testing.T) {
 	mustTell(t, c, "log", 10_000)
 	mustTell(t, c, "pid")
 	if err := c.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: got the error %v, want none", err)
 	}
 }
 

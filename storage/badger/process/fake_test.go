@@ -272,7 +272,8 @@ func (s *fakeSnapshot) Close() error { s.closed = true; return nil }
 // babble writes something that no database's process writes.
 func babble(what string) int {
 	head := func(kind kind, size uint32, number uint64) string {
-		b := []byte{byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size), byte(kind), 0, 0, 0, 0, 0, 0, 0, byte(number)}
+		b := []byte{byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size), byte(kind), 0, 0, 0, 0, 0, 0, 0,
+			byte(number)}
 		return string(b)
 	}
 	say := map[string]string{

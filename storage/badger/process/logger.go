@@ -13,21 +13,21 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// line is a line of a log that crosses.
+// line is a line of the log on its way from the process to the server.
 type line struct {
 	Level   int8
 	Message string
 	Fields  [][2]string
 }
 
-// core sends the lines of a log to the server.
+// core is a [zapcore.Core] that sends lines to the server.
 type core struct {
 	zapcore.LevelEnabler
 	to   *sender
 	with []zapcore.Field
 }
 
-// newLogger returns a logger whose lines are logged by the server.
+// newLogger returns a logger whose lines the server logs.
 func newLogger(to *sender, level zapcore.Level) *zap.Logger {
 	return zap.New(&core{LevelEnabler: level, to: to})
 }
@@ -46,7 +46,7 @@ func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Checked
 func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	l := line{Level: int8(e.Level), Message: e.Message}
 	for _, f := range slices.Concat(c.with, fields) {
-		// One at a time keeps their order.
+		// One at a time, to keep their order.
 		values := zapcore.NewMapObjectEncoder()
 		f.AddTo(values)
 		for k, v := range values.Fields {
@@ -60,11 +60,11 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if err := c.to.send(&message{kind: kindLog, raw: raw}); err != nil || e.Level <= zapcore.ErrorLevel {
 		return err
 	}
-	// The process ends when this returns.
+	// The process ends when this returns: the line must have been sent.
 	return c.Sync()
 }
 
-// Sync waits a moment until every line has been written.
+// Sync waits up to 0.1 s until every line has been sent.
 func (c *core) Sync() error {
 	for range 100 {
 		if c.to.idle() {
@@ -75,9 +75,9 @@ func (c *core) Sync() error {
 	return nil
 }
 
-// log writes a line that has crossed.
+// log logs a line in the server.
 func (l line) log(to *zap.Logger) {
-	// A level above this one would end the server.
+	// A level above error would end the server.
 	level := min(max(zapcore.Level(l.Level), zapcore.DebugLevel), zapcore.ErrorLevel)
 	entry := to.Check(level, l.Message)
 	if entry == nil {

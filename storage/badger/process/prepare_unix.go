@@ -17,9 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prepare makes this process one that keeps a database, and returns what it reads and writes.
+// prepare turns this process into a child that keeps a database, and returns its input and output.
 func prepare() (in io.Reader, out io.Writer, err error) {
-	// Service managers and terminals send these to all processes of a server. The server closes the database when it is done.
+	// Service managers and terminals send these to all processes of a server. The server closes the database when it
+	// ends.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
 	if runtime.GOOS == "linux" {
 		// Without it ps and top show the name of the link that was executed, "exe".
@@ -28,14 +29,14 @@ func prepare() (in io.Reader, out io.Writer, err error) {
 
 	closeInherited()
 
-	// Nothing else must read or write what belongs to the conversation: code that prints a line would break it.
+	// Nothing else must use the descriptors of the connection: a line that some code prints would break it.
 	files := make([]*os.File, 2)
 	for fd := range files {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
 			return nil, nil, err
 		}
-		// Waiting is left to the runtime, which needs no thread for it.
+		// Non-blocking, so that waiting takes no thread.
 		if err := unix.SetNonblock(own, true); err != nil {
 			return nil, nil, err
 		}
@@ -55,8 +56,8 @@ func prepare() (in io.Reader, out io.Writer, err error) {
 	return files[0], files[1], nil
 }
 
-// closeInherited closes what was left open by the server, such as the sockets that a service manager gave it. All that this
-// process has opened by itself is marked as not to be inherited, and what was inherited is not.
+// closeInherited closes descriptors that were inherited from the server, such as sockets from a service manager. They
+// lack the close-on-exec flag, which everything has that this process has opened by itself.
 func closeInherited() {
 	dir := "/dev/fd"
 	if runtime.GOOS == "linux" {
@@ -74,7 +75,7 @@ func closeInherited() {
 	}
 }
 
-// detach keeps what is meant for the server's process group, such as Ctrl-C, from the child.
+// detach keeps signals for the server's process group, such as Ctrl-C, from the child.
 func detach(cmd *exec.Cmd) {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

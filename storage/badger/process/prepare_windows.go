@@ -11,17 +11,17 @@ import (
 	"syscall"
 )
 
-// prepare makes this process one that keeps a database, and returns what it reads and writes.
+// prepare turns this process into a child that keeps a database, and returns its input and output.
 func prepare() (in io.Reader, out io.Writer, err error) {
-	// They are sent to all processes of a console. The server closes the database when it is done.
+	// These are sent to all processes of a console. The server closes the database when it ends.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	in, out = os.Stdin, os.Stdout
-	// Code that prints a line would break the conversation.
+	// A line that some code prints would break the connection.
 	os.Stdout = os.Stderr
 	return in, out, nil
 }
 
-// detach keeps what is meant for the server's process group, such as Ctrl-C, from the child.
+// detach keeps signals for the server's process group, such as Ctrl-C, from the child.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

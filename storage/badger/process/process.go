@@ -3,19 +3,21 @@
 
 // Package process runs a [disk.DB] in a process of its own.
 //
-// Badger maps files into memory, asserts much of what it reads, and ends the process that it runs in when a disk fails. So
-// the database gets a process that can be lost: a child of the server, which can be killed when it hangs and started again
-// when it has ended. The server and all of its sites go on meanwhile.
+// Badger maps files into memory, asserts much of what it reads, and ends the process that it runs in when a disk
+// fails. So the database gets a process that can be lost: a child of the server, which can be killed when it hangs
+// and restarted when it has ended. The server and all of its sites go on meanwhile.
 //
-// The child is the running executable, started again under the name "caddy-moderation-store", with the directory behind it so
-// that ps tells one from another. This package's init recognises the name and never returns, so the child works in every
-// program that contains this package: a server, a program that embeds one, a test. The child
+// The child is the running executable, started again under the name "caddy-moderation-store". The directory is its
+// argument, so that ps tells one child from another. This package's init recognizes the name and never returns. So
+// the child works in every program that contains this package: a server, a program that embeds one, a test. The child
 //
-//   - speaks frames over its standard input and output, and keeps its hands off both otherwise;
-//   - ends when its standard input does, that is when the server ends, however it ends: what was written is in the kernel's
-//     hands by then, and the directory is free again;
+//   - speaks frames over its standard input and output (wire.go), and uses neither for anything else;
+//   - ends when its standard input does, that is when the server ends, in whatever way: what was written is in the
+//     kernel's hands by then, and the directory is free again;
 //   - ignores the signals that are meant for the server, because a service manager sends them to all of its processes;
 //   - has few environment variables, because the others may hold secrets.
+//
+// [Client] is the server's side (client.go), serve.go the child's.
 package process
 
 import (
@@ -28,13 +30,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// ErrEnded says that the process of the database ended without having been asked to, and why.
+// ErrEnded says that the process of the database ended by itself, and why.
 var ErrEnded = errors.New("the database's process ended")
 
-// ErrStart says that there is no process to be had, and why.
+// ErrStart says that the process could not be started, and why.
 var ErrStart = errors.New("the database's process cannot be started")
 
-// name is what the process is called: the first of its arguments.
+// name is the name of the process: the first of its arguments.
 const name = "caddy-moderation-store"
 
 func init() {
@@ -43,22 +45,22 @@ func init() {
 	}
 }
 
-// child is all that the process of the database does. It returns the status that the process ends with.
+// child is the main function of the process. It returns its exit status.
 func child(open opener) int {
 	in, out, err := prepare()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		return 2
 	}
-	// A page of a mapped file that a slow disk does not deliver holds up one of these. The others go on. A server's many
-	// cores are of no use here.
+	// A page of a mapped file that a slow disk does not deliver blocks one of these threads. The others go on. More
+	// than eight are of no use.
 	runtime.GOMAXPROCS(min(max(runtime.GOMAXPROCS(0), 4), 8))
 	debug.SetGCPercent(50)
 
 	// During initialization the main goroutine is bound to its thread, which makes it slow.
-	over := make(chan error)
-	go func() { over <- serve(in, out, open) }()
-	if err := <-over; err != nil {
+	ended := make(chan error)
+	go func() { ended <- serve(in, out, open) }()
+	if err := <-ended; err != nil {
 		fmt.Fprintf(os.Stderr, "%s is started by the server whose database it keeps: %v\n", name, err)
 		return 2
 	}

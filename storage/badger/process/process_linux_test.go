@@ -51,7 +51,8 @@ func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := startFake(t, dir)
-	if _, err := (launcher{name: fakeName}).start(context.Background(), disk.Options{Dir: dir}); !errors.Is(err, disk.ErrLocked) {
+	if _, err := (launcher{name: fakeName}).start(context.Background(), disk.Options{Dir: dir}); !errors.Is(err,
+		disk.ErrLocked) {
 		t.Error("two processes have the directory:", err)
 	}
 	p := pid(t, c)
@@ -60,7 +61,7 @@ func TestKilled(t *testing.T) {
 		waiting.Go(func() {
 			_, err := tell(c, "hang", i)
 			if !errors.Is(err, ErrEnded) || !strings.HasSuffix(err.Error(), "signal: killed") {
-				t.Error(err)
+				t.Errorf("a call of a killed process: got the error %v, want %v ... signal: killed", err, ErrEnded)
 			}
 		})
 	}
@@ -69,12 +70,12 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting.Wait()
-	within(t, "Gone", c.Released())
+	within(t, "Released", c.Released())
 	if err := syscall.Kill(p, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Error("a zombie is left:", err)
 	}
 	if err := startFake(t, dir).Close(); err != nil {
-		t.Error(err)
+		t.Errorf("startFake: got the error %v, want none", err)
 	}
 }
 
@@ -95,21 +96,22 @@ func TestStopped(t *testing.T) {
 			// The pipe is full soon, and someone hangs in writing.
 			err := c.Write([]disk.Entry{{Key: fmt.Append(nil, i), Value: make([]byte, 100_000)}})
 			if !errors.Is(err, disk.ErrClosed) {
-				t.Error(err)
+				t.Errorf("Write: got the error %v, want %v", err, disk.ErrClosed)
 			}
 		})
 		waiting.Go(func() {
 			if _, err := c.Get([]byte("k")); !errors.Is(err, disk.ErrClosed) {
-				t.Error(err)
+				t.Errorf("Get: got the error %v, want %v", err, disk.ErrClosed)
 			}
 		})
 	}
-	eventually(t, "calls wait", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.waiting) == 100+maxWrites })
+	eventually(t, "calls wait",
+		func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.waiting) == 100+maxWrites })
 	c.Abandon()
 	waiting.Wait()
-	within(t, "Gone", c.Released())
+	within(t, "Released", c.Released())
 	if err := startFake(t, dir).Close(); err != nil {
-		t.Error(err)
+		t.Errorf("startFake: got the error %v, want none", err)
 	}
 }
 
@@ -159,12 +161,14 @@ func TestParentDies(t *testing.T) {
 	}
 	defer c.Abandon()
 	// It is somebody else's zombie now, or gone.
-	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil && !strings.Contains(string(stat), ") Z ") {
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil &&
+		!strings.Contains(string(stat), ") Z ") {
 		t.Errorf("it lives: %s", stat)
 	}
 }
 
-// Service managers, terminals and people with kill mean the server. It closes the database when it has no use for it any more.
+// Service managers, terminals and people with kill mean the server. It closes the database when it has no use for it
+// any more.
 func TestSignalsAreForTheServer(t *testing.T) {
 	t.Parallel()
 	c := startFake(t, "signals")
@@ -183,7 +187,7 @@ func TestSignalsAreForTheServer(t *testing.T) {
 		}
 	}
 	if err := c.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: got the error %v, want none", err)
 	}
 }
 
@@ -214,13 +218,13 @@ func TestInheritance(t *testing.T) {
 	}
 	abs, _ := filepath.Abs("relative/dir")
 	if got := mustTell(t, c, "args"); got != fakeName+"\n"+abs {
-		t.Error(got)
+		t.Errorf("mustTell: got %v, want %v", got, fakeName+"\n"+abs)
 	}
 	if got := mustTell(t, c, "cwd"); got != "/" {
-		t.Error(got)
+		t.Errorf("mustTell: got %v, want %v", got, "/")
 	}
 	if got, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); string(got) != "caddy-mod-store\n" {
-		t.Errorf("%q", got)
+		t.Errorf("the name of the process: got %q, want %q", got, "caddy-mod-store\n")
 	}
 	same := func(file string) {
 		own, _ := os.ReadFile("/proc/self/" + file)
@@ -295,7 +299,7 @@ func TestNothingLeaks(t *testing.T) {
 		case 2:
 			_, _ = tell(c, "exit")
 		}
-		within(t, "Gone", c.Released())
+		within(t, "Released", c.Released())
 	}
 	for i := range 3 {
 		round(i)
@@ -320,7 +324,7 @@ func TestNothingLeaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, f := count(); f != files-spareCount {
-		t.Error("the reserve keeps descriptors:", f, files)
+		t.Error("spare descriptors are kept after Close:", f, files)
 	}
 }
 
@@ -356,15 +360,16 @@ func TestNoDescriptorsLeft(t *testing.T) {
 		}
 		used = append(used, f)
 	}
-	if _, err := (launcher{name: fakeName}).start(context.Background(), disk.Options{Dir: "none"}); !errors.Is(err, unix.EMFILE) {
-		t.Error(err)
+	_, err := (launcher{name: fakeName}).start(context.Background(), disk.Options{Dir: "none"})
+	if !errors.Is(err, unix.EMFILE) {
+		t.Errorf("start without descriptors: got the error %v, want %v", err, unix.EMFILE)
 	}
 	c, err := launcher{name: fakeName, spare: &spare}.start(context.Background(), disk.Options{Dir: "some"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: got the error %v, want none", err)
 	}
 	// And again: the reserve is full again.
 	c, err = launcher{name: fakeName, spare: &spare}.start(context.Background(), disk.Options{Dir: "some"})
@@ -372,7 +377,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Abandon()
-	within(t, "Gone", c.Released())
+	within(t, "Released", c.Released())
 }
 
 // What was written is there after the process was killed, synced or not, and it is the same database.
@@ -408,20 +413,20 @@ func TestDatabaseSurvivesItsProcess(t *testing.T) {
 			}
 		}
 		if _, err := Start(ctx, o); !errors.Is(err, disk.ErrLocked) {
-			t.Error(err)
+			t.Errorf("Start: got the error %v, want %v", err, disk.ErrLocked)
 		}
 		if err := c.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		within(t, "Done", c.Done())
 		if err := c.Write(nil); !errors.Is(err, ErrEnded) {
-			t.Error(err)
+			t.Errorf("Write: got the error %v, want %v", err, ErrEnded)
 		}
-		within(t, "Gone", c.Released())
+		within(t, "Released", c.Released())
 	}
 	// Another directory is not taken for this one.
 	o.Dir = t.TempDir()
 	if _, err := Start(ctx, o); !errors.Is(err, disk.ErrReplaced) {
-		t.Error(err)
+		t.Errorf("Start: got the error %v, want %v", err, disk.ErrReplaced)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// Bounds of what goes on at one time. A client keeps to them by waiting, so that more is a mistake.
+// Limits of requests at a time, by kind. A client waits instead of exceeding them, so exceeding them is an error.
 const (
 	maxReads     = 256
 	maxWrites    = 16
@@ -26,25 +26,25 @@ const (
 	maxRequests  = maxReads + maxWrites + maxSyncs + 2
 )
 
-// opening is the body of the first request.
+// openRequest is the body of the first request.
 type openRequest struct {
 	Protocol int
 	Options  disk.Options
-	// Level is the least level of log lines that are wanted.
+	// Level is the lowest level of log lines that the server wants.
 	Level int8
 }
 
-// server is the database's side of the conversation.
+// server is the child's side of the connection.
 type server struct {
 	in   *bufio.Reader
 	out  sender
 	open opener
-	// over gets what ends the conversation.
-	over chan error
+	// ended receives what ended the connection, nil for the end of the input.
+	ended chan error
 
-	// What follows belongs to whoever reads, and is handed on with the reading.
+	// The goroutine that reads owns these, and hands them on with the reading.
 	began, closing bool
-	// opened is set when db is there.
+	// opened is set after db.
 	opened atomic.Bool
 	db     disk.Database
 	// working are the requests that are being answered, running is their number.
@@ -63,23 +63,23 @@ type server struct {
 	}
 }
 
-// served is a snapshot that is open.
+// openSnapshot is an open snapshot.
 type openSnapshot struct {
 	sync.Mutex
 	disk.Snapshot
 }
 
-// serve answers requests until in ends, or has what is no request. It does not close the backend then: the server is gone, and
-// the next one waits for the directory.
+// serve answers requests until in ends or holds something else. It does not close the database then: the server is
+// gone, and the next one waits for the directory.
 func serve(in io.Reader, out io.Writer, open opener) error {
-	s := &server{in: bufio.NewReaderSize(in, 64<<10), out: sender{w: out}, open: open, over: make(chan error, 1)}
+	s := &server{in: bufio.NewReaderSize(in, 64<<10), out: sender{w: out}, open: open, ended: make(chan error, 1)}
 	s.snapshots.open = make(map[uint64]*openSnapshot)
 	go s.next()
-	return <-s.over
+	return <-s.ended
 }
 
-// next reads a request, hands the reading on and answers. So reading never waits for answering, and the request is answered by
-// the goroutine that is awake already.
+// next reads a request, hands the reading on to a new goroutine, and answers. So reading never waits for answering,
+// and the goroutine that is awake already answers.
 func (s *server) next() {
 	m := new(message)
 	body, err := m.receive(s.in)
@@ -107,7 +107,7 @@ func (s *server) next() {
 		s.close(m)
 		return
 	case kindWrite:
-		// The place in the queue is taken before the next request is read.
+		// The write is queued before the next request is read.
 		s.working.Add(1)
 		mine := s.enqueue(m)
 		go s.next()
@@ -122,7 +122,7 @@ func (s *server) next() {
 	s.working.Done()
 }
 
-// expected reports a request that should not come now.
+// expected returns an error for a request that must not come now.
 func (s *server) expected(m *message) error {
 	switch {
 	case m.kind >= kindOpened:
@@ -135,15 +135,15 @@ func (s *server) expected(m *message) error {
 	return nil
 }
 
-// end ends the conversation: the server is gone, or does not speak as it should.
+// end ends the connection: the server is gone, or has sent something that is no request.
 func (s *server) end(err error) {
 	if err == io.EOF { //nolint:errorlint // receive says so
 		err = nil
 	}
-	s.over <- err
+	s.ended <- err
 }
 
-// answer sends an answer. An error is not looked at: when nobody takes answers any more, the reading ends as well.
+// answer sends an answer. It ignores errors: when nobody takes answers any more, reading ends as well.
 func (s *server) answer(m *message) {
 	s.running.Add(-1)
 	if err := s.out.send(m); errors.Is(err, errTooLarge) {
@@ -151,7 +151,7 @@ func (s *server) answer(m *message) {
 	}
 }
 
-// handle answers all that need not be in order.
+// handle answers the requests that need no order.
 func (s *server) handle(m *message) {
 	a := message{number: m.number}
 	var err error
@@ -187,7 +187,7 @@ func (s *server) handle(m *message) {
 	s.answer(&a)
 }
 
-// start opens the backend and returns its identity.
+// start opens the database and returns its identity.
 func (s *server) start(request []byte) ([]byte, error) {
 	var o openRequest
 	if err := json.Unmarshal(request, &o); err != nil {
@@ -207,7 +207,7 @@ func (s *server) start(request []byte) ([]byte, error) {
 	return id[:], nil
 }
 
-// enqueue puts a write into the queue, and reports whether the caller has to work through it.
+// enqueue queues a write, and reports whether the caller must work through the queue.
 func (s *server) enqueue(m *message) bool {
 	s.writes.Lock()
 	defer s.writes.Unlock()
@@ -219,7 +219,7 @@ func (s *server) enqueue(m *message) bool {
 	return true
 }
 
-// write makes the changes in the queue, in the order in which they arrived.
+// write makes the queued writes in their order.
 func (s *server) write() {
 	for {
 		s.writes.Lock()
@@ -241,7 +241,7 @@ func (s *server) write() {
 	}
 }
 
-// close closes the backend. The process goes on until the server has read the answer, and closes the input.
+// close closes the database. The process goes on until the server has read the answer and closes the input.
 func (s *server) close(m *message) {
 	s.working.Wait()
 	s.snapshots.Lock()
@@ -302,7 +302,7 @@ func (s *server) snapshotEnd(id uint64) error {
 	if one == nil {
 		return nil
 	}
-	// A Next of another caller is waited for.
+	// Wait for a Next of another caller.
 	one.Lock()
 	defer one.Unlock()
 	err := one.Close()

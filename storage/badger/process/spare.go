@@ -11,70 +11,71 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// reserved is how many descriptors starting a process takes: three pipes, one more for its status, and a handle on it.
+// spareCount is how many descriptors it takes to start a process: three pipes, one for its status, and a handle on it.
 const spareCount = 12
 
-// SpareDescriptors holds file descriptors that are given up for the moment in which a process is started. A server that uses all of its
-// descriptors for connections could not start its database again otherwise. The zero value holds none until [SpareDescriptors.Fill].
+// SpareDescriptors holds file descriptors that are released for the moment in which a process is started. Otherwise a
+// server that uses all of its descriptors for connections could not restart its database. The zero value holds none
+// until [SpareDescriptors.Fill].
 type SpareDescriptors struct {
 	mu     sync.Mutex
 	wanted bool
 	files  []*os.File
 }
 
-// Fill takes descriptors until the reserve is full. The error says that it is not: it is filled again after each start.
-func (r *SpareDescriptors) Fill() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.wanted = true
-	return r.fill()
+// Fill takes the descriptors. An error says that some could not be had; they are taken after the next start.
+func (d *SpareDescriptors) Fill() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wanted = true
+	return d.fill()
 }
 
-func (r *SpareDescriptors) fill() error {
-	for len(r.files) < spareCount {
+func (d *SpareDescriptors) fill() error {
+	for len(d.files) < spareCount {
 		f, err := os.Open(os.DevNull)
 		if err != nil {
 			return err
 		}
-		r.files = append(r.files, f)
+		d.files = append(d.files, f)
 	}
 	return nil
 }
 
-// Close gives the descriptors up.
-func (r *SpareDescriptors) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.wanted = false
-	r.empty()
+// Close releases the descriptors.
+func (d *SpareDescriptors) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wanted = false
+	d.empty()
 	return nil
 }
 
-func (r *SpareDescriptors) empty() {
-	for _, f := range r.files {
+func (d *SpareDescriptors) empty() {
+	for _, f := range d.files {
 		_ = f.Close()
 	}
-	r.files = nil
+	d.files = nil
 }
 
-// Start is [Start] with the descriptors of the reserve.
-func (r *SpareDescriptors) Start(ctx context.Context, o disk.Options) (*Client, error) {
-	return launcher{spare: r}.start(ctx, o)
+// Start is [Start] with the descriptors released.
+func (d *SpareDescriptors) Start(ctx context.Context, o disk.Options) (*Client, error) {
+	return launcher{spare: d}.start(ctx, o)
 }
 
-// lend calls use with the descriptors free, and takes them again. Others may be faster with either: the reserve is a chance,
-// not a promise. Without a reserve it only calls use.
-func (r *SpareDescriptors) releaseFor(use func() error) error {
-	if r == nil {
+// releaseFor calls use with the descriptors released, and takes them again. Other goroutines may take them in
+// between: spare descriptors are a chance, not a promise. On a nil receiver it only calls use.
+func (d *SpareDescriptors) releaseFor(use func() error) error {
+	if d == nil {
 		return use()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.empty()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.empty()
 	err := use()
-	if r.wanted {
-		// What cannot be had now is had the next time.
-		_ = r.fill()
+	if d.wanted {
+		// Those that cannot be had now are taken after the next start.
+		_ = d.fill()
 	}
 	return err
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// A frame is a head and a body. The head is the length of the body (4 bytes), what it is (1 byte) and the number of the
-// request that it belongs to (8 bytes), big-endian. Bodies are made of bytes, of numbers as variants of unsigned integers, and
-// of byte strings behind their length. Answers come in any order.
+// A frame is a head and a body. The head is the length of the body (4 bytes), its kind (1 byte) and the number of the
+// request that it belongs to (8 bytes), big-endian. Bodies consist of bytes, of unsigned varints, and of byte strings
+// prefixed with their length. Answers come in any order.
 const (
 	headSize = 4 + 1 + 8
-	// maxBody is the most that a frame carries.
+	// maxBody is the maximum length of a body.
 	maxBody = 32 << 20
-	// maxItems is the most keys, entries or records of a frame.
+	// maxItems is the maximum number of keys, entries or records in a frame.
 	maxItems = 1 << 20
-	// protocol is counted up when frames change. Where an executable can be replaced under a running server, the server must
-	// notice.
+	// protocol is incremented when frames change, so that a server notices when its executable was replaced while it
+	// ran.
 	protocol = 1
 )
 
-// kind says what a frame is. The values are not ASCII, so that text that gets in between is not taken for a frame.
+// kind is the kind of a frame. The values are not ASCII, so that stray text is not taken for a frame.
 type kind byte
 
 const (
@@ -42,17 +42,17 @@ const (
 	kindNext
 	kindEnd
 	kindClose
-	// What follows are answers.
+	// The following are answers.
 	kindOpened
 	kindRecords
 	kindDone
 	kindFailed
-	// kindLog is nobody's answer.
+	// kindLog belongs to no request.
 	kindLog
 	kindLimit
 )
 
-// message is what a frame carries. Which fields count depends on the kind.
+// message is the content of a frame. The kind says which fields are used.
 type message struct {
 	kind    kind
 	number  uint64
@@ -112,7 +112,7 @@ func (m *message) appendBody(b []byte) []byte {
 	return b
 }
 
-// parse reads the body of a message, and keeps parts of it.
+// parse decodes the body of a message. The message refers to parts of it.
 func (m *message) parse(body []byte) error {
 	d := decoder{rest: body}
 	switch m.kind {
@@ -166,7 +166,7 @@ func flag(set bool, bit byte) byte {
 	return 0
 }
 
-// appendBytes appends the length and the bytes. The length is one more than it is, so that nil is told from empty.
+// appendBytes appends the length plus one, and the bytes. Nil is 0, so that it differs from empty.
 func appendBytes(b, p []byte) []byte {
 	if p == nil {
 		return append(b, 0)
@@ -175,7 +175,7 @@ func appendBytes(b, p []byte) []byte {
 	return append(b, p...)
 }
 
-// decoder takes a body apart. After the first mistake it is broken and returns zeros.
+// decoder decodes a body. After the first mistake it is broken and returns zeros.
 type decoder struct {
 	rest   []byte
 	broken bool
@@ -205,7 +205,7 @@ func (d *decoder) bytes() []byte {
 		d.fail()
 		return nil
 	}
-	// The capacity ends here, too: who appends to a value must not write into the next one.
+	// The capacity ends here, too: appending to a value must not overwrite the next one.
 	p := d.rest[:n:n]
 	d.rest = d.rest[n:]
 	return p
@@ -221,7 +221,7 @@ func (d *decoder) flags(known byte) byte {
 	return f
 }
 
-// items reads how many items follow, each of which has at least size bytes: there cannot be more than there is room for.
+// items decodes how many items of at least size bytes follow. There cannot be more than fit into the body.
 func (d *decoder) items(size int) int {
 	n := d.number()
 	if n > maxItems || n > uint64(len(d.rest)/size) {
@@ -231,7 +231,7 @@ func (d *decoder) items(size int) int {
 	return int(n)
 }
 
-// receive reads one frame into m and returns its body, which is not parsed yet. The error is [io.EOF] only where no frame had
+// receive reads one frame into m and returns its body, not yet parsed. The error is [io.EOF] only if no frame had
 // begun.
 func (m *message) receive(r *bufio.Reader) (body []byte, err error) {
 	head, err := r.Peek(headSize)
@@ -253,7 +253,7 @@ func (m *message) receive(r *bufio.Reader) (body []byte, err error) {
 	return readBody(r, int(size))
 }
 
-// readBody reads size bytes. What is large is not allocated before the bytes arrive.
+// readBody reads size bytes. It allocates a large body only as the bytes arrive.
 func readBody(r io.Reader, size int) ([]byte, error) {
 	if size == 0 {
 		return nil, nil
@@ -277,8 +277,8 @@ func readBody(r io.Reader, size int) ([]byte, error) {
 	}
 }
 
-// sender writes frames. Whoever has one to send writes it, together with those that have gathered meanwhile: there is no
-// other goroutine to wake up, and under load many frames are one write.
+// sender writes frames. A goroutine that sends one also writes those that others have left meanwhile: no other
+// goroutine has to be woken up, and under load many frames are one write.
 type sender struct {
 	w io.Writer
 
@@ -289,7 +289,8 @@ type sender struct {
 	err     error
 }
 
-// send writes the message, or leaves it to whoever is writing. An error other than errTooLarge is for good.
+// send writes a message, or leaves it to the goroutine that is writing. After an error other than errTooLarge every
+// call fails.
 func (s *sender) send(m *message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,7 +314,7 @@ func (s *sender) send(m *message) error {
 	s.writing = true
 	s.write()
 	if s.err == nil && len(s.pending) > 0 {
-		// This caller has an answer to wait for, and is not kept from it by the frames of others.
+		// This caller waits for an answer. Another goroutine writes the frames of others.
 		go s.rest()
 		return nil
 	}
@@ -338,7 +339,7 @@ func (s *sender) idle() bool {
 	return !s.writing
 }
 
-// write writes what is pending. It is called with the lock held, which it gives up meanwhile.
+// write writes what is pending. The caller holds the lock, which write releases meanwhile.
 func (s *sender) write() {
 	b := s.pending
 	s.pending, s.spare = s.spare[:0], nil
@@ -354,14 +355,14 @@ func (s *sender) write() {
 	}
 }
 
-// failure is an error that crosses: its text, and which of [disk.Errors] it is.
+// failure is an error on its way to the server: its text, and which of [disk.Errors] it wraps.
 type failure struct {
-	// is has a bit for each.
+	// is has a bit for each of them.
 	is   uint64
 	text string
 }
 
-// maxText is how much of an error's text crosses.
+// maxText is the maximum length of the text of an error.
 const maxText = 4 << 10
 
 func failureOf(err error) failure {
@@ -379,7 +380,7 @@ func failureOf(err error) failure {
 
 func (f failure) Error() string { return f.text }
 
-// Unwrap returns the errors that the error was.
+// Unwrap returns the errors of package disk that the error wrapped.
 func (f failure) Unwrap() []error {
 	var errs []error
 	for i, s := range disk.Errors() {
@@ -390,7 +391,7 @@ func (f failure) Unwrap() []error {
 	return errs
 }
 
-// unexpected is the error for a frame that should not have come.
+// unexpected returns the error for a frame of a kind that must not come.
 func unexpected(m *message) error {
 	return fmt.Errorf("%w: kind %#x", errFrame, byte(m.kind))
 }

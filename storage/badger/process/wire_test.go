@@ -31,8 +31,10 @@ func samples() []*message {
 	return []*message{
 		{kind: kindOpen, number: 1, raw: []byte(`{"Protocol":1}`)},
 		{kind: kindGet, number: 2, keys: [][]byte{[]byte("a"), {}, []byte("b")}},
-		{kind: kindScan, number: 1 << 40, scan: disk.Range{Prefix: []byte("p"), From: []byte("q"), Records: 7, KeysOnly: true}},
-		{kind: kindWrite, number: 3, entries: []disk.Entry{{Key: []byte("k"), Value: []byte("v")}, {Key: []byte("l"), Delete: true}}},
+		{kind: kindScan, number: 1 << 40,
+			scan: disk.Range{Prefix: []byte("p"), From: []byte("q"), Records: 7, KeysOnly: true}},
+		{kind: kindWrite, number: 3, entries: []disk.Entry{{Key: []byte("k"), Value: []byte("v")}, {Key: []byte("l"),
+			Delete: true}}},
 		{kind: kindSync, number: 4},
 		{kind: kindCheck, number: 4},
 		{kind: kindSnapshot, number: 5},
@@ -40,7 +42,8 @@ func samples() []*message {
 		{kind: kindEnd, number: 7, id: 1},
 		{kind: kindClose, number: 8},
 		{kind: kindOpened, number: 1, raw: make([]byte, 16)},
-		{kind: kindRecords, number: 2, records: []disk.Record{{Key: []byte("k"), Value: []byte{}}, {Key: []byte("l"), Damaged: true}}, next: []byte("m")},
+		{kind: kindRecords, number: 2, records: []disk.Record{{Key: []byte("k"), Value: []byte{}}, {Key: []byte("l"),
+			Damaged: true}}, next: []byte("m")},
 		{kind: kindDone, number: 3, id: 5},
 		{kind: kindFailed, number: 4, failure: failure{is: 9, text: "it failed"}},
 		{kind: kindLog, raw: []byte(`{}`)},
@@ -59,7 +62,7 @@ func FuzzFrames(f *testing.F) {
 			body, err := m.receive(r)
 			if err != nil {
 				if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errFrame) {
-					t.Fatal(err)
+					t.Fatalf("receive: got the error %v", err)
 				}
 				return
 			}
@@ -103,7 +106,7 @@ func FuzzServer(f *testing.F) {
 		in := io.MultiReader(bytes.NewReader(open), reader(func() { <-opened }), bytes.NewReader(input))
 		err := serve(in, out, openQuiet)
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errFrame) {
-			t.Error(err)
+			t.Errorf("serve: got the error %v", err)
 		}
 	})
 }
@@ -141,7 +144,8 @@ func TestFramesCutOff(t *testing.T) {
 		whole := frame(t, m)
 		for n := 1; n < len(whole); n++ {
 			var got message
-			if _, err := got.receive(bufio.NewReader(bytes.NewReader(whole[:n]))); !errors.Is(err, io.ErrUnexpectedEOF) {
+			if _, err := got.receive(bufio.NewReader(bytes.NewReader(whole[:n]))); !errors.Is(err,
+				io.ErrUnexpectedEOF) {
 				t.Fatalf("kind %x, %d of %d bytes: %v", m.kind, n, len(whole), err)
 			}
 		}
@@ -160,7 +164,7 @@ func TestFramesCutOff(t *testing.T) {
 		for range b.N {
 			var m message
 			if _, err := m.receive(bufio.NewReader(bytes.NewReader(promise))); !errors.Is(err, io.ErrUnexpectedEOF) {
-				b.Fatal(err)
+				b.Fatalf("receive: got the error %v, want %v", err, io.ErrUnexpectedEOF)
 			}
 		}
 	}).AllocedBytesPerOp()
@@ -171,7 +175,8 @@ func TestFramesCutOff(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	t.Parallel()
-	stack := "\n\ngoroutine 7 [running]:\n" + strings.Repeat("github.com/dgraph-io/badger/v4.(*DB).x(0xc000)\n\t/x.go:1 +0x1d\n", 1000)
+	stack := "\n\ngoroutine 7 [running]:\n" +
+		strings.Repeat("github.com/dgraph-io/badger/v4.(*DB).x(0xc000)\n\t/x.go:1 +0x1d\n", 1000)
 	noise := strings.Repeat("a line\n", 10_000)
 	tests := []struct{ name, said, brief string }{
 		{"nothing", "", ""},

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command perspective measures how the embedded model's probabilities relate to published scores of the Perspective
-// API, and fits the table that brings them to its scale (caddymod/commentanalyzer/analyze_calibration.go).
+// API, and fits the table that brings them to its scale (caddymod/commentanalyzer/scale.go).
 //
 //	go run ./engine/train/cmd/perspective --scores val.jsonl
 //

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+// Charge is a message that counts in the usage of an account. It is made durable while the message goes on its way, and must
+// be durable before a byte of the answer goes out: nothing is answered that could be forgotten. All methods accept nil, which
+// charges nothing.
+type Charge struct {
+	services   *app.Services
+	decision   quota.Decision
+	settlement quota.Settlement
+	once       sync.Once // Wait is called by the writer of the answer, and by the reader of the body
+	err        error
+}
+
+// Charged tells for which accounts a message is charged already, so that each counts it once however many handlers and
+// matchers moderate it. The zero value has none. It is used by one goroutine at a time.
+type Charged struct{ accounts []string }
+
+// errQuota says that the limits of the account are used up.
+var errQuota = errors.New("the limits of the account are used up")
+
+// ErrUncounted says that a message must not go on because it could not be counted.
+var ErrUncounted = errors.New("the message could not be counted")
+
+// HasAccount reports whether messages are charged to an account.
+func (m *Moderator) HasAccount() bool { return m.account != "" }
+
+// FailClosed reports whether a message that cannot be counted must not go on.
+func (m *Moderator) FailClosed() bool { return m.failClosed }
+
+// Charge charges a message to the account, unless that is done. The charge is nil then, and where there is no account. The
+// error is one that the message must not be moderated for.
+func (m *Moderator) Charge(ctx context.Context, charged *Charged) (*Charge, error) {
+	account := string(m.direction) + " " + m.account
+	if m.account == "" || slices.Contains(charged.accounts, account) {
+		return nil, nil
+	}
+	c, err := m.admit(ctx)
+	unavailable := errors.Is(err, storage.ErrUnavailable) || errors.Is(err, app.ErrStarting)
+	switch {
+	case err == nil:
+		charged.accounts = append(charged.accounts, account)
+		return c, nil
+	case errors.Is(err, errQuota):
+		return nil, err
+	case unavailable && m.failClosed, m.enforceQuota && !unavailable:
+		return nil, fmt.Errorf("%w: %w", ErrUncounted, err)
+	}
+	// Usage that cannot be counted is no reason to let a threat through.
+	m.ReportUncounted(err)
+	return nil, nil
+}
+
+// admit charges one message to the account.
+func (m *Moderator) admit(ctx context.Context) (c *Charge, err error) {
+	services, err := m.app.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			services.Release()
+		}
+	}()
+	who, err := services.Gate.Identify(ctx, m.account)
+	if err != nil && (m.enforceQuota || who.Account.ID == "") {
+		return nil, err
+	}
+	if !m.enforceQuota {
+		who.Limits = quota.Limits{}
+	}
+	decision, err := services.Gate.Admit(ctx, who, 1)
+	if err == nil && decision.Refused != quota.NoWindow {
+		err = errQuota
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Charge{services: services, decision: decision}, nil
+}
+
+// ReportUncounted logs and counts a message that could not be counted.
+func (m *Moderator) ReportUncounted(err error) {
+	m.app.Metrics().GuardError(m.direction, ReasonAccount)
+	m.logger.Error("a message that was judged could not be counted", zap.String("account", m.account), zap.Error(err))
+}
+
+// Settle begins to make the charge durable, with the names of the flagged categories.
+func (c *Charge) Settle(flagged []string) {
+	if c == nil {
+		return
+	}
+	c.settlement = c.services.Gate.Record(c.decision, quota.Outcome{Flagged: flagged})
+}
+
+// Wait returns when the charge is durable, or when the store has failed and taken it back. It may be called several times,
+// after [Charge.Settle].
+func (c *Charge) Wait() error {
+	if c == nil {
+		return nil
+	}
+	c.once.Do(func() {
+		defer c.services.Release()
+		c.err = c.settlement.Wait(context.Background()) // a client that leaves does not undo what was done for it
+	})
+	return c.err
+}
+
+// Flag counts what is flagged after the charge was settled. The caller keeps the services of the app held until then, see
+// [app.App.TryAcquire].
+func (c *Charge) Flag(flagged []string) error {
+	if c == nil || len(flagged) == 0 || c.Wait() != nil {
+		return nil
+	}
+	return c.services.Gate.Flag(context.Background(), c.decision, flagged)
+}
+
+// refund takes the charge back, because the message was not moderated. Nobody waits for that.
+func (c *Charge) refund() {
+	if c == nil {
+		return
+	}
+	defer c.services.Release()
+	c.services.Gate.Record(c.decision, quota.Outcome{Refund: true})
+}
+
+// warnOfAccount warns of an account that does not exist. Accounts of the configuration are known when it starts, others may
+// be created later, so that it is no error.
+func (m *Moderator) warnOfAccount() {
+	services, err := m.app.Services(context.Background())
+	if err != nil {
+		return // the app reports it itself
+	}
+	if _, err = services.Gate.Identify(context.Background(), m.account); err == nil {
+		return
+	}
+	consequence := "what is judged for it is not counted"
+	if m.enforceQuota {
+		consequence = "with enforce_quota nothing is judged, and on_error says what follows"
+	}
+	m.logger.Warn("the account of a guard cannot be used: "+consequence+
+		"; declare it in the global option moderation, or make it with: caddy moderation account create",
+		zap.String("account", m.account), zap.Error(err))
+}

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policy moderates the texts of a message by the policy of a guard.
+//
+// A [Policy] is what the site has configured, and a [Moderator] is what it becomes: it asks the classifier about each text
+// ([Moderator.Classify]), also in the other ways in which people and programs may read it, and makes a [Verdict] of that
+// ([Moderator.Decide]). It charges messages to the account of the policy, too ([Moderator.Charge]).
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// Policy says what is let through.
+type Policy struct {
+	// The only categories that can flag: hate, harassment, self-harm, sexual and violence. Default: all.
+	Categories []string `json:"categories,omitempty"`
+	// The probabilities above which a category is flagged, by category; greater than 0 and less than 1. Default: those of the
+	// moderation app.
+	Thresholds map[string]float64 `json:"thresholds,omitempty"`
+	// The probabilities from which a flagged category is rejected and not only reviewed, by category; at least the threshold
+	// and at most 1. Default: half-way from a threshold that is given here to 1, otherwise those of the moderation app.
+	//
+	// What people send is not rejected for self-harm alone unless a level is given for it, here or in the moderation app: a
+	// person in a crisis must not be turned away. Text that tells others to harm themselves is rejected.
+	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
+	// Free-text themes, at most 10 of at most 100 characters. Text with any of them is rejected. Default: none.
+	Themes []string `json:"themes,omitempty"`
+	// Words, or expressions of several words, that do not count: they are taken out of the text before it is judged. They
+	// match whole words in any case and in any disguise that the classifier sees through. Default: none.
+	Allow []string `json:"allow,omitempty"`
+	// Files with one such expression per line. Lines that begin with # are comments. A file that changes is read again within
+	// seconds. Default: none.
+	AllowFiles []string `json:"allow_files,omitempty"`
+	// Words or expressions that reject the text in which they stand. Default: none.
+	Block []string `json:"block,omitempty"`
+	// Files with one such expression per line, like allow_files. Default: none.
+	BlockFiles []string `json:"block_files,omitempty"`
+	// The id of the account in whose usage each judged message counts one. Default: none.
+	Account string `json:"account,omitempty"`
+	// Whether to hold the limits of the account, too. What exceeds them cannot be judged, and on_error says what follows.
+	// Default: false.
+	EnforceQuota bool `json:"enforce_quota,omitempty"`
+}
+
+// The maximum number of themes, and of characters in one.
+const (
+	maxThemes      = 10
+	maxThemeLength = 100
+)
+
+// New checks a policy and returns what moderates by it the messages of one direction. failClosed says that a message which
+// cannot be counted because the store fails must not go on. Word lists are followed until ctx ends.
+func New(ctx caddy.Context, a *app.App, p *Policy, direction metrics.Direction, failClosed bool) (*Moderator, error) {
+	m := &Moderator{
+		app: a, logger: sampled.Logger(ctx.Logger()), direction: direction, failClosed: failClosed,
+		themes: p.Themes, account: p.Account, enforceQuota: p.EnforceQuota, results: newCache(),
+	}
+	if err := p.checkThemes(); err != nil {
+		return nil, err
+	}
+	if p.EnforceQuota && p.Account == "" {
+		return nil, errors.New("enforce_quota needs an account")
+	}
+	if p.Account != "" {
+		if err := quota.ValidateID(p.Account); err != nil {
+			return nil, fmt.Errorf("account: %w", err)
+		}
+		if _, err := app.LoadWithStore(ctx); err != nil { // counting needs the store
+			return nil, err
+		}
+		a.AtStart(fmt.Sprint("account ", p.EnforceQuota, p.Account), m.warnOfAccount)
+	}
+	for c := range m.ignored {
+		m.ignored[c] = len(p.Categories) > 0
+	}
+	for _, name := range p.Categories {
+		category, err := engine.ParseCategory(name)
+		if err != nil {
+			return nil, fmt.Errorf("categories: %w", err)
+		}
+		m.ignored[category] = false
+	}
+	override, err := app.Levels(p.Thresholds, p.RejectLevels)
+	if err != nil {
+		return nil, err
+	}
+	m.levels = a.Engine().Policy().With(&override)
+	if err := m.levels.Validate(); err != nil {
+		return nil, err
+	}
+	selfHarm := engine.SelfHarm.String()
+	m.reviewCrisis = direction == metrics.Inbound && p.RejectLevels[selfHarm] == 0 && a.RejectLevels[selfHarm] == 0
+	if m.key, err = p.key(); err != nil {
+		return nil, err
+	}
+	if m.allow, err = newWordLists(ctx, "allow", p.Allow, p.AllowFiles); err != nil {
+		return nil, err
+	}
+	m.block, err = newWordLists(ctx, "block", p.Block, p.BlockFiles)
+	return m, err
+}
+
+func (p *Policy) checkThemes() error {
+	if len(p.Themes) > maxThemes {
+		return fmt.Errorf("themes: %d are given; at most %d are possible", len(p.Themes), maxThemes)
+	}
+	for _, theme := range p.Themes {
+		if strings.TrimSpace(theme) == "" {
+			return errors.New("themes: a theme is blank")
+		}
+		if utf8.RuneCountInString(theme) > maxThemeLength {
+			return fmt.Errorf("themes: a theme has more than %d characters", maxThemeLength)
+		}
+	}
+	return nil
+}
+
+// key is the same for policies that classify texts alike. They may decide differently: what only [Moderator.Decide] and
+// [Moderator.Charge] use is left out, and whatever is not named here is part of the key.
+func (p Policy) key() (string, error) {
+	p.Categories, p.Thresholds, p.RejectLevels = nil, nil, nil
+	p.Account, p.EnforceQuota = "", false
+	encoded, err := json.Marshal(p)
+	return string(encoded), err
+}

@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package request extracts the texts of an HTTP request and hands the request on unchanged.
+//
+// [Fields] say where the texts stand, an [Extractor] finds them, and [Body] keeps what was read of the body so that the app
+// reads all of it. Of a body that is larger than what is held in memory the [Rest] is moderated while it flows to the app.
+package request
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/extract"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
+)
+
+// Extractor extracts the texts of requests. It is safe for concurrent use.
+type Extractor struct {
+	selection content.Selection
+	query     []string
+	header    []string
+	limits    extract.Limits
+	timeout   time.Duration
+	key       string
+	narrow    bool
+}
+
+// New checks fields and returns what extracts them. The limits have their defaults. The timeout is how long the part of a
+// body that is held may take to arrive, beside a second for each KiB; 0 means that there is none.
+func New(fields *Fields, limits extract.Limits, timeout time.Duration) (*Extractor, error) {
+	if err := fields.check(); err != nil {
+		return nil, err
+	}
+	pointers, err := extract.Pointers(fields.JSON)
+	if err != nil {
+		return nil, err
+	}
+	selected, err := fields.canonical()
+	if err != nil {
+		return nil, err
+	}
+	bounds, err := json.Marshal(limits)
+	if err != nil {
+		return nil, err
+	}
+	return &Extractor{
+		selection: content.Selection{
+			JSON: pointers, Form: fields.Form, Roles: fields.Roles, Text: fields.Text, Credentials: fields.Credentials,
+		},
+		query: fields.Query, header: canonicalNames(fields.Header), limits: limits, timeout: timeout,
+		key: selected + string(bounds), narrow: selected != "{}",
+	}, nil
+}
+
+// Key is the same for extractors that extract the same texts.
+func (e *Extractor) Key() string { return e.key }
+
+// Narrow reports whether other texts are extracted than those of the default fields.
+func (e *Extractor) Narrow() bool { return e.narrow }
+
+// Describe says in a sentence which limit a request exceeds.
+func (e *Extractor) Describe(err error) string { return e.limits.Describe(err) }
+
+// Found is what was extracted from a request.
+type Found struct {
+	extract.Result
+	// Rest is what follows of a large upload. Nil for any other request.
+	Rest *Rest
+	// further is how much the body says in further readings.
+	further content.Ambiguity
+	// inflated is how many bytes the body has once it is decompressed.
+	inflated int
+}
+
+// Extract finds the texts of a request. body is what an earlier extraction has returned for the same request; nil for the
+// first one. It returns what keeps the body for the app, which is also the new body of r; nil for a request without a body.
+// w may be nil.
+func (e *Extractor) Extract(w http.ResponseWriter, r *http.Request, body *Body) (*Body, Found) {
+	var f Found
+	if len(e.query) > 0 && r.URL.RawQuery != "" {
+		f.Pieces = content.ExtractQuery(f.Pieces, r.URL.RawQuery, e.query)
+	}
+	if len(e.header) > 0 {
+		f.Pieces = content.ExtractHeader(f.Pieces, r.Header, e.header)
+	}
+	if extract.HasBody(r) {
+		if body == nil {
+			body = capture(r)
+		}
+		e.extractBody(w, r, body, &f)
+	}
+	if f.Refuse == nil {
+		e.cut(&f)
+	}
+	return body, f
+}
+
+// cut holds the limit of the text.
+func (e *Extractor) cut(f *Found) {
+	length := e.limits.Cut(&f.Result)
+	if f.Rest == nil {
+		return
+	}
+	f.Rest.left = e.limits.MaxText - length
+	if overflow := e.limits.MaxTextOverflow; f.Rest.left < 0 && (overflow == extract.OverflowPass || overflow == extract.OverflowPrefix) {
+		f.Rest = nil // it goes on unjudged
+	}
+}
+
+// extractBody finds the texts of the body. Here, and nowhere else, it is decided what passes unread and in which ways the
+// rest is read:
+//
+//  1. A body passes unread only when its declared type is binary and it does not look like text, either.
+//  2. A multipart body without a boundary that all parsers read the same is refused.
+//  3. Every other body is read as what it is declared as. What it looks like, charsets that its bytes suggest, and its bytes
+//     as they were sent where a Content-Encoding was undone, are read in addition.
+//  4. Where further readings are many times as long as the body, it is refused: moderating them would cost more than they
+//     are worth, see [content.Ambiguity].
+//  5. A body that is larger than what is held is read in the same ways while it flows, see [Rest].
+//
+// A heuristic may add a reading. None takes one away.
+func (e *Extractor) extractBody(w http.ResponseWriter, r *http.Request, b *Body, f *Found) {
+	declared := content.TypeOf(r.Header["Content-Type"])
+	encodings, encodingErr := coding.Parse(r.Header["Content-Encoding"])
+	kind, overflow := declared.Kind, e.limits.MaxBodyOverflow
+	switch {
+	case e.selection.Text:
+		kind = content.Text
+	case kind == content.Multipart && declared.BadBoundary:
+		f.Refuse = extract.ErrAmbiguous
+		return
+	case kind == content.Binary:
+		if kind = e.sniff(w, r, b, declared, encodings, f); kind == content.Binary {
+			return
+		}
+		if declared.Opaque && (kind == content.Text || kind == content.Markup) &&
+			overflow == extract.OverflowStream && len(bytes.TrimSpace(b.held())) > 0 {
+			// A large file that happens to be text is still a file. Nobody uploads a file that begins with a page of spaces.
+			overflow = extract.OverflowPrefix
+		}
+	}
+	declared.Kind = kind
+	if encodingErr != nil {
+		// It is moderated as if it had none, which may not be what an app reads.
+		f.Unreadable, f.Reason = encodingErr, extract.EncodingReason(encodingErr)
+	}
+	if r.ContentLength > e.limits.MaxBody && overflow == extract.OverflowReject && kind != content.Multipart {
+		f.Refuse = extract.ErrTooLarge
+		return
+	}
+	if f.Refuse = b.fill(w, r, e.limits.MaxBody, e.timeout, false); f.Refuse != nil {
+		return
+	}
+	switch {
+	case len(encodings) > 0:
+		e.extractEncoded(b.held(), declared, encodings, overflow, f)
+	case int64(len(b.held())) <= e.limits.MaxBody:
+		e.extractWhole(b.held(), declared, f)
+	case kind == content.Multipart:
+		e.extractLarge(b, e.form(declared), f)
+	case overflow == extract.OverflowStream:
+		e.extractLarge(b, flowTexts{e.selection.Stream(declared)}, f)
+	case exceed(overflow, f):
+		e.extractWhole(b.held()[:e.limits.MaxBody], declared, f)
+	}
+	f.further.Add(f.Pieces)
+	if f.Refuse == nil && f.further.Excessive(len(b.held())+f.inflated) {
+		f.Refuse = extract.ErrAmbiguous
+	}
+	if (declared.UnknownCharset || extract.UnknownCharset(f.Pieces)) && f.Refuse == nil && f.Unreadable == nil {
+		// The bytes are moderated as if they were text in a charset that is known; an app may read them in another.
+		f.Unreadable, f.Reason = extract.ErrUnknownCharset, extract.ReasonUnknownCharset
+	}
+}
+
+// sniffLength is how much of a body of unknown type is looked at, in bytes.
+const sniffLength = 4096
+
+// sniff returns what a body looks like that is declared as binary, or not at all: what claims to be a picture may be JSON for
+// an app that ignores what it claims.
+func (e *Extractor) sniff(w http.ResponseWriter, r *http.Request, b *Body, declared content.Type, encodings []string, f *Found) content.Kind {
+	if f.Refuse = b.fill(w, r, min(e.limits.MaxBody, sniffLength), e.timeout, true); f.Refuse != nil {
+		return content.Binary
+	}
+	prefix := b.held()
+	if len(encodings) > 0 {
+		prefix, _ = content.Decode(encodings, prefix, sniffLength)
+	}
+	if kind := content.Sniff(prefix, declared); kind != content.Binary || declared.Opaque || len(b.held()) == 0 {
+		return kind
+	}
+	return content.Mixed
+}
+
+// exceed deals with a body that is larger than what is held, and cannot flow. It reports whether its beginning is moderated.
+func exceed(overflow extract.Overflow, f *Found) bool {
+	switch overflow {
+	case extract.OverflowPass:
+		f.Coverage, f.Reason, f.Pieces = extract.Skipped, extract.ReasonTooLarge, nil
+		return false
+	case extract.OverflowPrefix:
+		f.Coverage = extract.Partial
+		return true
+	}
+	f.Refuse = extract.ErrTooLarge
+	return false
+}
+
+// extractEncoded finds the texts of a body under a Content-Encoding.
+func (e *Extractor) extractEncoded(body []byte, declared content.Type, encodings []string, overflow extract.Overflow, f *Found) {
+	limit := e.limits.MaxBody
+	exceeds := int64(len(body)) > limit
+	if exceeds {
+		body = body[:limit]
+	}
+	decoded, err := content.Decode(encodings, body, limit*extract.Inflation)
+	if exceeds = exceeds || errors.Is(err, coding.ErrTooLarge); exceeds && !exceed(overflow, f) {
+		return
+	}
+	if err != nil && !exceeds {
+		// What came out before the fault is moderated, too.
+		f.Unreadable, f.Reason = err, extract.EncodingReason(err)
+	}
+	f.inflated = len(decoded)
+	e.extractWhole(decoded, declared, f)
+	// An app that does not look at Content-Encoding reads the bytes as what their type says.
+	f.Pieces = e.selection.ExtractEncoded(f.Pieces, declared, body)
+	if declared.Kind == content.Multipart && bytes.Contains(body, []byte("--"+declared.Boundary)) {
+		e.extractForm(body, declared, f)
+	}
+}
+
+// extractWhole finds the texts of a body that is all there, in each way in which it may be meant.
+func (e *Extractor) extractWhole(body []byte, declared content.Type, f *Found) {
+	if declared.Kind == content.Multipart {
+		e.extractForm(body, declared, f)
+		return
+	}
+	f.Pieces = e.selection.Extract(f.Pieces, declared, body)
+}
+
+// extractForm finds the texts of a multipart body that is all there.
+func (e *Extractor) extractForm(body []byte, declared content.Type, f *Found) {
+	t := e.form(declared)
+	pieces, err := t.Push(body)
+	f.Pieces = append(f.Pieces, pieces...)
+	if err == nil {
+		pieces, err = t.Finish()
+		f.Pieces = append(f.Pieces, pieces...)
+	}
+	if errors.Is(err, multipart.ErrAmbiguous) {
+		f.Refuse = extract.ErrAmbiguous
+		return
+	}
+	if err != nil || declared.Ambiguous || declared.Boundary == "" {
+		// An app that understands the body in another way may find text anywhere in it.
+		f.Pieces = e.selection.Extract(f.Pieces, content.Type{Kind: content.Text, Charset: declared.Charset}, body)
+	}
+}
+
+// extractLarge finds the texts in what is held of a large body.
+func (e *Extractor) extractLarge(b *Body, t texts, f *Found) {
+	f.Rest = &Rest{texts: t, limits: e.limits}
+	pieces, err := t.Push(b.held())
+	f.Pieces = append(f.Pieces, pieces...)
+	f.Coverage = extract.Partial
+	f.Refuse = f.Rest.advance(err)
+}
+
+// texts finds the texts of a body while it flows. Once those that were returned are moderated, the body may go on to the app
+// up to the offset Safe.
+type texts interface {
+	Push(chunk []byte) ([]content.Piece, error)
+	Finish() ([]content.Piece, error)
+	Safe() int64
+}
+
+// form returns what finds the texts of a multipart form.
+func (e *Extractor) form(declared content.Type) *formTexts {
+	return &formTexts{e, multipart.NewScanner(declared.Boundary, e.limits.MaxBody)}
+}
+
+// formTexts finds the texts of a multipart form.
+type formTexts struct {
+	extractor *Extractor
+	*multipart.Scanner
+}
+
+// Push takes the next bytes.
+func (t *formTexts) Push(chunk []byte) ([]content.Piece, error) {
+	parts, err := t.Scanner.Push(chunk)
+	return t.pieces(parts), err
+}
+
+// Finish takes the end.
+func (t *formTexts) Finish() ([]content.Piece, error) {
+	parts, err := t.Scanner.Finish()
+	return t.pieces(parts), err
+}
+
+// pieces returns the texts of parts.
+func (t *formTexts) pieces(parts []multipart.Part) (pieces []content.Piece) {
+	for i := range parts {
+		part := &parts[i]
+		selection := t.extractor.selection
+		selection.Charset = strings.ToLower(part.Charset)
+		if part.Ambiguous {
+			selection.Form, selection.Credentials = nil, true // some servers may take it for any field
+		}
+		pieces = selection.ExtractPart(pieces, part.Name, part.Filename, part.Header, part.Body)
+	}
+	return pieces
+}
+
+// flowTexts finds the texts of every other body.
+type flowTexts struct{ *content.StreamExtractor }
+
+// Push takes the next bytes.
+func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) {
+	return t.StreamExtractor.Push(chunk), nil
+}
+
+// Finish takes the end.
+func (t flowTexts) Finish() ([]content.Piece, error) { return t.StreamExtractor.Finish(), nil }

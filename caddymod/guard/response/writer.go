@@ -1,0 +1,390 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package response
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/extract"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
+)
+
+// Writer is what the app writes its answer to. When the header is written it chooses what is done with the answer. A writer
+// is used by one goroutine, as every [http.ResponseWriter] is.
+type Writer struct {
+	caddyhttp.ResponseWriterWrapper
+	options *Options
+	decider Decider
+	r       *http.Request
+	cancel  context.CancelCauseFunc // ends the request to the app
+
+	mode   mode
+	status int
+	length int64 // of the body, where it is announced; 0 where it is not
+	began  bool  // the header was sent, or the guard has answered
+	ended  bool  // the guard has answered in place of the app, or ended what it answered
+	broken bool  // what the app sent cannot go on
+	err    error // of sending the answer, or of what is sent in its place
+
+	declared  content.Type
+	encodings []string
+	sniff     bool     // there is no Content-Type, so that the body tells what it is
+	trailers  []string // names of fields that come behind the body
+	mayRetry  bool     // the app can be asked for the whole
+	partial   bool     // the app must be asked for the whole
+
+	kept    *[]byte          // what is held, from the pool
+	decoded []byte           // what is held, without its Content-Encoding, once it was extracted
+	mayFlow bool             // what is held becomes a stream when it is flushed
+	growth  *stream.Detector // tells whether held JSON is a stream
+
+	flow   io.WriteCloser // moderates a stream
+	events bool           // the stream is one of server-sent events
+	sent   int64          // how much of the body was sent in shadow mode
+}
+
+// mode is what is done with an answer.
+type mode uint8
+
+const (
+	undecided mode = iota
+	through        // it goes on as it comes
+	held           // it is held until it is moderated
+	flowing        // it is moderated as it flows
+	dropped        // the guard has answered in its place
+)
+
+// WriteHeader chooses what is done with the answer.
+func (a *Writer) WriteHeader(status int) {
+	if a.mode != undecided {
+		if a.mode == through {
+			a.ResponseWriter.WriteHeader(status)
+		}
+		return
+	}
+	if status < 200 && status != http.StatusSwitchingProtocols {
+		a.ResponseWriter.WriteHeader(status)
+		return
+	}
+	a.status = status
+	a.mode = a.choose(status, a.Header())
+	if a.partial {
+		return
+	}
+	if a.mode == through || a.options.Shadow {
+		a.began = true
+		a.length, _ = strconv.ParseInt(a.Header().Get("Content-Length"), 10, 64)
+		a.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// choose says what is done with the answer, by its status and header, and prepares it.
+func (a *Writer) choose(status int, header http.Header) mode {
+	if !mayHoldText(a.r, status, header) {
+		return through
+	}
+	a.declared = content.TypeOf(header["Content-Type"])
+	a.encodings = header["Content-Encoding"]
+	a.sniff = len(header["Content-Type"]) == 0
+	media := mediaType(header)
+	if status == http.StatusPartialContent && a.declared.Kind == content.Multipart {
+		a.declared = content.Type{Kind: content.Text} // several ranges
+	}
+	if status == http.StatusPartialContent && a.mayRetry && !a.sniff && isText(a.declared.Kind) && !isCode(media) {
+		a.partial = true
+		return dropped
+	}
+	switch {
+	case a.sniff:
+	case media == "text/event-stream":
+		a.events = true
+		return a.startFlow(stream.NewEvents(a.downstream(), a.streamOptions()))
+	case isCode(media):
+		return through
+	case isLines(media) && isUnicode(a.declared.Charset):
+		return a.startFlow(stream.NewLines(a.downstream(), a.streamOptions()))
+	case !isText(a.declared.Kind):
+		return through
+	}
+	// Text that its app sends bit by bit is not waited for. Whether it does that is known when it flushes.
+	if header["Content-Length"] == nil && isUnicode(a.declared.Charset) {
+		a.mayFlow = media == "text/plain"
+		if a.declared.Kind == content.JSON && len(a.encodings) == 0 {
+			a.growth = new(stream.Detector)
+		}
+	}
+	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
+	if length > a.options.Limits.MaxBody && a.options.Limits.MaxBodyOverflow == extract.OverflowPass {
+		a.decider.Skip()
+		return through
+	}
+	a.trailers = trailersOf(header)
+	a.kept = extract.NewBuffer(max(length, 512))
+	return held
+}
+
+// Write takes a part of the body.
+func (a *Writer) Write(p []byte) (int, error) {
+	if a.mode == undecided {
+		a.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case a.mode == through:
+		return a.ResponseWriter.Write(p)
+	case a.mode == dropped:
+		return 0, errEnded
+	case a.options.Shadow && a.completes(p):
+		a.observe(p)
+		a.moderateRest()
+		return a.ResponseWriter.Write(p)
+	case a.options.Shadow:
+		n, err := a.ResponseWriter.Write(p)
+		a.observe(p[:n])
+		return n, err
+	case a.mode == held:
+		return a.hold(p)
+	}
+	n, err := a.flow.Write(p)
+	if err != nil {
+		a.endFlow(err)
+	}
+	return n, err
+}
+
+// ReadFrom takes the body from a reader. What is not moderated uses the fast path of the connection.
+func (a *Writer) ReadFrom(r io.Reader) (n int64, err error) {
+	if a.mode == undecided {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.mode != through {
+		part := copyBuffers.Get().(*[]byte)
+		defer copyBuffers.Put(part)
+		for a.mode != through {
+			read, readErr := r.Read(*part)
+			written, writeErr := a.Write((*part)[:read])
+			n += int64(written)
+			switch {
+			case writeErr != nil:
+				return n, writeErr
+			case readErr == io.EOF:
+				return n, nil
+			case readErr != nil:
+				return n, readErr
+			}
+		}
+	}
+	rest, err := a.ResponseWriterWrapper.ReadFrom(r)
+	return n + rest, err
+}
+
+// copyBuffers hold parts of bodies that are copied.
+var copyBuffers = sync.Pool{New: func() any {
+	part := make([]byte, 32<<10)
+	return &part
+}}
+
+// FlushError sends what may be sent.
+func (a *Writer) FlushError() error {
+	if a.mode == undecided {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.mode == held && (a.mayFlow || a.growth != nil && a.growth.Streams()) {
+		a.becomeStream()
+	}
+	switch {
+	case a.options.Shadow || a.mode == through:
+	case a.mode == held:
+		return nil
+	case a.mode == flowing && a.events:
+		a.begin(a.ResponseWriter) // clients wait for it before they wait for events
+	case !a.began:
+		return nil
+	}
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// begin sends the header to w.
+func (a *Writer) begin(w http.ResponseWriter) {
+	if a.began {
+		return
+	}
+	a.began = true
+	a.decider.SetHeader(w.Header())
+	w.WriteHeader(a.status)
+}
+
+// observe moderates, in shadow mode, what has already been sent.
+func (a *Writer) observe(p []byte) {
+	if a.mode == flowing {
+		_, _ = a.flow.Write(p) // once the text is rejected, no more of it is moderated
+		return
+	}
+	if a.sniff && len(p) > 0 {
+		a.sniff = false
+		a.declared.Kind = content.Sniff(p, a.declared)
+	}
+	if a.declared.Kind == content.Binary {
+		a.mode = through
+		a.discard()
+		return
+	}
+	room := a.options.Limits.MaxBody - int64(len(*a.kept))
+	*a.kept = append(*a.kept, p[:min(room, int64(len(p)))]...)
+	if int64(len(p)) > room {
+		a.conclude(true)
+	}
+}
+
+// completes reports whether, with p, all of an answer is sent that is charged to an account. Of an answer of unknown length
+// the end is sent when the handler has returned.
+func (a *Writer) completes(p []byte) bool {
+	a.sent += int64(len(p))
+	return a.length > 0 && a.sent >= a.length && a.options.Counted
+}
+
+// moderateRest moderates in shadow mode what is not moderated yet, before the client can take the answer for whole.
+func (a *Writer) moderateRest() {
+	switch a.mode {
+	case held:
+		a.conclude(false)
+	case flowing:
+		a.closeFlow(false)
+		a.mode = through
+	}
+}
+
+// finish does what is left to do when the handler has returned. broken says that the answer is not whole.
+func (a *Writer) finish(broken bool, err error) error {
+	gone := a.r.Context().Err() != nil
+	switch a.mode {
+	case undecided, through:
+		return err
+	case flowing:
+		a.closeFlow(gone)
+		if !a.ended {
+			return err
+		}
+	case held:
+		switch {
+		case a.options.Shadow:
+			a.conclude(false)
+			return err
+		case gone:
+			a.discard()
+			return err
+		case err != nil || broken:
+			// Nothing was sent, so that the client can be told.
+			a.discard()
+			DropRepresentation(a.Header())
+			if broken {
+				return caddyhttp.Error(http.StatusBadGateway, errBroken)
+			}
+			return err
+		}
+		a.conclude(false)
+	}
+	return a.err
+}
+
+// discard gives back what is held.
+func (a *Writer) discard() {
+	if inflater, ok := a.flow.(*inflater); ok {
+		inflater.stop()
+	}
+	a.dropKept()
+}
+
+// dropKept gives back the buffer.
+func (a *Writer) dropKept() {
+	extract.FreeBuffer(a.kept)
+	a.kept, a.decoded = nil, nil
+}
+
+// Pass lets the answer go on in shadow mode, in which all of it has been sent.
+func (a *Writer) Pass() {
+	a.mode = through
+	a.discard()
+}
+
+// Release sends what is held as it came, and lets the rest go on.
+func (a *Writer) Release() { a.err = a.release(a.ResponseWriter) }
+
+// release sends what is held to w as it came, and lets the rest go on.
+func (a *Writer) release(w http.ResponseWriter) error {
+	a.mode = through
+	late := a.takeTrailers()
+	a.begin(w)
+	var err error
+	if len(*a.kept) > 0 {
+		_, err = w.Write(*a.kept)
+	}
+	maps.Copy(w.Header(), late)
+	a.discard()
+	return err
+}
+
+// Replace sends what a handler answers in place of the answer, and ends the request to the app. Of the app's header the fields
+// go that are about its body and about keeping it. The rest stays, such as cookies and what lets a page of another origin read
+// the answer.
+func (a *Writer) Replace(handler caddyhttp.Handler) {
+	a.mode, a.ended, a.began = dropped, true, true
+	a.takeTrailers()
+	dropBody(a.Header())
+	a.err = handler.ServeHTTP(a.ResponseWriter, a.r)
+	a.discard()
+	a.cancel(errEnded)
+}
+
+// Offer lets routes answer in place of an answer that may go on. It does when they do not answer; passed is called then.
+func (a *Writer) Offer(routes caddyhttp.RouteList, passed func()) {
+	fields := DropRepresentation(a.Header())
+	a.mode = dropped
+	a.err = routes.Compile(caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		passed()
+		header := w.Header()
+		for name, values := range fields {
+			if _, ok := header[name]; !ok {
+				header[name] = values
+			}
+		}
+		return a.release(w)
+	})).ServeHTTP(a.ResponseWriter, a.r)
+	if a.mode == through {
+		return
+	}
+	a.ended, a.began = true, true
+	a.discard()
+	a.cancel(errEnded)
+}
+
+// SendFiltered sends to w what the API of a language model says when it filters an answer. It reports false, and sends
+// nothing, where the answer is not one of such an API.
+func (a *Writer) SendFiltered(w http.ResponseWriter) (sent bool, err error) {
+	if a.declared.Kind != content.JSON || len(a.decoded) == 0 {
+		return false, nil
+	}
+	filtered := stream.Filtered(a.decoded)
+	if filtered == nil {
+		return false, nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(filtered)))
+	w.WriteHeader(a.status)
+	_, err = w.Write(filtered)
+	return true, err
+}
+
+// Interface guards
+var (
+	_ http.ResponseWriter = (*Writer)(nil)
+	_ io.ReaderFrom       = (*Writer)(nil)
+)
