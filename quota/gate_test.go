@@ -102,7 +102,7 @@ func TestAuthenticateFindsTheHolder(t *testing.T) {
 	must(t, err)
 	if who.Account.ID != "a" || who.Key.ID != key.ID ||
 		who.Limits != (quota.Limits{RequestsPerMonth: 1000, RequestsPerMinute: 10}) {
-		t.Fatalf("%+v", who)
+		t.Fatalf("Authenticate: got %+v, want account a, key %s and the limits of the free tier", who, key.ID)
 	}
 }
 

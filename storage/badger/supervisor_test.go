@@ -305,7 +305,7 @@ func TestDeletionIsWhole(t *testing.T) {
 				want = 0
 			}
 			if err != nil || len(found) != want || (accountErr == nil) != (deleteErr != nil) {
-				t.Errorf("lost %s, after %d writes: deleting returned %v, then %d of %d keys are there (%v), the account: %v",
+				t.Errorf("lost %s, after %d writes: deleting returned %v; then %d of %d keys are there (%v), account: %v",
 					lose, succeed, deleteErr, len(found), keys, err, accountErr)
 			}
 		}
