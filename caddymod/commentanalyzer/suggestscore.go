@@ -82,7 +82,7 @@ func (s *SuggestScore) Provision(ctx caddy.Context) error {
 	s.app = owner
 	s.access = access.Middleware{
 		App:       owner,
-		Operation: metrics.Suggestscore,
+		Operation: metrics.SuggestScore,
 		Sources:   access.Sources{Query: true, GoogleHeader: true},
 		Free:      true,
 		Problem:   WriteProblem,
