@@ -76,7 +76,8 @@ func pieces(text string, size int, format string) string {
 	return strings.Join(list, ",")
 }
 
-// disguiseAttempts are texts that do not look like what they say: by markup, by letters, and by what editors keep them in.
+// disguiseAttempts are texts that do not look like what they say: by markup, by letters, and by what editors keep them
+// in.
 func disguiseAttempts(vile string) []group {
 	const (
 		upsideDown = "ɐqɔpǝɟƃɥᴉɾʞlɯuodbɹsʇnʌʍxʎz'˙"

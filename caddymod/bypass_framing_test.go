@@ -104,7 +104,8 @@ func framingAttempts(vile string) []group {
 	}
 }
 
-// TestHarmlessFilesPass sends files as clients send them that are no browsers. None may be refused for its form or its size.
+// TestHarmlessFilesPass sends files as clients send them that are no browsers. None may be refused for its form or its
+// size.
 func TestHarmlessFilesPass(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, "moderate\n"+app.proxy()))
@@ -128,7 +129,7 @@ func TestHarmlessFilesPass(t *testing.T) {
 				body := strings.ReplaceAll(field("title", fine)+part(test.content, test.header)+field("comment", fine)+lastPart, "--xyz", "--"+boundary)
 				got := call(t, http.MethodPost, base, "", strings.NewReader(body), "Content-Type", "multipart/form-data; boundary="+boundary)
 				if got.status != http.StatusOK {
-					t.Fatalf("%d %s", got.status, got.body)
+					t.Fatalf("got %d %s, want 200", got.status, got.body)
 				}
 				if arrived := app.take(); len(arrived) != 1 || string(arrived[0].body) != body {
 					t.Errorf("the app got %d requests", len(arrived))

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestRowsOfParsers sees that the rows that scripts/parsers tries are those of this table. Rows are left out that are long, which says
-// nothing about parsers, and those that end their connection.
+// TestRowsOfParsers sees that the rows that scripts/parsers tries are those of this table. Rows are left out that are
+// long, which says nothing about parsers, and those that end their connection.
 func TestRowsOfParsers(t *testing.T) {
 	const file, longest = "../scripts/parsers/testdata/rows.jsonl", 32 << 10
 	// The sentences of scripts/parsers.

@@ -118,8 +118,9 @@ func largeForm(last string) (contentType, body string) {
 	return form.FormDataContentType(), b.String()
 }
 
-// TestAnswersWaitForTheirCount guards against answers that a client has read and whose count a crash can still take: of no
-// answer that counts a byte is there before the count is committed. When the commit fails, the guard's policy decides.
+// TestAnswersWaitForTheirCount guards against answers that a client has read and whose count a crash can still take: of
+// no answer that counts a byte is there before the count is committed. When the commit fails, the guard's policy
+// decides.
 func TestAnswersWaitForTheirCount(t *testing.T) {
 	backend := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -254,7 +255,7 @@ func TestAnswersWaitForTheirCount(t *testing.T) {
 						want = http.StatusServiceUnavailable
 					}
 					if got.status != want || refused && strings.Contains(string(got.body), fine[:20]) || (got.err != nil) {
-						t.Errorf("%d %s %v", got.status, got.body, got.err)
+						t.Errorf("got %d %s, error %v, want %d", got.status, got.body, got.err, want)
 					}
 					disk.commit.Store(nil)
 					usage, err := services(t).Gate.Usage(t.Context(), "acme")
@@ -281,32 +282,33 @@ func TestStreamsCountWhatIsFlaggedLate(t *testing.T) {
 	})
 	load(t, onWaiting(t, "moderate_response {\naccount acme\n}\n"+backend.proxy()))
 	if got := get2path(t, "/"); !strings.HasSuffix(string(got.body), filteredEvents) {
-		t.Errorf("%s", got.body)
+		t.Errorf("got %s, want the end of a rejected stream", got.body)
 	}
 	usage, err := services(t).Gate.Usage(t.Context(), "acme")
 	if err != nil || usage.Counts.Period != 1 || usage.Flagged["violence"] != 1 {
-		t.Errorf("%+v %v", usage, err)
+		t.Errorf("the usage is %+v, %v, want one message, flagged for violence", usage, err)
 	}
 }
 
-// TestUploadsCountWhatIsFlaggedLate behind a file that is larger than what the guard holds, in an upload that was settled before.
+// TestUploadsCountWhatIsFlaggedLate behind a file that is larger than what the guard holds, in an upload that was
+// settled before.
 func TestUploadsCountWhatIsFlaggedLate(t *testing.T) {
 	backend := newBackend(t)
 	for mode, status := range map[string]int{"": http.StatusUnprocessableEntity, "shadow": http.StatusOK} {
 		load(t, onWaiting(t, "moderate {\naccount acme\n"+mode+"\n}\n"+backend.proxy()))
 		contentType, body := largeForm(vile)
 		if got := send(t, contentType, body); got.status != status {
-			t.Errorf("%q: %d %s", mode, got.status, got.body)
+			t.Errorf("%q: got %d %s, want %d", mode, got.status, got.body, status)
 		}
 		usage, err := services(t).Gate.Usage(t.Context(), "acme")
 		if err != nil || usage.Counts.Period != 1 || usage.Flagged["violence"] != 1 {
-			t.Errorf("%q: %+v %v", mode, usage, err)
+			t.Errorf("%q: the usage is %+v, %v, want one message, flagged for violence", mode, usage, err)
 		}
 	}
 }
 
-// TestGuardsWhoseAccountIsDeleted guards against threats that pass, and posts that are lost, because the account that a guard
-// counts for is gone: before a request comes, and while it is counted.
+// TestGuardsWhoseAccountIsDeleted guards against threats that pass, and posts that are lost, because the account that a
+// guard counts for is gone: before a request comes, and while it is counted.
 func TestGuardsWhoseAccountIsDeleted(t *testing.T) {
 	backend := newBackend(t)
 	for _, test := range []struct {
@@ -346,7 +348,7 @@ func TestGuardsWhoseAccountIsDeleted(t *testing.T) {
 			post(fine, http.StatusOK, 0)
 			post(vile, http.StatusUnprocessableEntity, 0)
 			if usage, err := gate.Usage(t.Context(), "fleeting"); err != nil || usage.Counts.Period != 2 {
-				t.Errorf("%+v %v", usage, err)
+				t.Errorf("the usage is %+v, %v, want two messages", usage, err)
 			}
 		})
 	}
@@ -368,10 +370,10 @@ func TestLogOfAFailingStoreIsShort(t *testing.T) {
 		group.Go(func() {
 			for range requests / 10 {
 				if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusServiceUnavailable {
-					t.Errorf("%d %s", got.status, got.body)
+					t.Errorf("the API: got %d %s, want 503", got.status, got.body)
 				}
 				if got := send(t, "application/json", `{"comment":"`+fine+`"}`); got.status != http.StatusOK {
-					t.Errorf("%d %s", got.status, got.body)
+					t.Errorf("a guarded post: got %d %s, want 200", got.status, got.body)
 				}
 			}
 		})
@@ -419,8 +421,8 @@ func TestLogOfAFailingStoreIsShort(t *testing.T) {
 	t.Errorf("the lines tell of %v", counted)
 }
 
-// TestReadyAndStoreUpGoByHealth and not by whether the last request happened to succeed: a store that cannot keep what it must is
-// not ready although it can be read.
+// TestReadyAndStoreUpGoByHealth and not by whether the last request happened to succeed: a store that cannot keep what
+// it must is not ready although it can be read.
 func TestReadyAndStoreUpGoByHealth(t *testing.T) {
 	load(t, onWaiting(t, "moderation_api"))
 	replaced = true // the admin endpoint is
@@ -436,7 +438,7 @@ func TestReadyAndStoreUpGoByHealth(t *testing.T) {
 			disk.health.Store(&full)
 		}
 		if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusOK {
-			t.Errorf("%d %s", got.status, got.body)
+			t.Errorf("got %d %s, want 200", got.status, got.body)
 		}
 		status, body, up := look()
 		if sick && (status != http.StatusServiceUnavailable || !strings.Contains(body, "the disk is full") || up) || !sick && (status != http.StatusOK || !up) {

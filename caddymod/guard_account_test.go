@@ -35,14 +35,14 @@ func TestGuardCountsForAnAccount(t *testing.T) {
 	// Three a minute are allowed, and more are counted.
 	for range 5 {
 		if got := call(t, http.MethodPost, base+"/open", "", strings.NewReader(body), "Content-Type", "application/json"); got.status != http.StatusOK {
-			t.Fatalf("%d %s", got.status, got.body)
+			t.Fatalf("got %d %s, want 200 beyond the limits too", got.status, got.body)
 		}
 	}
 	got := call(t, http.MethodPost, base+"/limited", "", strings.NewReader(body), "Content-Type", "application/json")
 	var problem refusal
 	got.decodeJSON(t, &problem)
 	if got.status != http.StatusServiceUnavailable || problem.Code != "not_judged" {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("beyond the limits: got %d %s, want 503 not_judged", got.status, got.body)
 	}
 }
 
@@ -53,23 +53,23 @@ func TestGuardAloneKeepsNoAccounts(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", data)
 	load(t, "{\nadmin "+adminAddr+"\npersist_config off\nlog {\noutput discard\n}\n}\n"+base+" {\nmoderate\n"+app.proxy()+"\n}")
 	if got := send(t, "application/json", `{"comment":"`+vile+`"}`); got.status != http.StatusUnprocessableEntity {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("a vile post: got %d %s, want 422", got.status, got.body)
 	}
 	if found, _ := filepath.Glob(data + "/*/moderation"); len(found) != 0 {
 		t.Errorf("there is %v", found)
 	}
 	got := call(t, http.MethodGet, "http://"+adminAddr+"/moderation/health/ready", "", nil)
 	if got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("ready: got %d %s, want 200", got.status, got.body)
 	}
 	got = call(t, http.MethodGet, "http://"+adminAddr+"/moderation/accounts", "", nil)
 	if got.status != http.StatusServiceUnavailable || !strings.Contains(string(got.body), "keeps no accounts") {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("accounts: got %d %s, want 503 and why", got.status, got.body)
 	}
 }
 
-// TestGuardCountsAndLimitsWhatAnotherHasJudged guards against verdicts that are taken over from a matcher or another handler
-// with their usage uncounted, and against a handler that takes over what another one could not judge.
+// TestGuardCountsAndLimitsWhatAnotherHasJudged guards against verdicts that are taken over from a matcher or another
+// handler with their usage uncounted, and against a handler that takes over what another one could not judge.
 func TestGuardCountsAndLimitsWhatAnotherHasJudged(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, `
@@ -121,6 +121,6 @@ func TestGuardCountsAndLimitsWhatAnotherHasJudged(t *testing.T) {
 		t.Errorf("a vile post where the first of two handlers fails: %d", got)
 	}
 	if got := post("/open", fine); got != http.StatusOK {
-		t.Errorf("%d", got)
+		t.Errorf("a fine post where the first of two handlers fails: got %d, want 200", got)
 	}
 }

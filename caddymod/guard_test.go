@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Texts that the judge has no doubt about.
+// Texts that the classifier has no doubt about.
 const (
 	vile = "I will find you and kill you, you worthless piece of shit."
 	fine = "The bakery on the corner has wonderful rye bread, go early."
@@ -65,8 +65,8 @@ func (b *backend) take() []received {
 	return taken
 }
 
-// whole returns what has reached the app to its end. Of a large body that was refused in the middle the app may hear when the
-// test has gone on.
+// whole returns what has reached the app to its end. Of a large body that was refused in the middle the app may hear
+// when the test has gone on.
 func (b *backend) whole() []received {
 	return slices.DeleteFunc(b.take(), func(r received) bool { return r.err != nil })
 }
@@ -143,7 +143,7 @@ func TestGuardRefusesAndPasses(t *testing.T) {
 			}
 			if problem.Code != "content_rejected" || len(problem.Categories) == 0 || len(problem.Fields) == 0 || problem.Fields[0].Name != test.field ||
 				!strings.HasPrefix(problem.Instance, "mod_") {
-				t.Errorf("%s", got.body)
+				t.Errorf("the refusal is %s, want content_rejected with categories, an id, and the field %s", got.body, test.field)
 			}
 			if bytes.Contains(got.body, []byte("worthless")) {
 				t.Errorf("the refusal tells the text: %s", got.body)
@@ -169,13 +169,13 @@ func TestGuardTellsTheApp(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(header.Get("X-Moderation-Id"), "mod_") || !strings.HasPrefix(header.Get("X-Moderation-Scores"), "hate=0.") {
-		t.Errorf("%v", header)
+		t.Errorf("the app sees the header %v, want an id and scores", header)
 	}
 	// Nobody may claim a verdict on what is not judged either.
 	call(t, http.MethodGet, base+"/", "", nil, "X-Moderation-Flagged", "false")
 	arrived = app.take()
 	if got := arrived[0].Header.Get("X-Moderation-Flagged"); got != "false" && got != "" || arrived[0].Header.Get("X-Moderation-Status") != "nothing" {
-		t.Errorf("%v", arrived[0].Header)
+		t.Errorf("of a request without text the app sees %v, want the status nothing", arrived[0].Header)
 	}
 }
 
@@ -200,15 +200,15 @@ func TestGuardReactions(t *testing.T) {
 	`+app.proxy()))
 	got := send(t, "application/json", `{"comment":"`+vile+`"}`)
 	if got.status != http.StatusForbidden || string(got.body) != "no: /comment" || got.header.Get("X-Reason") == "" {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+		t.Errorf("got %d %s %v, want 403 \"no: /comment\" with X-Reason", got.status, got.body, got.header)
 	}
 	got = send(t, "application/json", `{"comment":"I saw a Purple  ELEPHANT!"}`)
 	if got.status != http.StatusForbidden || string(got.body) != "no: /comment" {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want 403 \"no: /comment\"", got.status, got.body)
 	}
 	got = send(t, "application/json", `{"comment":"`+fine+`"}`)
 	if got.status != http.StatusOK || got.header.Get("X-Fine") != "yes" || len(app.take()) != 1 {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+		t.Errorf("got %d %s %v, want 200 from the app, with X-Fine", got.status, got.body, got.header)
 	}
 	if n := len(queue.take()); n != 0 {
 		t.Errorf("the queue saw %d", n)
@@ -221,7 +221,7 @@ func TestGuardShadow(t *testing.T) {
 	got := send(t, "application/json", `{"comment":"`+vile+`"}`)
 	arrived := app.take()
 	if got.status != http.StatusOK || len(arrived) != 1 || arrived[0].Header.Get("X-Moderation-Flagged") != "" {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want 200, and no verdict in the app's header", got.status, got.body)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestGuardUsesTheSitesErrorPage(t *testing.T) {
 	}`))
 	got := send(t, "application/json", `{"comment":"`+vile+`"}`)
 	if got.status != http.StatusUnprocessableEntity || !strings.HasPrefix(string(got.body), "sorry: ") || len(got.body) < 12 {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want 422 and the site's page", got.status, got.body)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestGuardRefusesWithAPage(t *testing.T) {
 		"Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
 	if got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), "Your message was not accepted") ||
 		got.header.Get("Content-Type") != "text/html; charset=utf-8" {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+		t.Errorf("got %d %s %v, want 422 and the guard's page", got.status, got.body, got.header)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestGuardReadsWhatItIsTold(t *testing.T) {
 			}
 			got := call(t, http.MethodPost, base+"/?"+test.query, "", strings.NewReader(test.body), headers...)
 			if refused := got.status == http.StatusUnprocessableEntity; refused != test.refused || refused != (len(app.take()) == 0) {
-				t.Errorf("%d %s", got.status, got.body)
+				t.Errorf("got %d %s, want refused %v", got.status, got.body, test.refused)
 			}
 		})
 	}
@@ -377,7 +377,7 @@ func TestGuardLimits(t *testing.T) {
 	}
 }
 
-// borderlineText is one that the judge wants a person to look at.
+// borderlineText is one that a person should look at.
 const borderlineText = "Your jokes are lame and so are you."
 
 func TestGuardPassesWhatIsToBeReviewed(t *testing.T) {
@@ -399,7 +399,7 @@ func TestGuardPassesWhatIsToBeReviewed(t *testing.T) {
 	got := call(t, http.MethodPost, base+"/", "", strings.NewReader(body), "Content-Type", "application/json")
 	arrived := app.take()
 	if got.status != http.StatusOK || len(arrived) != 1 || arrived[0].Header.Get("X-Moderation-Recommendation") != "review" || string(arrived[0].body) != body {
-		t.Fatalf("%d %v", got.status, arrived)
+		t.Fatalf("got %d, and the app saw %v, want 200 and a post to be reviewed", got.status, arrived)
 	}
 	got = call(t, http.MethodPost, base+"/queue", "", strings.NewReader(body), "Content-Type", "application/json")
 	if arrived := queue.take(); got.status != http.StatusOK || len(arrived) != 1 || string(arrived[0].body) != body || len(app.take()) != 0 {
@@ -444,10 +444,10 @@ func TestGuardFailsAsConfigured(t *testing.T) {
 					t.Fatalf("%d %s, the app saw %d", got.status, got.body, len(arrived))
 				}
 				if want != 200 && !strings.Contains(string(got.body), test.code) {
-					t.Errorf("%s", got.body)
+					t.Errorf("the refusal is %s, want the code %s", got.body, test.code)
 				}
 				if path == "/open" && (arrived[0].Header.Get("X-Moderation-Status") != "error" || arrived[0].Header.Get("X-Moderation-Recommendation") != "" || string(arrived[0].body) != test.body) {
-					t.Errorf("%v", arrived[0].Header)
+					t.Errorf("the app sees %v, want the status error, no recommendation, and the body", arrived[0].Header)
 				}
 			})
 		}
@@ -581,7 +581,7 @@ func TestGuardNamesEachFieldOnce(t *testing.T) {
 		got := send(t, "application/json", body)
 		got.decodeJSON(t, &problem)
 		if len(problem.Fields) != 1 || problem.Fields[0].Name != want {
-			t.Errorf("%s", got.body)
+			t.Errorf("the refusal is %s, want one field, %s", got.body, want)
 		}
 		call(t, http.MethodPost, base+"/queue", "", strings.NewReader(body), "Content-Type", "application/json")
 		arrived := rejected.take()

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestHarmlessBodiesPass sends what programs and people send all day. None may be refused for its form or its size, and each
-// reaches the app byte for byte.
+// TestHarmlessBodiesPass sends what programs and people send all day. None may be refused for its form or its size, and
+// each reaches the app byte for byte.
 func TestHarmlessBodiesPass(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, "moderate\n"+app.proxy()))
@@ -86,7 +86,7 @@ func TestHarmlessBodiesPass(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := call(t, http.MethodPost, base, "", strings.NewReader(test.body), fieldsOf(test.header)...)
 			if got.status != http.StatusOK {
-				t.Fatalf("%d %.400s", got.status, got.body)
+				t.Fatalf("got %d %.400s, want 200", got.status, got.body)
 			}
 			if arrived := app.take(); len(arrived) != 1 || string(arrived[0].body) != test.body {
 				t.Errorf("the app got %d requests", len(arrived))

@@ -19,11 +19,11 @@ func TestGuardMatcher(t *testing.T) {
 	respond @toxic "toxic" 403
 	`+app.proxy()))
 	if got := send(t, "application/json", `{"comment":"`+vile+`"}`); got.status != http.StatusForbidden || string(got.body) != "toxic" {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("a vile post: got %d %s, want 403 \"toxic\"", got.status, got.body)
 	}
 	body := `{"comment":"` + fine + `"}`
 	if got := send(t, "application/json", body); got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("a fine post: got %d %s, want 200", got.status, got.body)
 	}
 	if arrived := app.take(); len(arrived) != 1 || string(arrived[0].body) != body {
 		t.Errorf("the app saw %v", arrived)
@@ -40,9 +40,9 @@ func TestMatcherMatchesWhatItCannotRead(t *testing.T) {
 	respond @unread "unread" 413
 	`+app.proxy()))
 	if got := send(t, "text/plain", strings.Repeat("bread ", 200_000)); got.status != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("a large post: got %d %s, want 413", got.status, got.body)
 	}
 	if got := send(t, "text/plain", fine); got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("a fine post: got %d %s, want 200", got.status, got.body)
 	}
 }

@@ -34,7 +34,7 @@ func TestNoListNamesTheVerdict(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			a := attempt{header: append(test.header, asJSON...), body: `{"comment":"` + borderlineText + `"}`}
 			if status, body := a.raw(t); status != http.StatusOK {
-				t.Fatalf("%d %s", status, body)
+				t.Fatalf("got %d %s, want 200", status, body)
 			}
 			arrived := app.take()
 			if len(arrived) != 1 {
@@ -50,7 +50,7 @@ func TestNoListNamesTheVerdict(t *testing.T) {
 			}
 			for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Upgrade"} {
 				if strings.Contains(strings.ToLower(header.Get(name)), "moderation") {
-					t.Errorf("%s: %s", name, header.Get(name))
+					t.Errorf("the app sees %s: %s, want no name of the guard's", name, header.Get(name))
 				}
 			}
 		})
@@ -63,9 +63,9 @@ const (
 	goading = "You should kill yourself."
 )
 
-// TestGuardIsKindInACrisis guards against people who ask for help and are told that they are not accepted, and against
-// kindness to those who tell others to harm themselves.
-func TestGuardIsKindInACrisis(t *testing.T) {
+// TestCrisisIsReviewed guards against people who ask for help and are told that they are not accepted, and against
+// leniency with those who tell others to harm themselves.
+func TestCrisisIsReviewed(t *testing.T) {
 	app, queue := newBackend(t), newBackend(t)
 	load(t, guardConfig(t, `
 	handle /strict* {
@@ -138,14 +138,14 @@ func TestGuardIsKindInACrisis(t *testing.T) {
 			}
 			arrived := app.take()
 			if got.status != test.status || test.status == 422 && len(arrived) != 0 {
-				t.Fatalf("%d %s", got.status, got.body)
+				t.Fatalf("got %d %s, want %d", got.status, got.body, test.status)
 			}
 			if test.path == "/stricthelp" && got.header.Get("X-Help") != "yes" {
 				t.Errorf("the page was not asked: %v", got.header)
 			}
 			if test.reviewed && (len(arrived) != 1 || arrived[0].Header.Get("X-Moderation-Recommendation") != "review" ||
 				arrived[0].Header.Get("X-Moderation-Categories") != "self-harm") {
-				t.Errorf("%v", arrived)
+				t.Errorf("the app saw %v, want one post to be reviewed for self-harm", arrived)
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func TestModelRefusals(t *testing.T) {
 				t.Errorf("%d %s, want %d %s", got.status, body, test.status, test.want)
 			}
 			if !strings.HasPrefix(id, "mod_") || len(app.take()) != 0 {
-				t.Errorf("%v", got.header)
+				t.Errorf("the header is %v, want an id, and nothing for the app", got.header)
 			}
 		})
 	}
@@ -247,7 +247,7 @@ func TestModelRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 3 && (got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(string(got.body), `"type":"server_error","param":null,"code":"not_judged"`)) {
-			t.Errorf("%d %s", got.status, got.body)
+			t.Errorf("got %d %s, want 503 not_judged with Retry-After", got.status, got.body)
 		}
 	}
 }
@@ -271,13 +271,13 @@ func TestRefusalsForOtherOrigins(t *testing.T) {
 		}
 		if got.status < 400 || got.header.Get("Access-Control-Allow-Origin") != "https://www.example.com" || got.header.Get("Access-Control-Allow-Credentials") != "true" ||
 			!strings.Contains(got.header.Get("Access-Control-Expose-Headers"), "X-Request-Id") {
-			t.Errorf("%s: %d %v", path, got.status, got.header)
+			t.Errorf("%s: got %d %v, want a refusal that the origin may read", path, got.status, got.header)
 		}
 	}
 	// Of another origin, and of what the app answers, the guard says nothing.
 	for body, origin := range map[string]string{vile: "https://evil.example", fine: "https://www.example.com"} {
 		if got := send(t, "text/plain", body, "Origin", origin); got.header.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%v", got.header)
+			t.Errorf("the header is %v, want no Access-Control-Allow-Origin", got.header)
 		}
 	}
 	got, err := try(t, http.MethodOptions, base+"/comments", "", nil, "Origin", "https://www.example.com", "Access-Control-Request-Method", "POST")
@@ -301,7 +301,7 @@ func TestMistakesAreTold(t *testing.T) {
 	} {
 		_, _, err := adapter.Adapt([]byte(test.config), map[string]any{"filename": "Caddyfile"})
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile:") {
-			t.Errorf("%q: %v", test.config, err)
+			t.Errorf("%q: got the error %v, want one with %q and the place", test.config, err, test.want)
 		}
 	}
 
@@ -328,14 +328,15 @@ func TestMistakesAreTold(t *testing.T) {
 			log, _ = os.ReadFile(file)
 			for _, warning := range []string{twice, unknown} {
 				if bytes.Contains(log, []byte(warning)) != (warning == test.want) {
-					t.Errorf("%q: %s", warning, log)
+					t.Errorf("the warning %q: the log is %s, want it there %v", warning, log, warning == test.want)
 				}
 			}
 		})
 	}
 }
 
-// TestAccessLogWithoutJudgedText runs the filter that docs/guard.md shows for sites that judge queries and header fields.
+// TestAccessLogWithoutJudgedText runs the filter that docs/guard.md shows for sites that judge queries and header
+// fields.
 func TestAccessLogWithoutJudgedText(t *testing.T) {
 	page, err := os.ReadFile("../docs/guard.md")
 	if err != nil {
@@ -364,7 +365,7 @@ func TestAccessLogWithoutJudgedText(t *testing.T) {
 	}
 	server, _ := os.ReadFile(filepath.Join(dir, "server.log"))
 	if !bytes.Contains(log, []byte("q=REDACTED")) {
-		t.Errorf("%s", log)
+		t.Errorf("the access log is %s, want q=REDACTED", log)
 	}
 	for _, word := range []string{"worthless", "bakery"} {
 		if bytes.Contains(append(log, server...), []byte(word)) {

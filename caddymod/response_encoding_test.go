@@ -54,7 +54,7 @@ func TestResponseThatIsCompressed(t *testing.T) {
 	for encoding, encode := range encoders {
 		t.Run(encoding, func(t *testing.T) {
 			if got := ask(t, "encoding="+encoding+"&text="+vile); got.status != http.StatusUnprocessableEntity || got.header.Get("Content-Encoding") != "" {
-				t.Errorf("%d %q %v", got.status, got.body, got.header)
+				t.Errorf("got %d %q %v, want 422 without encoding", got.status, got.body, got.header)
 			}
 			var want bytes.Buffer
 			e := encode(&want)
@@ -62,19 +62,19 @@ func TestResponseThatIsCompressed(t *testing.T) {
 			_ = e.Close()
 			got := ask(t, "encoding="+encoding+"&text="+fine)
 			if got.status != 200 || got.header.Get("Content-Encoding") != encoding || !bytes.Equal(got.body, want.Bytes()) {
-				t.Errorf("%d %q %v", got.status, got.body, got.header)
+				t.Errorf("got %d %q %v, want 200 in the app's encoding", got.status, got.body, got.header)
 			}
 		})
 	}
 	if got := ask(t, "encoding=odd"); got.status != 200 || string(got.body) != "?" || got.header.Get("Content-Encoding") != "odd" {
-		t.Errorf("%d %q %v", got.status, got.body, got.header)
+		t.Errorf("an unknown encoding, failing open: got %d %q %v, want 200 as it is", got.status, got.body, got.header)
 	}
 	reload(t, guardConfig(t, "moderate_response {\non_error reject\n}\n"+app.proxy()))
 	if got := ask(t, "encoding=odd"); got.status != http.StatusServiceUnavailable || got.header.Get("Content-Encoding") != "" || got.header.Get("Retry-After") == "" {
-		t.Errorf("%d %q %v", got.status, got.body, got.header)
+		t.Errorf("an unknown encoding, failing closed: got %d %q %v, want 503 with Retry-After", got.status, got.body, got.header)
 	}
 	if got := ask(t, "encoding=gzip&cut=12&text="+fine); got.status != http.StatusServiceUnavailable {
-		t.Errorf("%d %q %v", got.status, got.body, got.header)
+		t.Errorf("a broken encoding, failing closed: got %d %q %v, want 503", got.status, got.body, got.header)
 	}
 }
 
@@ -108,10 +108,10 @@ func TestResponseWithEncode(t *testing.T) {
 				plain, _ = io.ReadAll(unzip)
 			}
 			if got.status != 200 || string(plain) != strings.ReplaceAll(body, "\n", " ") {
-				t.Errorf("%d %q", got.status, plain)
+				t.Errorf("got %d %q, want 200 and the page", got.status, plain)
 			}
 			if got := call(t, http.MethodGet, base+"/?vile", "", nil, "Accept-Encoding", "gzip"); got.status != http.StatusUnprocessableEntity {
-				t.Errorf("%d %q", got.status, got.body)
+				t.Errorf("got %d %q, want 422", got.status, got.body)
 			}
 		})
 	}

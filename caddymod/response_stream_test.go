@@ -105,14 +105,14 @@ func (s *streaming) gone(t testing.TB) {
 	}
 }
 
-// reading is a client that reads a stream.
-type reading struct {
+// streamClient is a client that reads a stream.
+type streamClient struct {
 	t testing.TB
 	*http.Response
 	buffered *bufio.Reader
 }
 
-func read(t testing.TB, c *http.Client, headers ...string) *reading {
+func read(t testing.TB, c *http.Client, headers ...string) *streamClient {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodGet, base+"/", nil)
 	if err != nil {
@@ -126,11 +126,11 @@ func read(t testing.TB, c *http.Client, headers ...string) *reading {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { response.Body.Close() })
-	return &reading{t, response, bufio.NewReader(response.Body)}
+	return &streamClient{t, response, bufio.NewReader(response.Body)}
 }
 
 // expect reads exactly what is wanted next.
-func (r *reading) expect(want string) {
+func (r *streamClient) expect(want string) {
 	r.t.Helper()
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(r.buffered, got); err != nil || string(got) != want {
@@ -139,10 +139,10 @@ func (r *reading) expect(want string) {
 }
 
 // end expects the end of a well-formed answer.
-func (r *reading) end() {
+func (r *streamClient) end() {
 	r.t.Helper()
 	if rest, err := io.ReadAll(r.buffered); err != nil || len(rest) > 0 {
-		r.t.Fatalf("%v, %q", err, rest)
+		r.t.Fatalf("the answer ends with %v, %q, want its end", err, rest)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestStreamIsJudgedAsItFlows(t *testing.T) {
 					defer client.CloseIdleConnections()
 					got := read(t, client) // the header comes before any event
 					if got.StatusCode != 200 || got.Header.Get("Content-Type") != "text/event-stream" || got.Header.Get("Content-Encoding") != "" {
-						t.Fatalf("%d %v", got.StatusCode, got.Header)
+						t.Fatalf("got %d %v, want 200 and the header of events without encoding", got.StatusCode, got.Header)
 					}
 					app.parts <- ": ping\n\n"
 					got.expect(": ping\n\n")
@@ -252,7 +252,7 @@ func TestTextIsJudgedAsItFlows(t *testing.T) {
 			got := read(t, client)
 			got.expect(fine + " ")
 			if got.Header.Get("Etag") != "" {
-				t.Errorf("%v", got.Header)
+				t.Errorf("the header is %v, want no Etag", got.Header)
 			}
 			app.parts <- " then. "
 			got.expect("And then. ")
@@ -272,7 +272,7 @@ func TestTextThatBeginsVile(t *testing.T) {
 	got := read(t, client)
 	body, err := io.ReadAll(got.buffered)
 	if err != nil || got.StatusCode != http.StatusUnprocessableEntity || !bytes.Contains(body, []byte("response_rejected")) || got.Header.Get("X-Why") == "" {
-		t.Errorf("%v, %d %s %v", err, got.StatusCode, body, got.Header)
+		t.Errorf("got the error %v, %d %s %v, want 422 response_rejected with X-Why", err, got.StatusCode, body, got.Header)
 	}
 	app.gone(t)
 }
@@ -287,7 +287,7 @@ func TestAppThatBreaksOff(t *testing.T) {
 		app.parts <- "!"
 		got.expect(chunkOf("The bakery"))
 		if rest, err := io.ReadAll(got.buffered); err == nil || len(rest) > 0 {
-			t.Errorf("%v, %q", err, rest)
+			t.Errorf("the stream ends with %v, %q, want an error and nothing more", err, rest)
 		}
 	})
 	t.Run("vile events", func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestAppThatBreaksOff(t *testing.T) {
 		go func() { app.parts <- fine; app.parts <- "!" }()
 		got := get(t)
 		if got.status != http.StatusBadGateway || len(got.body) > 0 || got.header.Get("Etag") != "" {
-			t.Errorf("%d %q %v", got.status, got.body, got.header)
+			t.Errorf("got %d %q %v, want 502 without a body or an Etag", got.status, got.body, got.header)
 		}
 	})
 	t.Run("not judged", func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestAppThatBreaksOff(t *testing.T) {
 		app.parts <- "x"
 		app.parts <- "!"
 		if rest, err := io.ReadAll(got.buffered); err == nil || string(rest) != "x" {
-			t.Errorf("%v, %q", err, rest)
+			t.Errorf("the answer ends with %v, %q, want an error behind \"x\"", err, rest)
 		}
 	})
 }
@@ -408,7 +408,7 @@ func TestNothingLeaks(t *testing.T) {
 func TestWebSocketGoesThrough(t *testing.T) {
 	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "websocket" {
-			t.Errorf("%v", r.Header)
+			t.Errorf("the app is asked with %v, want an upgrade", r.Header)
 			return
 		}
 		conn, rw, err := http.NewResponseController(w).Hijack()
@@ -436,7 +436,7 @@ func TestWebSocketGoesThrough(t *testing.T) {
 		_, _ = io.WriteString(conn, frame)
 		echo := make([]byte, len(frame))
 		if _, err := io.ReadFull(reader, echo); err != nil || string(echo) != frame {
-			t.Fatalf("%v %q", err, echo)
+			t.Fatalf("the echo ends with %v: got %q, want %q", err, echo, frame)
 		}
 	}
 }
@@ -446,6 +446,6 @@ func TestUpgradeIsNoWayAround(t *testing.T) {
 	app := answers(t, map[string]string{"Content-Type": "application/json"}, 200, `{"text":"`+vile+`"}`)
 	load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
 	if got := get(t, "Connection", "Upgrade", "Upgrade", "websocket"); got.status != http.StatusUnprocessableEntity {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want 422", got.status, got.body)
 	}
 }

@@ -84,7 +84,7 @@ func TestResponseIsJudged(t *testing.T) {
 			}
 			if test.want == passes {
 				if got.status != test.status || string(got.body) != test.body || got.header.Get("Etag") != `"x"` || got.header.Get("Cache-Control") != "max-age=60" {
-					t.Errorf("%d %q %v", got.status, got.body, got.header)
+					t.Errorf("got %d %q %v, want the app's answer as it is", got.status, got.body, got.header)
 				}
 				return
 			}
@@ -92,7 +92,7 @@ func TestResponseIsJudged(t *testing.T) {
 			got.decodeJSON(t, &problem)
 			if got.status != test.want || problem.Code != "response_rejected" || len(problem.Categories) == 0 || !strings.HasPrefix(problem.Instance, "mod_") ||
 				got.header.Get("Content-Type") != "application/problem+json" || got.header.Get("Etag") != "" || got.header.Get("Cache-Control") != "no-store" {
-				t.Errorf("%d %q %v", got.status, got.body, got.header)
+				t.Errorf("got %d %q %v, want %d response_rejected, and no header of the app's body", got.status, got.body, got.header, test.want)
 			}
 			if bytes.Contains(got.body, []byte("worthless")) {
 				t.Errorf("the refusal tells the text: %s", got.body)
@@ -125,11 +125,11 @@ func TestResponseWithoutBody(t *testing.T) {
 	})
 	load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
 	if got := call(t, http.MethodHead, base+"/", "", nil); got.status != 200 || got.header.Get("Content-Length") != "1234" {
-		t.Errorf("%d %v", got.status, got.header)
+		t.Errorf("HEAD: got %d %v, want 200 and the app's header", got.status, got.header)
 	}
 	for _, status := range []int{200, 204, 302, 304} {
 		if got := call(t, http.MethodGet, base+"/?status="+strconv.Itoa(status), "", nil); got.status != status || got.header.Get("Etag") != `"x"` {
-			t.Errorf("%d: %d %v", status, got.status, got.header)
+			t.Errorf("an answer with status %d: got %d %v, want it as it is", status, got.status, got.header)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestResponseOfLanguageModels(t *testing.T) {
 	got := get(t)
 	want := `{"id":"c1","object":"chat.completion","created":7,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":"content_filter"}]}`
 	if got.status != 200 || string(got.body) != want || got.header.Get("Content-Length") != strconv.Itoa(len(want)) || got.header.Get("Content-Digest") != "" {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+		t.Errorf("got %d %s %v, want 200 %s", got.status, got.body, got.header, want)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestResponseReadsWhatItIsTold(t *testing.T) {
 	} {
 		got := get2(t, "application/json", body)
 		if (got.status == http.StatusUnprocessableEntity) != rejected {
-			t.Errorf("%s: %d %s", body, got.status, got.body)
+			t.Errorf("%s: got %d %s, want rejected %v", body, got.status, got.body, rejected)
 		}
 	}
 }
@@ -208,16 +208,16 @@ func TestResponseReactions(t *testing.T) {
 	}
 	got := ask("one zorkmid")
 	if got.status != 451 || string(got.body) != "no: /text" || got.header.Get("Content-Type") != "text/plain; charset=utf-8" || got.header.Get("X-App") != "1" {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+		t.Errorf("a blocked word: got %d %s %v, want 451 \"no: /text\" with the app's X-App", got.status, got.body, got.header)
 	}
 	got = ask(vile)
 	if got.status != 200 || string(got.body) != `{"text":"`+vile+`"}` || !strings.Contains(got.header.Get("X-Queue"), "harassment") || got.header.Get("X-App") != "" ||
 		got.header.Get("X-Moderation-Recommendation") != "review" || got.header.Get("Content-Language") != "en" || got.header.Get("Content-Type") != "application/json" {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+		t.Errorf("to be reviewed: got %d %s %v, want the answer with X-Queue and without X-App", got.status, got.body, got.header)
 	}
 	got = ask(fine)
 	if got.status != 200 || got.header.Get("Content-Language") != "de" || got.header.Get("X-Moderation-Recommendation") != "" || string(got.body) != `{"text":"`+fine+`"}` {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+		t.Errorf("approved: got %d %s %v, want the answer in another Content-Language", got.status, got.body, got.header)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestResponseReactionsThatFail(t *testing.T) {
 	app := answers(t, map[string]string{"Content-Type": "text/html"}, 200, vile)
 	load(t, guardConfig(t, "moderate_response {\non reject {\nerror \"hm\" 418\n}\n}\n"+app.proxy()+"\nhandle_errors {\nrespond \"page {http.error.status_code}\" {http.error.status_code}\n}"))
 	if got := get(t); got.status != 418 || string(got.body) != "page 418" {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+		t.Errorf("got %d %s %v, want 418 and the site's page", got.status, got.body, got.header)
 	}
 }
 
@@ -264,10 +264,10 @@ func TestReactionsToLongAnswers(t *testing.T) {
 		t.Errorf("%d, %d bytes, %v", got.status, len(got.body), got.header)
 	}
 	if got := ask(fine, "&short=yes"); got.status != 203 || string(got.body) != "short" {
-		t.Errorf("%d %.100s %v", got.status, got.body, got.header)
+		t.Errorf("got %d %.100s %v, want 203 \"short\"", got.status, got.body, got.header)
 	}
 	if got := ask("A zorkmid. ", ""); got.status != http.StatusUnprocessableEntity {
-		t.Errorf("%d %.100s", got.status, got.body)
+		t.Errorf("a blocked word: got %d %.100s, want 422", got.status, got.body)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestResponseUsesTheSitesErrorPage(t *testing.T) {
 		respond "sorry: {http.moderation.response.categories}" {http.error.status_code}
 	}`))
 	if got := get(t); got.status != http.StatusUnprocessableEntity || !strings.HasPrefix(string(got.body), "sorry: ") || got.header.Get("Etag") != "" {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+		t.Errorf("got %d %s %v, want 422, the site's page, and no Etag", got.status, got.body, got.header)
 	}
 }
 
@@ -409,7 +409,7 @@ func TestResponseShadow(t *testing.T) {
 		rest, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || len(rest) > 0 || response.StatusCode != 200 || response.Header.Get("Etag") != `"x"` {
-			t.Errorf("%s: %v %q %v", media, err, rest, response.Header)
+			t.Errorf("%s: got the error %v, %q and %v, want the end of the answer as it is", media, err, rest, response.Header)
 		}
 	}
 }
@@ -437,12 +437,12 @@ func TestResponseThatCannotBeJudged(t *testing.T) {
 			load(t, guardConfig(t, "moderate_response {\naccount small\nenforce_quota\non_error "+test.policy+"\n}\n"+app.proxy()))
 			for range 3 {
 				if got := get2(t, "text/html", "<p>"+fine); got.status != 200 {
-					t.Fatalf("%d %s", got.status, got.body)
+					t.Fatalf("within the limits: got %d %s, want 200", got.status, got.body)
 				}
 			}
 			got := get2(t, test.contentType, test.body)
 			if got.status != test.status || test.want != "" && string(got.body) != test.want || test.want == "" && !bytes.Contains(got.body, []byte("not_judged")) {
-				t.Errorf("%d %s", got.status, got.body)
+				t.Errorf("beyond the limits: got %d %s, want %d %s", got.status, got.body, test.status, test.want)
 			}
 		})
 	}
@@ -459,7 +459,7 @@ func TestResponseOfOtherHandlers(t *testing.T) {
 	load(t, guardConfig(t, "root "+dir+"\nmoderate_response\nrespond /said `Fine. "+vile+"`\nfile_server"))
 	for path, want := range map[string]int{"/vile.html": 422, "/fine.html": 200, "/vile.txt": 422, "/vile.bin": 200, "/said": 422, "/none": 404, "/big.txt": 200} {
 		if got := call(t, http.MethodGet, base+path, "", nil); got.status != want || path == "/big.txt" && string(got.body) != fineFollow(3<<20) {
-			t.Errorf("%s: %d %.100s", path, got.status, got.body)
+			t.Errorf("%s: got %d %.100s, want %d", path, got.status, got.body, want)
 		}
 	}
 }

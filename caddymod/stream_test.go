@@ -73,7 +73,7 @@ func TestStreamsOfJSON(t *testing.T) {
 			}()
 			rest, err := io.ReadAll(got.buffered)
 			if err != nil || !strings.HasSuffix(string(rest), test.end) || bytes.Contains(rest, []byte(vile[len(vile)-7:len(vile)-3])) {
-				t.Errorf("%v, %q", err, rest)
+				t.Errorf("the stream ends with %v, %q, want %q and no vile word", err, rest, test.end)
 			}
 			app.gone(t)
 		})
@@ -100,18 +100,18 @@ func TestStreamsThatComeAtOnce(t *testing.T) {
 			body := test.begin + inLines(test.template, text) + test.end
 			got := get2(t, test.media, body)
 			if status == 200 && (got.status != 200 || string(got.body) != body) {
-				t.Errorf("%s: %d %s", body, got.status, got.body)
+				t.Errorf("%s: got %d %s, want 200 as it is", body, got.status, got.body)
 			}
 			// An answer whose kind is known ends as its clients understand; of another the first words may be out.
 			if status != 200 && got.status != status && bytes.Contains(got.body, []byte(`"hit"`)) {
-				t.Errorf("%s: %d %s", body, got.status, got.body)
+				t.Errorf("%s: got %d %s, want %d", body, got.status, got.body, status)
 			}
 		}
 	}
 }
 
-// TestOrdinaryArraysAreHeld though they are sent in pieces: an array whose first elements come whole may be a stream, but one
-// that is cut anywhere is not.
+// TestOrdinaryArraysAreHeld though they are sent in pieces: an array whose first elements come whole may be a stream,
+// but one that is cut anywhere is not.
 func TestOrdinaryArraysAreHeld(t *testing.T) {
 	app := newStreaming(t, "Content-Type", "application/json", "Etag", `"x"`)
 	load(t, guardConfig(t, "moderate_response\n"+app.proxy()))
@@ -121,7 +121,7 @@ func TestOrdinaryArraysAreHeld(t *testing.T) {
 		close(app.parts)
 	}()
 	if got := get(t); got.status != http.StatusUnprocessableEntity {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want 422", got.status, got.body)
 	}
 }
 
@@ -158,13 +158,13 @@ func TestRanges(t *testing.T) {
 	} {
 		got := get2path(t, test.path, "Range", test.ranges)
 		if got.status != test.status || test.body != "" && test.body != "-" && string(got.body) != test.body || bytes.Contains(got.body, []byte("worthless")) {
-			t.Errorf("%s %s: %d %q", test.path, test.ranges, got.status, got.body)
+			t.Errorf("%s %s: got %d %q, want %d %q", test.path, test.ranges, got.status, got.body, test.status, test.body)
 		}
 		if seen := got.header.Values("X-Seen"); strings.HasPrefix(test.path, "/files/") && len(seen) != 1 || got.header.Get("X-Site") != "1" {
-			t.Errorf("%s: %v", test.path, got.header)
+			t.Errorf("%s: the header is %v, want each field once", test.path, got.header)
 		}
 		if test.status == 200 && (got.header.Get("Content-Range") != "" || got.header.Get("Content-Length") != fmt.Sprint(len(page))) {
-			t.Errorf("%s: %v", test.path, got.header)
+			t.Errorf("%s: the header is %v, want that of the whole", test.path, got.header)
 		}
 	}
 }
@@ -231,7 +231,7 @@ func TestStreamCountsOnce(t *testing.T) {
 	// Three a minute are allowed.
 	for range 2 {
 		if got := call(t, http.MethodGet, base+"/stream", "", nil); got.status != 200 || string(got.body) != chunkOf(fine)+doneEvent {
-			t.Fatalf("%d %s", got.status, got.body)
+			t.Fatalf("got %d %s, want 200 and the events", got.status, got.body)
 		}
 	}
 	for _, want := range []int{200, 503} {

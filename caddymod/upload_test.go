@@ -275,7 +275,7 @@ func TestUploadsStream(t *testing.T) {
 				got := u.send(t, "/", test.form, endWhole)
 				stop()
 				if got.status != http.StatusOK || string(got.body) != "app" {
-					t.Fatalf("%d %s", got.status, got.body)
+					t.Fatalf("got %d %s, want 200 from the app", got.status, got.body)
 				}
 				arrived := app.take()
 				if len(arrived) != 1 || arrived[0].sum != sum || arrived[0].size != size || arrived[0].err != nil {
@@ -344,7 +344,7 @@ func TestUploadsAreRefused(t *testing.T) {
 				var problem refusal
 				got.decodeJSON(t, &problem)
 				if got.status != 422 || problem.Code != "content_rejected" || len(problem.Fields) == 0 || problem.Fields[0].Name != test.field {
-					t.Fatalf("%d %.500s", got.status, got.body)
+					t.Fatalf("got %d %.500s, want 422 for the field %s", got.status, got.body, test.field)
 				}
 			})
 		}
@@ -352,12 +352,12 @@ func TestUploadsAreRefused(t *testing.T) {
 	app.check(t)
 }
 
-// TestUploadLimits holds the ways past max_body: it bounds texts, not files.
+// TestUploadLimits has what happens beyond max_body, which bounds texts, not files.
 func TestUploadLimits(t *testing.T) {
 	app := newLanding(t)
 	site := ""
-	for _, past := range []string{"reject", "pass", "prefix"} {
-		site += "handle /" + past + " {\n moderate {\n max_body 64KiB " + past + "\n }\n " + app.proxy() + "\n }\n"
+	for _, overflow := range []string{"reject", "pass", "prefix"} {
+		site += "handle /" + overflow + " {\n moderate {\n max_body 64KiB " + overflow + "\n }\n " + app.proxy() + "\n }\n"
 	}
 	load(t, uploadConfig(t, site))
 	long := strings.Repeat(fine+"\r\n", 64<<10/len(fine))
@@ -396,7 +396,7 @@ func TestUploadLimits(t *testing.T) {
 			t.Run(test.name+", "+u.name, func(t *testing.T) {
 				got := u.send(t, test.path, test.form, test.end)
 				if got.status != test.status {
-					t.Fatalf("%d %.500s", got.status, got.body)
+					t.Fatalf("got %d %.500s, want %d", got.status, got.body, test.status)
 				}
 				arrived := app.take()
 				if test.end != endWhole {
@@ -411,8 +411,8 @@ func TestUploadLimits(t *testing.T) {
 	app.check(t)
 }
 
-// TestFieldsOfUploadsCannotHide has the guard read one field only, and the vile text in a part that some servers take for
-// this field.
+// TestFieldsOfUploadsCannotHide has the guard read one field only, and the vile text in a part that some servers take
+// for this field.
 func TestFieldsOfUploadsCannotHide(t *testing.T) {
 	app := newLanding(t)
 	load(t, guardConfig(t, "moderate {\n form comment\n }\n"+app.proxy()))
@@ -467,7 +467,7 @@ func TestSlowUploads(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := call(t, http.MethodPost, base, "", slowly{test.form.open()}, "Content-Type", uploadType, endHeader, test.end)
 			if got.status != test.status {
-				t.Fatalf("%d %s", got.status, got.body)
+				t.Fatalf("got %d %s, want %d", got.status, got.body, test.status)
 			}
 			arrived := app.take()
 			if test.end != endWhole {
@@ -486,8 +486,8 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestAbortedUploadsLeakNothing has clients leave in the middle: of what is read first, of a file, of a text that is held,
-// and right after a text that is refused.
+// TestAbortedUploadsLeakNothing has clients leave in the middle: of what is read first, of a file, of a text that is
+// held, and right after a text that is refused.
 func TestAbortedUploadsLeakNothing(t *testing.T) {
 	app := newLanding(t)
 	load(t, uploadConfig(t, "moderate {\n max_body 16KiB\n }\n"+app.proxy()))
@@ -586,7 +586,8 @@ func TestAbortedUploadsLeakNothing(t *testing.T) {
 	app.check(t)
 }
 
-// TestUploadsPassSeveralGuards sees that each of several guards judges what comes late in a large body, by its own policy.
+// TestUploadsPassSeveralGuards sees that each of several guards judges what comes late in a large body, by its own
+// policy.
 func TestUploadsPassSeveralGuards(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, `
@@ -635,7 +636,7 @@ func TestUploadsPassSeveralGuards(t *testing.T) {
 	} {
 		got := call(t, http.MethodPost, base+test.path, "", strings.NewReader(large+"\n"+test.end), "Content-Type", "text/plain")
 		if got.status != test.status {
-			t.Errorf("%s %s: %d %.200s", test.path, test.end, got.status, got.body)
+			t.Errorf("%s %s: got %d %.200s, want %d", test.path, test.end, got.status, got.body, test.status)
 		}
 		arrived := app.whole()
 		if test.status == 200 && (len(arrived) != 1 || string(arrived[0].body) != large+"\n"+test.end) {
@@ -647,8 +648,8 @@ func TestUploadsPassSeveralGuards(t *testing.T) {
 	}
 }
 
-// TestUploadsComeInPackets sees that fields which say something only together are judged together, even when each of them
-// comes late and by itself.
+// TestUploadsComeInPackets sees that fields which say something only together are judged together, even when each of
+// them comes late and by itself.
 func TestUploadsComeInPackets(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, "moderate\n"+app.proxy()))
@@ -673,7 +674,7 @@ func TestUploadsComeInPackets(t *testing.T) {
 		got := call(t, http.MethodPost, base+"/x", "", read, "Content-Type", "multipart/form-data; boundary=xyz")
 		_ = read.Close()
 		if got.status != test.status {
-			t.Errorf("%s: %d %.200s", test.name, got.status, got.body)
+			t.Errorf("%s: got %d %.200s, want %d", test.name, got.status, got.body, test.status)
 		}
 	}
 }

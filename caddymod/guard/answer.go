@@ -101,8 +101,8 @@ func (a *answer) wait(charge *policy.Charge) error {
 	return nil
 }
 
-// reject sends something else than the answer: what the site wants, or what a language model's API says when it filters, or a
-// problem.
+// reject sends something else than the answer: what the site wants, or what a language model's API says when it
+// filters, or a problem.
 func (a *answer) reject(w *response.Writer, routes caddyhttp.RouteList) {
 	a.v.action = refused
 	if routes != nil {
@@ -120,8 +120,8 @@ func (a *answer) reject(w *response.Writer, routes caddyhttp.RouteList) {
 	})))
 }
 
-// refuseUnjudged sends a problem in place of an answer that could not be judged. cause says that it is too large to be; nil
-// stands for all other reasons.
+// refuseUnjudged sends a problem in place of an answer that could not be judged. cause says that it is too large to be;
+// nil stands for all other reasons.
 func (a *answer) refuseUnjudged(w *response.Writer, cause error) {
 	a.v.action = refused
 	a.report()

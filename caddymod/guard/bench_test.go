@@ -26,9 +26,9 @@ type body struct{ *bytes.Reader }
 
 func (body) Close() error { return nil }
 
-// BenchmarkModerate is the guard's part of a request that is approved: reading a JSON post of three members, judging it,
-// and giving the body on. The connection is not in it. "same" is one post again and again, which the guard remembers; of
-// "different" each has another comment.
+// BenchmarkModerate is the guard's part of a request that is approved: reading a JSON post of three members, judging
+// it, and giving the body on. The connection is not in it. "same" is one post again and again, which the guard
+// remembers; of "different" each has another comment.
 func BenchmarkModerate(b *testing.B) {
 	ctx, err := caddy.ProvisionContext(&caddy.Config{})
 	if err != nil {
@@ -75,8 +75,8 @@ func BenchmarkModerate(b *testing.B) {
 	}
 }
 
-// BenchmarkModerateCounted is [BenchmarkModerate] for an account, by many clients at once: each post waits for its count before its
-// answer.
+// BenchmarkModerateCounted is [BenchmarkModerate] for an account, by many clients at once: each post waits for its
+// count before its answer.
 func BenchmarkModerateCounted(b *testing.B) {
 	dir, err := json.Marshal(b.TempDir())
 	if err != nil {

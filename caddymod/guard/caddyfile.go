@@ -201,7 +201,8 @@ func characters(dst *int, example, most int) options.Option {
 		}
 		n, err := strconv.Atoi(args[0])
 		if err != nil || n < 1 || n > most {
-			return d.Errf("%s is '%s'; it must be a number of characters from 1 to %d, such as %d", name, args[0], most, example)
+			return d.Errf("%s is '%s'; it must be a number of characters from 1 to %d, such as %d",
+				name, args[0], most, example)
 		}
 		*dst = n
 		return nil

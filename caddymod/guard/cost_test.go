@@ -396,7 +396,8 @@ func costlies() []costly {
 	return list
 }
 
-// BenchmarkCosts has what reading and judging hostile bodies costs, as a multiple of what ordinary text of the same length does.
+// BenchmarkCosts has what reading and judging hostile bodies costs, as a multiple of what ordinary text of the same
+// length does.
 func BenchmarkCosts(b *testing.B) {
 	c := newCosts(b)
 	best := func(kind costly, size, times int) time.Duration {

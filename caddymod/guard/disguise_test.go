@@ -99,8 +99,8 @@ func TestHarmlessFormsPass(t *testing.T) {
 	}
 }
 
-// BenchmarkDisguised is the whole cost of a text of 2,000 bytes, in each of the forms that are read in several ways. The first is
-// an ordinary one.
+// BenchmarkDisguised is the whole cost of a text of 2,000 bytes, in each of the forms that are read in several ways.
+// The first is an ordinary one.
 func BenchmarkDisguised(b *testing.B) {
 	const sentence = "The committee met on Tuesday to talk about the new playground, and nobody could agree on the colour. "
 	marked := strings.ReplaceAll(sentence, " ", " **_") // and never ended

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guard stands in front of an app: the handler moderate judges what people send to it, moderate_response what it
-// answers, and the matcher moderation lets other directives ask for the verdict.
+// Package guard stands in front of an app: the handler moderate judges what people send to it, moderate_response what
+// it answers, and the matcher moderation lets other directives ask for the verdict.
 //
 // # The way of a message
 //
@@ -14,25 +14,25 @@
 //   - content, multipart and stream know the formats: what is text in JSON, forms, markup and streams;
 //   - [policy] classifies the texts, decides, and charges the account.
 //
-// This package puts them together: it has the Caddy modules, their JSON and Caddyfile, and acts on a [verdict] by letting the
-// message pass, running the site's routes, or refusing it. A request has one [exchange], which handlers and matchers share, so
-// that nothing is extracted, classified or charged twice.
+// This package puts them together: it has the Caddy modules, their JSON and Caddyfile, and acts on a [verdict] by
+// letting the message pass, running the site's routes, or refusing it. A request has one [exchange], which handlers and
+// matchers share, so that nothing is extracted, classified or charged twice.
 //
 // # Adding an option
 //
 // An option belongs to the package whose work it changes, and has one place each:
 //
-//  1. a field with a JSON tag and a doc comment, which Caddy's site shows, in the struct of that package: [policy.Policy]
-//     (what is let through), [request.Fields] (where texts stand), [extract.Limits] (how much), [Stream] (how streams are
-//     moderated), or in [Moderate] or [ModerateResponse] themselves (what happens then);
-//  2. a line in the Caddyfile options of that struct, the method beside it: Options, RequestOptions and AnswerOptions, or
-//     the methods UnmarshalCaddyfile, whose comments list all options. It reads the value and refuses a bad one;
-//  3. its use: what is made of the struct once (policy.New, request.New, Provision) checks what comes from JSON, too, and
-//     keeps the value where the work is done;
+//  1. a field with a JSON tag and a doc comment, which Caddy's site shows, in the struct of that package:
+//     [policy.Policy] (what is let through), [request.Fields] (where texts stand), [extract.Limits] (how much),
+//     [Stream] (how streams are moderated), or in [Moderate] or [ModerateResponse] themselves (what happens then);
+//  2. a line in the Caddyfile options of that struct, the method beside it: Options, RequestOptions and AnswerOptions,
+//     or the methods UnmarshalCaddyfile, whose comments list all options. It reads the value and refuses a bad one;
+//  3. its use: what is made of the struct once (policy.New, request.New, Provision) checks what comes from JSON, too,
+//     and keeps the value where the work is done;
 //  4. a case in a table of the tests beside that code, and a golden file in testdata/caddyfile.
 //
-// Nothing else lists options: the keys by which results are shared are made of the whole structs, so that a new field takes
-// part. docs/guard.md tells people about it.
+// Nothing else lists options: the keys by which results are shared are made of the whole structs, so that a new field
+// takes part. docs/guard.md tells people about it.
 package guard
 
 import (
@@ -76,8 +76,8 @@ type moderated struct {
 // exchangeVar is the name of the request variable that carries the exchange from one handler or matcher to the next.
 const exchangeVar = "moderation.guard"
 
-// exchangeOf returns the request's exchange. The first time it creates one, and makes it known to placeholders and to the
-// access log.
+// exchangeOf returns the request's exchange. The first time it creates one, and makes it known to placeholders and to
+// the access log.
 func exchangeOf(r *http.Request, a *app.App) *exchange {
 	ctx := r.Context()
 	if known, ok := caddyhttp.GetVar(ctx, exchangeVar).(*exchange); ok {
@@ -94,8 +94,8 @@ func exchangeOf(r *http.Request, a *app.App) *exchange {
 	return x
 }
 
-// placeholder returns {http.moderation.*} of the verdict on the request and {http.moderation.response.*} of the one on the
-// answer. They are unknown until there is a verdict.
+// placeholder returns {http.moderation.*} of the verdict on the request and {http.moderation.response.*} of the one on
+// the answer. They are unknown until there is a verdict.
 func (x *exchange) placeholder(key string) (any, bool) {
 	name, ok := strings.CutPrefix(key, "http.moderation.")
 	if !ok {
@@ -121,8 +121,8 @@ func (x *exchange) MarshalLogObject(log zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// judge moderates a request by what is known of it already, or extracts its texts and classifies them. The verdict is never
-// nil. A charge that is returned must be waited for before the request is answered. w may be nil.
+// judge moderates a request by what is known of it already, or extracts its texts and classifies them. The verdict is
+// never nil. A charge that is returned must be waited for before the request is answered. w may be nil.
 func (x *exchange) judge(w http.ResponseWriter, r *http.Request, p *pipeline) (*verdict, moderated, *policy.Charge) {
 	var pieces []content.Piece
 	index := slices.IndexFunc(x.known, func(known moderated) bool { return known.key == p.key })

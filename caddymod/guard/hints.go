@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Names that are easily taken for those of the guard's directives. Without them Caddy only says that it does not know the
-// directive.
+// Names that are easily taken for those of the guard's directives. Without them Caddy only says that it does not know
+// the directive.
 func init() {
 	for wrong, right := range map[string]string{
 		"moderation":          "moderate; 'moderation' is the name of the global option and of the matcher",
@@ -32,12 +32,13 @@ func init() {
 	}
 	httpcaddyfile.RegisterGlobalOption("moderate", func(d *caddyfile.Dispenser, _ any) (any, error) {
 		d.Next()
-		return nil, d.Err("'moderate' is no global option but a directive, which stands in a site; the global option is 'moderation'")
+		return nil, d.Err("'moderate' is no global option but a directive, which stands in a site; " +
+			"the global option is 'moderation'")
 	})
 }
 
-// warnOfTwo warns of requests that two guards judge, one after the other: somebody may think that the second takes the place of
-// the first. It is called when all of the configuration is provisioned.
+// warnOfTwo warns of requests that two guards judge, one after the other: somebody may think that the second takes the
+// place of the first. It is called when all of the configuration is provisioned.
 func warnOfTwo(ctx caddy.Context, logger *zap.Logger) {
 	loaded, err := ctx.AppIfConfigured("http")
 	if err != nil {
@@ -49,8 +50,8 @@ func warnOfTwo(ctx caddy.Context, logger *zap.Logger) {
 	}
 	for name, server := range server.Servers {
 		if two(server.Routes, false) {
-			logger.Warn("requests pass two of the directive moderate: both judge them, each by its own policy, and the app gets the header fields of the last; "+
-				"one of several takes effect where each stands in a handle of its own", zap.String("server", name))
+			logger.Warn("requests pass two of the directive moderate: both judge them, each by its own policy, "+
+				"and the app gets the header fields of the last; one of several takes effect where each stands in a handle of its own", zap.String("server", name))
 		}
 	}
 }
@@ -67,7 +68,8 @@ func two(routes caddyhttp.RouteList, guarded bool) bool {
 					continue // to try another policy beside the one in force is what it is for
 				}
 				for _, matchers := range before {
-					guarded = guarded || len(matchers)+len(route.MatcherSets) == 0 || reflect.DeepEqual(matchers, route.MatcherSets)
+					guarded = guarded || len(matchers)+len(route.MatcherSets) == 0 ||
+						reflect.DeepEqual(matchers, route.MatcherSets)
 				}
 				if guarded {
 					return true

@@ -29,9 +29,10 @@ func init() {
 // Matcher matches requests by the verdict on their text. All conditions that are given must hold; of the values of one
 // condition any will do.
 //
-// When moderate has judged the request before, the matcher goes by that verdict, unless it says itself where the texts stand.
-// Otherwise it judges the request and takes nothing away from it: the body can still be read by others. A request is judged
-// once however many matchers and handlers ask. A request that cannot be read or judged matches only by its status.
+// When moderate has judged the request before, the matcher goes by that verdict, unless it says itself where the texts
+// stand. Otherwise it judges the request and takes nothing away from it: the body can still be read by others. A
+// request is judged once however many matchers and handlers ask. A request that cannot be read or judged matches only
+// by its status.
 type Matcher struct {
 	request.Fields
 
@@ -39,11 +40,11 @@ type Matcher struct {
 	Flagged bool `json:"flagged,omitempty"`
 	// The recommendations to match: approve, review, reject. Default: any.
 	Recommendations []engine.Recommendation `json:"recommendations,omitempty"`
-	// The statuses to match: judged, nothing, partial, skipped, error. With "error" and "partial" it matches requests that
-	// the matcher could not read, or not wholly. Default: any.
+	// The statuses to match: judged, nothing, partial, skipped, error. With "error" and "partial" it matches requests
+	// that the matcher could not read, or not wholly. Default: any.
 	Statuses []Status `json:"statuses,omitempty"`
-	// The categories to match, one of which must have at least the given probability; 0 means that it is flagged. Default:
-	// any.
+	// The categories to match, one of which must have at least the given probability; 0 means that it is flagged.
+	// Default: any.
 	Categories map[string]float64 `json:"categories,omitempty"`
 
 	app      *app.App
@@ -112,7 +113,8 @@ func (m *Matcher) provisionConditions() error {
 }
 
 // errNoCondition says that a matcher would match everything.
-var errNoCondition = errors.New("nothing is given that a request could match; there are flagged, recommendation, category and status")
+var errNoCondition = errors.New("nothing is given that a request could match; " +
+	"there are flagged, recommendation, category and status")
 
 // empty reports whether there is no condition.
 func (m *Matcher) empty() bool {

@@ -32,19 +32,19 @@ func init() {
 	caddy.RegisterModule(new(Moderate))
 }
 
-// Moderate is a middleware that judges the text that people send to the app behind it. What is to be rejected is refused
-// with 422, and what programs may read in several ways that cannot all be judged with 400. Everything else reaches the app
-// byte for byte as it was sent, with the verdict in header fields X-Moderation-*. Such fields of the client's own are
-// removed, so that the app can trust them.
+// Moderate is a middleware that judges the text that people send to the app behind it. What is to be rejected is
+// refused with 422, and what programs may read in several ways that cannot all be judged with 400. Everything else
+// reaches the app byte for byte as it was sent, with the verdict in header fields X-Moderation-*. Such fields of the
+// client's own are removed, so that the app can trust them.
 //
 // The verdict is also in the placeholders {http.moderation.id}, .status, .flagged, .recommendation, .confidence,
 // .categories, .field, .fields, .themes, .blocked and one for each category, in fields of the access log
 // (moderation_id, moderation_status, moderation_action, moderation_recommendation, moderation_categories,
 // moderation_fields, moderation_error), and in metrics. None of them holds text that was judged.
 //
-// A refusal is the site's own error page where handle_errors has one for status 422. It is what clients of language models
-// understand where the path is that of such an API, a small page for clients that ask for HTML, and problem details
-// (RFC 9457) for all others.
+// A refusal is the site's own error page where handle_errors has one for status 422. It is what clients of language
+// models understand where the path is that of such an API, a small page for clients that ask for HTML, and problem
+// details (RFC 9457) for all others.
 type Moderate struct {
 	request.Fields
 	policy.Policy
@@ -52,21 +52,21 @@ type Moderate struct {
 
 	// The routes to run for a verdict. Default: none.
 	On *Reactions `json:"on,omitempty"`
-	// Whether to judge, log, count and set placeholders, but never to act: what would be refused goes on to the app, without
-	// header fields. Default: false.
+	// Whether to judge, log, count and set placeholders, but never to act: what would be refused goes on to the app,
+	// without header fields. Default: false.
 	Shadow bool `json:"shadow,omitempty"`
-	// How long the part of the body that is held may take to arrive before 408 is answered. Each KiB that arrives extends it
-	// by a second. Default: 30s.
+	// How long the part of the body that is held may take to arrive before 408 is answered. Each KiB that arrives
+	// extends it by a second. Default: 30s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
-	// What happens to a request that cannot be judged, because its Content-Encoding is unknown or broken, its charset is
-	// unknown, the classifier fails, or the limits of the account are used up: "pass" lets it through (the guard fails
-	// open), "reject" refuses it with 415, 400 or 503 (the guard fails closed). Either way it is logged, and counted in
-	// caddy_moderation_guard_errors_total. Default: "pass".
+	// What happens to a request that cannot be judged, because its Content-Encoding is unknown or broken, its charset
+	// is unknown, the classifier fails, or the limits of the account are used up: "pass" lets it through (the guard
+	// fails open), "reject" refuses it with 415, 400 or 503 (the guard fails closed). Either way it is logged, and
+	// counted in caddy_moderation_guard_errors_total. Default: "pass".
 	OnError string `json:"on_error,omitempty"`
 
-	// The origins, such as "https://www.example.com", whose pages may read refusals; "*" stands for all of them, without
-	// their cookies. Without any, a page of another origin sees an error of the network instead of a refusal, unless the
-	// site sets the header fields itself. What the app answers is the app's concern. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may read refusals; "*" stands for all of them,
+	// without their cookies. Without any, a page of another origin sees an error of the network instead of a refusal,
+	// unless the site sets the header fields itself. What the app answers is the app's concern. Default: none.
 	CORS cors.Origins `json:"cors,omitempty"`
 
 	app      *app.App
@@ -167,7 +167,8 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 
 // act does what the verdict asks for. The charge, if any, is settled before the answer begins.
 func (m *Moderate) act(
-	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, x *exchange, v *verdict, of *moderated, charge *policy.Charge,
+	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler,
+	x *exchange, v *verdict, of *moderated, charge *policy.Charge,
 ) error {
 	switch {
 	case m.Shadow:
@@ -216,7 +217,8 @@ func (m *Moderate) reject(w http.ResponseWriter, r *http.Request, x *exchange, v
 
 // pass lets the request go on. The texts that come later in a large upload are moderated on their way.
 func (m *Moderate) pass(
-	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, x *exchange, v *verdict, of *moderated, charge *policy.Charge,
+	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler,
+	x *exchange, v *verdict, of *moderated, charge *policy.Charge,
 ) error {
 	if of.found.Rest == nil || of.found.Refuse != nil {
 		m.report(r, x, v)
@@ -259,7 +261,8 @@ var (
 	errUnjudged = errors.New("the content could not be judged")
 )
 
-// judgeRest moderates texts of an upload that is on its way. What is flagged in them is counted before the app reads them.
+// judgeRest moderates texts of an upload that is on its way. What is flagged in them is counted before the app reads
+// them.
 func (m *Moderate) judgeRest(
 	ctx context.Context, v *verdict, charge *policy.Charge, pieces []content.Piece, short *policy.Joiner,
 ) error {
@@ -294,8 +297,8 @@ func (m *Moderate) judgeRest(
 	return nil
 }
 
-// report counts and logs what became of a request. It is called before the request goes on, which may take long; only the
-// texts of a large upload are not all known then.
+// report counts and logs what became of a request. It is called before the request goes on, which may take long; only
+// the texts of a large upload are not all known then.
 func (m *Moderate) report(r *http.Request, x *exchange, v *verdict) {
 	report(m.app, m.logger, metrics.Inbound, r, x.id, v, outcomeOf(v))
 }

@@ -18,18 +18,18 @@ import (
 
 // Reactions are routes that are run for a verdict. Inside them the placeholders {http.moderation.*} tell the verdict.
 type Reactions struct {
-	// The routes to run for what is to be rejected, instead of the refusal. When their handlers do not answer, the refusal
-	// follows: what is rejected never goes on by itself. Default: none.
+	// The routes to run for what is to be rejected, instead of the refusal. When their handlers do not answer, the
+	// refusal follows: what is rejected never goes on by itself. Default: none.
 	Reject caddyhttp.RouteList `json:"reject,omitempty"`
-	// The routes to run for what a person should look at. When their handlers do not answer, the request goes on. Default:
-	// none.
+	// The routes to run for what a person should look at. When their handlers do not answer, the request goes on.
+	// Default: none.
 	Review caddyhttp.RouteList `json:"review,omitempty"`
-	// The routes to run for everything else that was judged. When their handlers do not answer, the request goes on. Default:
-	// none.
+	// The routes to run for everything else that was judged. When their handlers do not answer, the request goes on.
+	// Default: none.
 	Approve caddyhttp.RouteList `json:"approve,omitempty"`
-	// The routes to run, instead of the others, when self-harm is flagged and nothing is rejected for anything else: for the
-	// page that helps a person in a crisis. When their handlers do not answer, a rejected request is refused, and any other
-	// goes on. Default: none.
+	// The routes to run, instead of the others, when self-harm is flagged and nothing is rejected for anything else:
+	// for the page that helps a person in a crisis. When their handlers do not answer, a rejected request is refused,
+	// and any other goes on. Default: none.
 	SelfHarm caddyhttp.RouteList `json:"self_harm,omitempty"`
 }
 

@@ -52,8 +52,8 @@ func enumerate(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// refuseFor answers a request that must be refused, because it exceeds a limit, is broken or ambiguous, or because the rest
-// of an upload could not be judged.
+// refuseFor answers a request that must be refused, because it exceeds a limit, is broken or ambiguous, or because the
+// rest of an upload could not be judged.
 func (m *Moderate) refuseFor(w http.ResponseWriter, r *http.Request, x *exchange, cause error) error {
 	code, detail := problem.IncompleteBody, "The body ended too early, or cannot be read."
 	switch extract.RefuseReason(cause) {
@@ -100,8 +100,9 @@ func (m *Moderate) refuse(w http.ResponseWriter, r *http.Request, id string, p *
 	return refuse(w, r, id, p)
 }
 
-// refuse answers a request with a problem: by the site's own error routes (handle_errors) where they answer, as the API of a
-// language model does when the request is for one, as a page when the client asks for HTML, and otherwise as problem details.
+// refuse answers a request with a problem: by the site's own error routes (handle_errors) where they answer, as the API
+// of a language model does when the request is for one, as a page when the client asks for HTML, and otherwise as
+// problem details.
 func refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) error {
 	own := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if format := formatOf(r); format != nil {
@@ -119,7 +120,8 @@ func refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Proble
 	}
 	w.Header().Set("X-Request-Id", id)
 	failed := server.Errors.WithError(r, caddyhttp.Error(p.Code.Status(), p))
-	// Error routes that have nothing to say about a status end in Caddy's answer without a body, which ours is better than.
+	// Error routes that have nothing to say about a status end in Caddy's answer without a body, which ours is better
+	// than.
 	site := response.Observe(w)
 	site.Hold = true
 	if err := server.Errors.Routes.Compile(own).ServeHTTP(&site, failed); err != nil || site.Began() {
@@ -132,8 +134,8 @@ func refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Proble
 	return own(w, r)
 }
 
-// wantsHTML reports whether a client that says what it accepts would rather have a page than JSON, as browsers do that send a
-// form.
+// wantsHTML reports whether a client that says what it accepts would rather have a page than JSON, as browsers do that
+// send a form.
 func wantsHTML(accept []string) bool {
 	for _, value := range accept {
 		if html := strings.Index(value, "text/html"); html >= 0 {

@@ -14,12 +14,12 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// errorFormat is how the API of a language model says that it refuses a request, so that its clients understand it. It returns
-// the status, and what becomes the body as JSON.
+// errorFormat is how the API of a language model says that it refuses a request, so that its clients understand it. It
+// returns the status, and what becomes the body as JSON.
 type errorFormat func(id string, p *problem.Problem) (int, any)
 
-// formatOf returns the format of the API that a request is for, by the end of the path that the client has asked for, because
-// gateways put prefixes before it. It is nil for all other requests.
+// formatOf returns the format of the API that a request is for, by the end of the path that the client has asked for,
+// because gateways put prefixes before it. It is nil for all other requests.
 func formatOf(r *http.Request) errorFormat {
 	path := r.URL.Path
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
@@ -68,8 +68,8 @@ func (format errorFormat) write(w http.ResponseWriter, r *http.Request, id strin
 	return nil
 }
 
-// isRejection reports whether a problem is that of text that is not wanted, rather than of a request that cannot be judged.
-// These APIs say so with 400; their clients do not repeat the request.
+// isRejection reports whether a problem is that of text that is not wanted, rather than of a request that cannot be
+// judged. These APIs say so with 400; their clients do not repeat the request.
 func isRejection(p *problem.Problem) bool {
 	return p.Code == problem.ContentRejected || p.Code == problem.ResponseRejected
 }
@@ -141,8 +141,8 @@ func googleError(_ string, p *problem.Problem) (int, any) {
 	return status, &body
 }
 
-// ollamaError is the format of Ollama. Apps of another kind have such paths as well, so that the members of a problem are there,
-// too.
+// ollamaError is the format of Ollama. Apps of another kind have such paths as well, so that the members of a problem
+// are there, too.
 func ollamaError(id string, p *problem.Problem) (int, any) {
 	return p.Code.Status(), &struct {
 		Error      string          `json:"error"`

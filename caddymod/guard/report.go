@@ -17,7 +17,8 @@ import (
 
 // report counts and logs what became of a message, and emits an event for what was flagged.
 func report(
-	a *app.App, logger *zap.Logger, direction metrics.Direction, r *http.Request, id string, v *verdict, outcome metrics.GuardOutcome,
+	a *app.App, logger *zap.Logger, direction metrics.Direction,
+	r *http.Request, id string, v *verdict, outcome metrics.GuardOutcome,
 ) {
 	a.Metrics().Guard(direction, outcome, v.Flags(), v.took)
 	if v.status == Failed {
@@ -42,7 +43,8 @@ func outcomeOf(v *verdict) metrics.GuardOutcome {
 		return metrics.GuardShadowReject
 	case v.Recommendation == engine.Reject:
 		return metrics.GuardReject
-	case v.status == Failed && v.action == refused && (v.reason == extract.ReasonTooLarge || v.reason == extract.ReasonTooLong):
+	case v.status == Failed && v.action == refused &&
+		(v.reason == extract.ReasonTooLarge || v.reason == extract.ReasonTooLong):
 		return metrics.GuardTooLarge
 	case v.status == Failed && v.action == refused:
 		return metrics.GuardErrorRefused
@@ -82,7 +84,8 @@ func logVerdict(logger *zap.Logger, what string, r *http.Request, id string, v *
 		return
 	}
 	entry.Write(
-		zap.String("moderation_id", id), zap.String("method", r.Method), zap.String("host", r.Host), zap.String("path", r.URL.Path),
+		zap.String("moderation_id", id), zap.String("method", r.Method),
+		zap.String("host", r.Host), zap.String("path", r.URL.Path),
 		zap.Inline(zapcore.ObjectMarshalerFunc(func(log zapcore.ObjectEncoder) error {
 			v.log(log, "moderation_")
 			return nil

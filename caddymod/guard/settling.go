@@ -13,8 +13,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// settlingWriter is what the answer to a message is written to that is charged to an account. Just before the header goes
-// out it waits until the charge is settled. When the store fails, and the guard fails closed, the answer becomes a 503.
+// settlingWriter is what the answer to a message is written to that is charged to an account. Just before the header
+// goes out it waits until the charge is settled. When the store fails, and the guard fails closed, the answer becomes a
+// 503.
 type settlingWriter struct {
 	response.Writer
 	m      *Moderate
@@ -43,7 +44,8 @@ func (w *settlingWriter) serve(handle func(w http.ResponseWriter) error) (err er
 			return
 		}
 		// A handler that cannot go on with an answer panics with http.ErrAbortHandler; this one is whole.
-		if reason := recover(); reason != nil && reason != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+		reason := recover()
+		if reason != nil && reason != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 			panic(reason)
 		}
 		err = nil

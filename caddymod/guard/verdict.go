@@ -25,8 +25,8 @@ const (
 	Judged Status = "judged"
 	// Nothing says that there was no text to judge.
 	Nothing Status = "nothing"
-	// Partial says that a large upload goes on to the app while its later fields are judged, each before the app reads it,
-	// or that only a part of the message was judged, as configured.
+	// Partial says that a large upload goes on to the app while its later fields are judged, each before the app reads
+	// it, or that only a part of the message was judged, as configured.
 	Partial Status = "partial"
 	// Skipped says that the message was not judged, because of its size, as configured.
 	Skipped Status = "skipped"
@@ -149,14 +149,15 @@ func (v *verdict) log(log zapcore.ObjectEncoder, prefix string) {
 	}
 }
 
-// loggable returns the name of a field when it looks like one. Names come from the client, and may be content: what does not
-// look like a name stays out of logs.
+// loggable returns the name of a field when it looks like one. Names come from the client, and may be content: what
+// does not look like a name stays out of logs.
 func loggable(name string) string {
 	if len(name) > 64 {
 		return "?"
 	}
 	for _, c := range []byte(name) {
-		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || strings.IndexByte("/._-:[]#~+", c) >= 0 {
+		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' ||
+			strings.IndexByte("/._-:[]#~+", c) >= 0 {
 			continue
 		}
 		return "?"
@@ -164,8 +165,8 @@ func loggable(name string) string {
 	return name
 }
 
-// setHeaders puts the verdict into the header of the request that goes on to the app. Clients cannot set these fields, see
-// [request.StripHeader].
+// setHeaders puts the verdict into the header of the request that goes on to the app. Clients cannot set these fields,
+// see [request.StripHeader].
 func (v *verdict) setHeaders(header http.Header, id string) {
 	values := make([]string, 0, 8) // one array for all fields
 	set := func(name, value string) {

@@ -113,14 +113,14 @@ func Pointers(texts []string) ([]content.Pointer, error) {
 	return pointers, nil
 }
 
-// PooledBuffer is the initial capacity of a buffer for a large body, and the capacity of the largest buffer that is used
-// again, in bytes.
+// PooledBuffer is the initial capacity of a buffer for a large body, and the capacity of the largest buffer that is
+// used again, in bytes.
 const PooledBuffer = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// NewBuffer returns an empty buffer for a body of an announced length. Announcing a length costs a sender nothing, so it
-// buys no more than [PooledBuffer].
+// NewBuffer returns an empty buffer for a body of an announced length. Announcing a length costs a sender nothing, so
+// it buys no more than [PooledBuffer].
 func NewBuffer(announced int64) *[]byte {
 	buffer := buffers.Get().(*[]byte)
 	*buffer = slices.Grow((*buffer)[:0], int(min(announced, PooledBuffer)))
@@ -134,8 +134,9 @@ func FreeBuffer(buffer *[]byte) {
 	}
 }
 
-// HasBody reports whether a request has a body that may hold text. What follows the header of a WebSocket over HTTP/2 or
-// HTTP/3 (extended CONNECT, RFC 8441 and RFC 9220) is the connection. Any other CONNECT has a body as every request may.
+// HasBody reports whether a request has a body that may hold text. What follows the header of a WebSocket over HTTP/2
+// or HTTP/3 (extended CONNECT, RFC 8441 and RFC 9220) is the connection. Any other CONNECT has a body as every request
+// may.
 func HasBody(r *http.Request) bool {
 	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 && !isWebSocket(r)
 }

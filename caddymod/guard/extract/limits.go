@@ -24,7 +24,8 @@ const (
 	OverflowPass Overflow = "pass"
 	// OverflowPrefix moderates the beginning, up to the limit, and lets the rest go on unjudged.
 	OverflowPrefix Overflow = "prefix"
-	// OverflowStream moderates the rest while it flows to the app, each text before the app reads it. For bodies of requests.
+	// OverflowStream moderates the rest while it flows to the app, each text before the app reads it. For bodies of
+	// requests.
 	OverflowStream Overflow = "stream"
 	// OverflowSuffix moderates the end, up to the limit: the newest messages of a chat. For texts.
 	OverflowSuffix Overflow = "suffix"
@@ -41,20 +42,20 @@ var (
 
 // Limits bound what is held in memory and what is judged of one message.
 type Limits struct {
-	// The maximum size of the part of a body that is held in memory, in bytes. A compressed body may be eight times as large
-	// once it is decompressed. Default: 1 MiB.
+	// The maximum size of the part of a body that is held in memory, in bytes. A compressed body may be eight times as
+	// large once it is decompressed. Default: 1 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
-	// What happens to a larger body: "stream" (judge the rest while it flows to the app), "reject" (413), "pass" (let it go
-	// on unjudged) or "prefix" (judge the first part of it). Files of a multipart form always flow to the app, and do not
-	// count. With "stream", a larger body that is compressed is refused. Default: "stream" for requests and "prefix" for
-	// answers, for which there is no "stream".
+	// What happens to a larger body: "stream" (judge the rest while it flows to the app), "reject" (413), "pass" (let
+	// it go on unjudged) or "prefix" (judge the first part of it). Files of a multipart form always flow to the app,
+	// and do not count. With "stream", a larger body that is compressed is refused. Default: "stream" for requests and
+	// "prefix" for answers, for which there is no "stream".
 	MaxBodyOverflow Overflow `json:"past_max_body,omitempty"`
-	// The maximum number of characters (Unicode code points) that are judged in one message. Default: no limit for requests,
-	// 100,000 for answers.
+	// The maximum number of characters (Unicode code points) that are judged in one message. Default: no limit for
+	// requests, 100,000 for answers.
 	MaxText int `json:"max_text,omitempty"`
-	// What happens to a message with more text: "reject" (413), "pass" (let it go on unjudged), "prefix" (judge the first
-	// characters), "suffix" (judge the last characters) or "both" (half of them at the beginning, half at the end).
-	// Default: "reject" for requests and "prefix" for answers.
+	// What happens to a message with more text: "reject" (413), "pass" (let it go on unjudged), "prefix" (judge the
+	// first characters), "suffix" (judge the last characters) or "both" (half of them at the beginning, half at the
+	// end). Default: "reject" for requests and "prefix" for answers.
 	MaxTextOverflow Overflow `json:"past_max_text,omitempty"`
 }
 
@@ -64,8 +65,8 @@ const (
 	defaultMaxAnswerText = 100_000
 )
 
-// Inflation is how many times as large as [Limits.MaxBody] a compressed body may be once it is decompressed. Text shrinks to
-// a third or a tenth.
+// Inflation is how many times as large as [Limits.MaxBody] a compressed body may be once it is decompressed. Text
+// shrinks to a third or a tenth.
 const Inflation = 8
 
 // SetRequestDefaults fills in the defaults of requests and checks the rest.
@@ -98,7 +99,8 @@ func (l *Limits) setDefaults(body, text Overflow, possible []Overflow) error {
 		return fmt.Errorf("past max_body there is no %q; it must be one of %v", string(l.MaxBodyOverflow), possible)
 	}
 	if !slices.Contains(textOverflows, l.MaxTextOverflow) {
-		return fmt.Errorf("past max_text there is no %q; it must be one of %v", string(l.MaxTextOverflow), textOverflows)
+		return fmt.Errorf("past max_text there is no %q; it must be one of %v",
+			string(l.MaxTextOverflow), textOverflows)
 	}
 	return nil
 }
@@ -113,8 +115,8 @@ func (l *Limits) Describe(err error) string {
 		strconv.Itoa(Inflation) + " times as many when it is decompressed."
 }
 
-// Cut holds [Limits.MaxText]: it shortens the pieces of a result, drops them, or makes the result one to refuse. It returns
-// how many characters there were before, which is only exact where it exceeds the limit.
+// Cut holds [Limits.MaxText]: it shortens the pieces of a result, drops them, or makes the result one to refuse. It
+// returns how many characters there were before, which is only exact where it exceeds the limit.
 func (l *Limits) Cut(e *Result) (length int) {
 	limit := l.MaxText
 	if limit == 0 {
@@ -139,8 +141,8 @@ func (l *Limits) Cut(e *Result) (length int) {
 	return length
 }
 
-// Length returns the number of characters of all texts. Where there are not more than limit it may return any number up to
-// limit, which spares it the counting.
+// Length returns the number of characters of all texts. Where there are not more than limit it may return any number up
+// to limit, which spares it the counting.
 func Length(pieces []content.Piece, limit int) (n int) {
 	for i := range pieces {
 		// A text has no more characters than bytes, so that most are never counted.

@@ -17,9 +17,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Charge is a message that counts in the usage of an account. It is made durable while the message goes on its way, and must
-// be durable before a byte of the answer goes out: nothing is answered that could be forgotten. All methods accept nil, which
-// charges nothing.
+// Charge is a message that counts in the usage of an account. It is made durable while the message goes on its way, and
+// must be durable before a byte of the answer goes out: nothing is answered that could be forgotten. All methods accept
+// nil, which charges nothing.
 type Charge struct {
 	services   *app.Services
 	decision   quota.Decision
@@ -44,8 +44,8 @@ func (m *Moderator) HasAccount() bool { return m.account != "" }
 // FailClosed reports whether a message that cannot be counted must not go on.
 func (m *Moderator) FailClosed() bool { return m.failClosed }
 
-// Charge charges a message to the account, unless that is done. The charge is nil then, and where there is no account. The
-// error is one that the message must not be moderated for.
+// Charge charges a message to the account, unless that is done. The charge is nil then, and where there is no account.
+// The error is one that the message must not be moderated for.
 func (m *Moderator) Charge(ctx context.Context, charged *Charged) (*Charge, error) {
 	account := string(m.direction) + " " + m.account
 	if m.account == "" || slices.Contains(charged.accounts, account) {
@@ -109,8 +109,8 @@ func (c *Charge) Settle(flagged []string) {
 	c.settlement = c.services.Gate.Record(c.decision, quota.Outcome{Flagged: flagged})
 }
 
-// Wait returns when the charge is durable, or when the store has failed and taken it back. It may be called several times,
-// after [Charge.Settle].
+// Wait returns when the charge is durable, or when the store has failed and taken it back. It may be called several
+// times, after [Charge.Settle].
 func (c *Charge) Wait() error {
 	if c == nil {
 		return nil
@@ -122,8 +122,8 @@ func (c *Charge) Wait() error {
 	return c.err
 }
 
-// Flag counts what is flagged after the charge was settled. The caller keeps the services of the app held until then, see
-// [app.App.TryAcquire].
+// Flag counts what is flagged after the charge was settled. The caller keeps the services of the app held until then,
+// see [app.App.TryAcquire].
 func (c *Charge) Flag(flagged []string) error {
 	if c == nil || len(flagged) == 0 || c.Wait() != nil {
 		return nil
@@ -140,8 +140,8 @@ func (c *Charge) refund() {
 	c.services.Gate.Record(c.decision, quota.Outcome{Refund: true})
 }
 
-// warnOfAccount warns of an account that does not exist. Accounts of the configuration are known when it starts, others may
-// be created later, so that it is no error.
+// warnOfAccount warns of an account that does not exist. Accounts of the configuration are known when it starts, others
+// may be created later, so that it is no error.
 func (m *Moderator) warnOfAccount() {
 	services, err := m.app.Services(context.Background())
 	if err != nil {

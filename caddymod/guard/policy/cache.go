@@ -10,12 +10,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// cache remembers what the classifier says about the last few thousand texts. Much of what people post has just been posted:
-// "thanks", a draft that is saved again, a form that is sent twice, and the same advertisement by a hundred bots.
+// cache remembers what the classifier says about the last few thousand texts. Much of what people post has just been
+// posted: "thanks", a draft that is saved again, a form that is sent twice, and the same advertisement by a hundred
+// bots.
 //
-// A text is known by 128 bits of hash under random seeds, so that nobody can make up two texts that are taken for one. The
-// text itself is not kept. Each hash leads to one of many small sets, in which a new entry takes the place of the oldest. The
-// cache is safe for concurrent use and takes no locks.
+// A text is known by 128 bits of hash under random seeds, so that nobody can make up two texts that are taken for one.
+// The text itself is not kept. Each hash leads to one of many small sets, in which a new entry takes the place of the
+// oldest. The cache is safe for concurrent use and takes no locks.
 type cache struct {
 	seeds [2]maphash.Seed
 	sets  [cacheSets]cacheSet
@@ -66,7 +67,8 @@ func (c *cache) get(hash [2]uint64) (engine.Result, bool) {
 func (c *cache) set(hash [2]uint64, result engine.Result) {
 	set := &c.sets[hash[0]%cacheSets]
 	i := (set.next.Add(1) - 1) % cacheWays
-	// A get that sees one of the two stores finds nothing, or the entry that was there before: hashes are compared whole.
+	// A get that sees one of the two stores finds nothing, or the entry that was there before: hashes are compared
+	// whole.
 	set.ways[i].Store(&cacheEntry{hash, result})
 	set.tags[i].Store(uint32(hash[1]))
 }

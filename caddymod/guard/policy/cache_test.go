@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// TestCacheNeverMistakesOneTextForAnother guards against what is said about one text and taken for another, also while many
-// take each other's places.
+// TestCacheNeverMistakesOneTextForAnother guards against what is said about one text and taken for another, also while
+// many take each other's places.
 func TestCacheNeverMistakesOneTextForAnother(t *testing.T) {
 	t.Parallel()
 	cached := newCache()

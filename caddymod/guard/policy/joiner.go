@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// Texts with fewer bytes than shortText are also classified together, so that nothing can be said in pieces. A group has at
-// most maxJoined bytes. The last overlap bytes of a group also begin the next one.
+// Texts with fewer bytes than shortText are also classified together, so that nothing can be said in pieces. A group
+// has at most maxJoined bytes. The last overlap bytes of a group also begin the next one.
 const (
 	shortText = 200
 	maxJoined = 600
 	overlap   = 100
 )
 
-// Joiner puts short texts together that follow each other in a message, also when they come one by one, and the ends of long
-// texts with what stands before and behind them. The zero value has none.
+// Joiner puts short texts together that follow each other in a message, also when they come one by one, and the ends of
+// long texts with what stands before and behind them. The zero value has none.
 type Joiner struct {
 	members []member
 	size    int  // of their texts together, in bytes
@@ -54,8 +54,8 @@ func (j *Joiner) turn() {
 	j.size, j.fresh = size, false
 }
 
-// border returns the last sentence of the text before and the first of this one, where they are not both short, and what
-// names them; nothing where there is no text before.
+// border returns the last sentence of the text before and the first of this one, where they are not both short, and
+// what names them; nothing where there is no text before.
 func (j *Joiner) border(name, text string) (names func() string, border string) {
 	if text == "" {
 		return nil, ""

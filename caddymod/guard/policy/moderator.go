@@ -47,13 +47,14 @@ type Classification struct {
 	Result engine.Result
 	// Blocked says that a blocked word stands in the text.
 	Blocked bool
-	// RejectOnly says that the text is another view of one that is moderated, too: its source text, a paragraph of it, or
-	// short fields read as one. It counts only when it is rejected and nothing else is.
+	// RejectOnly says that the text is another view of one that is moderated, too: its source text, a paragraph of it,
+	// or short fields read as one. It counts only when it is rejected and nothing else is.
 	RejectOnly bool
 }
 
-// Moderate charges a message, classifies its texts unless it is known what the classifier says, and decides. The charge is on
-// its way to the store then; it is nil where nothing was charged. charged tells what the message is charged for already.
+// Moderate charges a message, classifies its texts unless it is known what the classifier says, and decides. The charge
+// is on its way to the store then; it is nil where nothing was charged. charged tells what the message is charged for
+// already.
 func (m *Moderator) Moderate(
 	ctx context.Context, charged *Charged, pieces []content.Piece, short *Joiner, known []Classification,
 ) (Verdict, []Classification, *Charge, error) {
@@ -169,9 +170,11 @@ func (m *Moderator) Classify(ctx context.Context, pieces []content.Piece, short 
 	return results, nil
 }
 
-// parts classifies a text, and its paragraphs where it is long. Of another view of a text, paragraphs are enough: what only a
-// long text as a whole says is found in the text itself.
-func (m *Moderator) parts(ctx context.Context, results []Classification, name, text string, rejectOnly bool) ([]Classification, error) {
+// parts classifies a text, and its paragraphs where it is long. Of another view of a text, paragraphs are enough: what
+// only a long text as a whole says is found in the text itself.
+func (m *Moderator) parts(
+	ctx context.Context, results []Classification, name, text string, rejectOnly bool,
+) ([]Classification, error) {
 	var err error
 	if !rejectOnly {
 		if results, err = m.one(ctx, results, name, text, false); err != nil {
@@ -193,9 +196,11 @@ func (m *Moderator) parts(ctx context.Context, results []Classification, name, t
 	return results, nil
 }
 
-// join classifies the border between a text and the one before it, and the short ones before it when there is no room for
-// this one.
-func (m *Moderator) join(ctx context.Context, results []Classification, name, text string, short *Joiner) ([]Classification, error) {
+// join classifies the border between a text and the one before it, and the short ones before it when there is no room
+// for this one.
+func (m *Moderator) join(
+	ctx context.Context, results []Classification, name, text string, short *Joiner,
+) ([]Classification, error) {
 	var err error
 	if names, border := short.border(name, text); border != "" {
 		if results, err = m.view(ctx, results, names, border); err != nil {
@@ -225,7 +230,9 @@ func (m *Moderator) joined(ctx context.Context, results []Classification, short 
 }
 
 // view classifies several texts as one. Their names are only asked for when they are needed.
-func (m *Moderator) view(ctx context.Context, results []Classification, names func() string, text string) ([]Classification, error) {
+func (m *Moderator) view(
+	ctx context.Context, results []Classification, names func() string, text string,
+) ([]Classification, error) {
 	before := len(results)
 	results, err := m.one(ctx, results, "", text, true)
 	if err != nil || len(results) == before {
@@ -238,7 +245,9 @@ func (m *Moderator) view(ctx context.Context, results []Classification, names fu
 }
 
 // one classifies one text.
-func (m *Moderator) one(ctx context.Context, results []Classification, name, text string, rejectOnly bool) ([]Classification, error) {
+func (m *Moderator) one(
+	ctx context.Context, results []Classification, name, text string, rejectOnly bool,
+) ([]Classification, error) {
 	text = m.allow.cut(text)
 	if !content.HasLetters(text) {
 		return results, nil
@@ -252,5 +261,7 @@ func (m *Moderator) one(ctx context.Context, results []Classification, name, tex
 		}
 		m.results.set(hash, result)
 	}
-	return append(results, Classification{Name: name, Result: result, Blocked: m.block.has(text), RejectOnly: rejectOnly}), nil
+	return append(results, Classification{
+		Name: name, Result: result, Blocked: m.block.has(text), RejectOnly: rejectOnly,
+	}), nil
 }

@@ -3,9 +3,9 @@
 
 // Package policy moderates the texts of a message by the policy of a guard.
 //
-// A [Policy] is what the site has configured, and a [Moderator] is what it becomes: it asks the classifier about each text
-// ([Moderator.Classify]), also in the other ways in which people and programs may read it, and makes a [Verdict] of that
-// ([Moderator.Decide]). It charges messages to the account of the policy, too ([Moderator.Charge]).
+// A [Policy] is what the site has configured, and a [Moderator] is what it becomes: it asks the classifier about each
+// text ([Moderator.Classify]), also in the other ways in which people and programs may read it, and makes a [Verdict]
+// of that ([Moderator.Decide]). It charges messages to the account of the policy, too ([Moderator.Charge]).
 package policy
 
 import (
@@ -28,22 +28,23 @@ import (
 type Policy struct {
 	// The only categories that can flag: hate, harassment, self-harm, sexual and violence. Default: all.
 	Categories []string `json:"categories,omitempty"`
-	// The probabilities above which a category is flagged, by category; greater than 0 and less than 1. Default: those of the
-	// moderation app.
+	// The probabilities above which a category is flagged, by category; greater than 0 and less than 1. Default: those
+	// of the moderation app.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
-	// The probabilities from which a flagged category is rejected and not only reviewed, by category; at least the threshold
-	// and at most 1. Default: half-way from a threshold that is given here to 1, otherwise those of the moderation app.
+	// The probabilities from which a flagged category is rejected and not only reviewed, by category; at least the
+	// threshold and at most 1. Default: half-way from a threshold that is given here to 1, otherwise those of the
+	// moderation app.
 	//
-	// What people send is not rejected for self-harm alone unless a level is given for it, here or in the moderation app: a
-	// person in a crisis must not be turned away. Text that tells others to harm themselves is rejected.
+	// What people send is not rejected for self-harm alone unless a level is given for it, here or in the moderation
+	// app: a person in a crisis must not be turned away. Text that tells others to harm themselves is rejected.
 	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
 	// Free-text themes, at most 10 of at most 100 characters. Text with any of them is rejected. Default: none.
 	Themes []string `json:"themes,omitempty"`
-	// Words, or expressions of several words, that do not count: they are taken out of the text before it is judged. They
-	// match whole words in any case and in any disguise that the classifier sees through. Default: none.
+	// Words, or expressions of several words, that do not count: they are taken out of the text before it is judged.
+	// They match whole words in any case and in any disguise that the classifier sees through. Default: none.
 	Allow []string `json:"allow,omitempty"`
-	// Files with one such expression per line. Lines that begin with # are comments. A file that changes is read again within
-	// seconds. Default: none.
+	// Files with one such expression per line. Lines that begin with # are comments. A file that changes is read again
+	// within seconds. Default: none.
 	AllowFiles []string `json:"allow_files,omitempty"`
 	// Words or expressions that reject the text in which they stand. Default: none.
 	Block []string `json:"block,omitempty"`
@@ -51,8 +52,8 @@ type Policy struct {
 	BlockFiles []string `json:"block_files,omitempty"`
 	// The id of the account in whose usage each judged message counts one. Default: none.
 	Account string `json:"account,omitempty"`
-	// Whether to hold the limits of the account, too. What exceeds them cannot be judged, and on_error says what follows.
-	// Default: false.
+	// Whether to hold the limits of the account, too. What exceeds them cannot be judged, and on_error says what
+	// follows. Default: false.
 	EnforceQuota bool `json:"enforce_quota,omitempty"`
 }
 
@@ -62,8 +63,8 @@ const (
 	maxThemeLength = 100
 )
 
-// New checks a policy and returns what moderates by it the messages of one direction. failClosed says that a message which
-// cannot be counted because the store fails must not go on. Word lists are followed until ctx ends.
+// New checks a policy and returns what moderates by it the messages of one direction. failClosed says that a message
+// which cannot be counted because the store fails must not go on. Word lists are followed until ctx ends.
 func New(ctx caddy.Context, a *app.App, p *Policy, direction metrics.Direction, failClosed bool) (*Moderator, error) {
 	m := &Moderator{
 		app: a, logger: sampled.Logger(ctx.Logger()), direction: direction, failClosed: failClosed,

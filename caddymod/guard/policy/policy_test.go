@@ -120,8 +120,8 @@ func TestModerate(t *testing.T) {
 	}
 }
 
-// TestCrisis guards against people who ask for help and are turned away, and against kindness to those who tell others to
-// harm themselves.
+// TestCrisis guards against people who ask for help and are turned away, and against kindness to those who tell others
+// to harm themselves.
 func TestCrisis(t *testing.T) {
 	level := policy.Policy{RejectLevels: map[string]float64{"self-harm": 0.75}}
 	for _, test := range []struct {

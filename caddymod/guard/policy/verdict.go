@@ -143,8 +143,8 @@ func (v *Verdict) KeepWorst() {
 	v.Findings = v.Findings[:min(len(v.Findings), 1)]
 }
 
-// goading is the part of the thresholds of hate and harassment from which text that is rejected for self-harm counts as said
-// to somebody else: "kill yourself". What people say about themselves stays far below it.
+// goading is the part of the thresholds of hate and harassment from which text that is rejected for self-harm counts as
+// said to somebody else: "kill yourself". What people say about themselves stays far below it.
 const goading = 0.5
 
 // crisis reports whether a text is rejected for self-harm, for nothing else, and is not said to somebody else.

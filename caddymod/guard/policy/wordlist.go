@@ -52,8 +52,8 @@ func newWordLists(ctx caddy.Context, option string, expressions, names []string)
 	return l, nil
 }
 
-// follow reads files again when they change. A file that cannot be read any more keeps its last expressions: a list that
-// goes missing for a moment must not open the gate.
+// follow reads files again when they change. A file that cannot be read any more keeps its last expressions: a list
+// that goes missing for a moment must not open the gate.
 func (l wordLists) follow(ctx caddy.Context, option string, fixed *words.List, files []wordFile) {
 	logger := ctx.Logger()
 	ticker := time.NewTicker(pollInterval)

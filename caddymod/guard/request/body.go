@@ -19,12 +19,12 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 )
 
-// Body is the body of a request. It keeps what the guard has read of it, and gives the app all of it, byte for byte, as if
-// nobody had read it before.
+// Body is the body of a request. It keeps what the guard has read of it, and gives the app all of it, byte for byte, as
+// if nobody had read it before.
 //
-// The guard reads before the request goes on, and the app after that. An upstream's connection may still hold the body when
-// the request has ended, and may even wait in Read for a client that sends no more. Therefore [Body.Release] does not wait
-// for the lock.
+// The guard reads before the request goes on, and the app after that. An upstream's connection may still hold the body
+// when the request has ended, and may even wait in Read for a client that sends no more. Therefore [Body.Release] does
+// not wait for the lock.
 type Body struct {
 	mu      sync.Mutex
 	src     io.ReadCloser
@@ -51,8 +51,8 @@ func (b *Body) held() []byte {
 	return *b.kept
 }
 
-// fill reads until more than limit bytes are held or the body has ended; with once, until one read gave something. The body
-// may take the timeout, and another second for each KiB.
+// fill reads until more than limit bytes are held or the body has ended; with once, until one read gave something. The
+// body may take the timeout, and another second for each KiB.
 func (b *Body) fill(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration, once bool) error {
 	if b.err != nil || int64(len(*b.kept)) > limit {
 		return b.failure()
@@ -141,8 +141,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body, as the app's connection does when it has sent it, or wants no more of it. A Read that waits for the
-// client ends.
+// Close closes the body, as the app's connection does when it has sent it, or wants no more of it. A Read that waits
+// for the client ends.
 func (b *Body) Close() error {
 	b.closed.Store(true)
 	return b.src.Close()

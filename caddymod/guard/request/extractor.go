@@ -3,8 +3,9 @@
 
 // Package request extracts the texts of an HTTP request and hands the request on unchanged.
 //
-// [Fields] say where the texts stand, an [Extractor] finds them, and [Body] keeps what was read of the body so that the app
-// reads all of it. Of a body that is larger than what is held in memory the [Rest] is moderated while it flows to the app.
+// [Fields] say where the texts stand, an [Extractor] finds them, and [Body] keeps what was read of the body so that the
+// app reads all of it. Of a body that is larger than what is held in memory the [Rest] is moderated while it flows to
+// the app.
 package request
 
 import (
@@ -32,8 +33,8 @@ type Extractor struct {
 	narrow    bool
 }
 
-// New checks fields and returns what extracts them. The limits have their defaults. The timeout is how long the part of a
-// body that is held may take to arrive, beside a second for each KiB; 0 means that there is none.
+// New checks fields and returns what extracts them. The limits have their defaults. The timeout is how long the part of
+// a body that is held may take to arrive, beside a second for each KiB; 0 means that there is none.
 func New(fields *Fields, limits extract.Limits, timeout time.Duration) (*Extractor, error) {
 	if err := fields.check(); err != nil {
 		return nil, err
@@ -79,9 +80,9 @@ type Found struct {
 	inflated int
 }
 
-// Extract finds the texts of a request. body is what an earlier extraction has returned for the same request; nil for the
-// first one. It returns what keeps the body for the app, which is also the new body of r; nil for a request without a body.
-// w may be nil.
+// Extract finds the texts of a request. body is what an earlier extraction has returned for the same request; nil for
+// the first one. It returns what keeps the body for the app, which is also the new body of r; nil for a request without
+// a body. w may be nil.
 func (e *Extractor) Extract(w http.ResponseWriter, r *http.Request, body *Body) (*Body, Found) {
 	var f Found
 	if len(e.query) > 0 && r.URL.RawQuery != "" {
@@ -109,20 +110,21 @@ func (e *Extractor) cut(f *Found) {
 		return
 	}
 	f.Rest.left = e.limits.MaxText - length
-	if overflow := e.limits.MaxTextOverflow; f.Rest.left < 0 && (overflow == extract.OverflowPass || overflow == extract.OverflowPrefix) {
+	overflow := e.limits.MaxTextOverflow
+	if f.Rest.left < 0 && (overflow == extract.OverflowPass || overflow == extract.OverflowPrefix) {
 		f.Rest = nil // it goes on unjudged
 	}
 }
 
-// extractBody finds the texts of the body. Here, and nowhere else, it is decided what passes unread and in which ways the
-// rest is read:
+// extractBody finds the texts of the body. Here, and nowhere else, it is decided what passes unread and in which ways
+// the rest is read:
 //
 //  1. A body passes unread only when its declared type is binary and it does not look like text, either.
 //  2. A multipart body without a boundary that all parsers read the same is refused.
-//  3. Every other body is read as what it is declared as. What it looks like, charsets that its bytes suggest, and its bytes
-//     as they were sent where a Content-Encoding was undone, are read in addition.
-//  4. Where further readings are many times as long as the body, it is refused: moderating them would cost more than they
-//     are worth, see [content.Ambiguity].
+//  3. Every other body is read as what it is declared as. What it looks like, charsets that its bytes suggest, and its
+//     bytes as they were sent where a Content-Encoding was undone, are read in addition.
+//  4. Where further readings are many times as long as the body, it is refused: moderating them would cost more than
+//     they are worth, see [content.Ambiguity].
 //  5. A body that is larger than what is held is read in the same ways while it flows, see [Rest].
 //
 // A heuristic may add a reading. None takes one away.
@@ -142,7 +144,8 @@ func (e *Extractor) extractBody(w http.ResponseWriter, r *http.Request, b *Body,
 		}
 		if declared.Opaque && (kind == content.Text || kind == content.Markup) &&
 			overflow == extract.OverflowStream && len(bytes.TrimSpace(b.held())) > 0 {
-			// A large file that happens to be text is still a file. Nobody uploads a file that begins with a page of spaces.
+			// A large file that happens to be text is still a file. Nobody uploads a file that begins with a page of
+			// spaces.
 			overflow = extract.OverflowPrefix
 		}
 	}
@@ -183,9 +186,11 @@ func (e *Extractor) extractBody(w http.ResponseWriter, r *http.Request, b *Body,
 // sniffLength is how much of a body of unknown type is looked at, in bytes.
 const sniffLength = 4096
 
-// sniff returns what a body looks like that is declared as binary, or not at all: what claims to be a picture may be JSON for
-// an app that ignores what it claims.
-func (e *Extractor) sniff(w http.ResponseWriter, r *http.Request, b *Body, declared content.Type, encodings []string, f *Found) content.Kind {
+// sniff returns what a body looks like that is declared as binary, or not at all: what claims to be a picture may be
+// JSON for an app that ignores what it claims.
+func (e *Extractor) sniff(
+	w http.ResponseWriter, r *http.Request, b *Body, declared content.Type, encodings []string, f *Found,
+) content.Kind {
 	if f.Refuse = b.fill(w, r, min(e.limits.MaxBody, sniffLength), e.timeout, true); f.Refuse != nil {
 		return content.Binary
 	}
@@ -199,7 +204,8 @@ func (e *Extractor) sniff(w http.ResponseWriter, r *http.Request, b *Body, decla
 	return content.Mixed
 }
 
-// exceed deals with a body that is larger than what is held, and cannot flow. It reports whether its beginning is moderated.
+// exceed deals with a body that is larger than what is held, and cannot flow. It reports whether its beginning is
+// moderated.
 func exceed(overflow extract.Overflow, f *Found) bool {
 	switch overflow {
 	case extract.OverflowPass:
@@ -214,7 +220,9 @@ func exceed(overflow extract.Overflow, f *Found) bool {
 }
 
 // extractEncoded finds the texts of a body under a Content-Encoding.
-func (e *Extractor) extractEncoded(body []byte, declared content.Type, encodings []string, overflow extract.Overflow, f *Found) {
+func (e *Extractor) extractEncoded(
+	body []byte, declared content.Type, encodings []string, overflow extract.Overflow, f *Found,
+) {
 	limit := e.limits.MaxBody
 	exceeds := int64(len(body)) > limit
 	if exceeds {
@@ -274,8 +282,8 @@ func (e *Extractor) extractLarge(b *Body, t texts, f *Found) {
 	f.Refuse = f.Rest.advance(err)
 }
 
-// texts finds the texts of a body while it flows. Once those that were returned are moderated, the body may go on to the app
-// up to the offset Safe.
+// texts finds the texts of a body while it flows. Once those that were returned are moderated, the body may go on to
+// the app up to the offset Safe.
 type texts interface {
 	Push(chunk []byte) ([]content.Piece, error)
 	Finish() ([]content.Piece, error)

@@ -13,24 +13,25 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 )
 
-// Fields say where the texts of a request stand. If none of them is given, every string of the body with at least one letter
-// is extracted: the values of JSON, the fields of forms (the names of files, but not the files), the text of HTML and XML,
-// and plain text. What a body looks like is extracted in addition to what its Content-Type says.
+// Fields say where the texts of a request stand. If none of them is given, every string of the body with at least one
+// letter is extracted: the values of JSON, the fields of forms (the names of files, but not the files), the text of
+// HTML and XML, and plain text. What a body looks like is extracted in addition to what its Content-Type says.
 type Fields struct {
-	// JSON Pointers (RFC 6901) to the texts of JSON bodies, such as "/comment" or "/posts/*/text", where * stands for any
-	// member or element. A pointer to an object or an array means every string in it. Names match in any case. Other bodies
-	// are still judged whole, so that sending another type is no way around. Default: every string.
+	// JSON Pointers (RFC 6901) to the texts of JSON bodies, such as "/comment" or "/posts/*/text", where * stands for
+	// any member or element. A pointer to an object or an array means every string in it. Names match in any case.
+	// Other bodies are still judged whole, so that sending another type is no way around. Default: every string.
 	JSON []string `json:"json,omitempty"`
 	// The fields of urlencoded and multipart forms that are judged. Names match in any case, and "name" also matches
 	// "name[]" and "name[x]". Other bodies are still judged whole. Default: all.
 	Form []string `json:"form,omitempty"`
-	// Whether to judge passwords, tokens and other credentials, too. Otherwise short values, with at most one blank, are left
-	// out where the name of the field or member stands for a credential. Default: false.
+	// Whether to judge passwords, tokens and other credentials, too. Otherwise short values, with at most one blank,
+	// are left out where the name of the field or member stands for a credential. Default: false.
 	Credentials bool `json:"credentials,omitempty"`
-	// The roles whose messages are judged in requests to language models, such as "user" (in lower case). A message is only
-	// left out when it says beyond doubt that it is somebody else's. Default: all.
+	// The roles whose messages are judged in requests to language models, such as "user" (in lower case). A message is
+	// only left out when it says beyond doubt that it is somebody else's. Default: all.
 	Roles []string `json:"roles,omitempty"`
-	// Whether to judge every body as one plain text, whatever its Content-Type says, leaving nothing out. Default: false.
+	// Whether to judge every body as one plain text, whatever its Content-Type says, leaving nothing out. Default:
+	// false.
 	Text bool `json:"text,omitempty"`
 	// The query parameters that are judged as well, for requests of any method. Default: none.
 	Query []string `json:"query,omitempty"`

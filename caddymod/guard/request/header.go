@@ -11,18 +11,18 @@ import (
 // HeaderPrefix begins the header fields that carry the verdict to the app.
 const HeaderPrefix = "X-Moderation-"
 
-// bodyPrefix begins the header fields that say what a body is. A body that was read as a form must not reach the app without
-// its type.
+// bodyPrefix begins the header fields that say what a body is. A body that was read as a form must not reach the app
+// without its type.
 const bodyPrefix = "Content-"
 
-// hopLists are the header fields that name others, or are taken for such by some proxy. A proxy must remove what Connection
-// names (RFC 9110, section 7.6.1).
+// hopLists are the header fields that name others, or are taken for such by some proxy. A proxy must remove what
+// Connection names (RFC 9110, section 7.6.1).
 var hopLists = [...]string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Upgrade"}
 
-// StripHeader removes what only a guard may say from a header or a trailer that a client has sent: fields that begin with
-// [HeaderPrefix]. Servers behind CGI-like gateways read underscores as hyphens, so that both count. Nor may a client make a
-// proxy remove what the guard says, or what it went by: such names are removed from the lists of fields that end at the next
-// hop.
+// StripHeader removes what only a guard may say from a header or a trailer that a client has sent: fields that begin
+// with [HeaderPrefix]. Servers behind CGI-like gateways read underscores as hyphens, so that both count. Nor may a
+// client make a proxy remove what the guard says, or what it went by: such names are removed from the lists of fields
+// that end at the next hop.
 func StripHeader(header http.Header) {
 	for name := range header {
 		if hasPrefix(name, HeaderPrefix) {

@@ -14,20 +14,20 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
 )
 
-// upload is a body that is larger than what is held in memory. Its files flow through to the app. Each text that comes later
-// is held back until it is moderated, and ends the request when it is rejected, so that the app never reads it.
+// upload is a body that is larger than what is held in memory. Its files flow through to the app. Each text that comes
+// later is held back until it is moderated, and ends the request when it is rejected, so that the app never reads it.
 type upload struct {
 	body   *Body
 	source *openSource
 	rests  []*Rest // at least one
-	// received is how much has come from the client, given how much has gone to the app. What lies between is in Body.kept,
-	// whose first byte is at offset base of the body.
+	// received is how much has come from the client, given how much has gone to the app. What lies between is in
+	// Body.kept, whose first byte is at offset base of the body.
 	received, given, base int64
 	err                   error
 }
 
-// Rest is what follows of a large upload: the texts that a handler extracts from it as it flows, or several handlers that
-// extract the same.
+// Rest is what follows of a large upload: the texts that a handler extracts from it as it flows, or several handlers
+// that extract the same.
 type Rest struct {
 	texts texts
 	// moderate moderates texts that have come. An error ends the body.
@@ -38,15 +38,15 @@ type Rest struct {
 	cleared int64
 	// released says that what follows goes on without being looked at.
 	released bool
-	// limits bound the text, of which left characters may still come. What flows has no known end, so that only some of the
-	// overflows can be held.
+	// limits bound the text, of which left characters may still come. What flows has no known end, so that only some of
+	// the overflows can be held.
 	limits extract.Limits
 	left   int
 }
 
-// Moderate lets the app read only what is cleared of a large upload: texts go on after moderate has returned nil for them.
-// excessive says that the body so far says too much in further readings, see [content.Ambiguity]. An error of moderate ends
-// the body for the app, and is then given to ended, as is any other error of the rest. f.Rest is not nil.
+// Moderate lets the app read only what is cleared of a large upload: texts go on after moderate has returned nil for
+// them. excessive says that the body so far says too much in further readings, see [content.Ambiguity]. An error of
+// moderate ends the body for the app, and is then given to ended, as is any other error of the rest. f.Rest is not nil.
 func (b *Body) Moderate(f *Found, moderate func(pieces []content.Piece, excessive bool) error, ended func(error)) {
 	if b.upload == nil {
 		source := &openSource{ReadCloser: b.src}

@@ -118,8 +118,8 @@ func (a *Writer) closeFlow(gone bool) {
 	a.discard()
 }
 
-// inflater undoes the Content-Encoding of a stream as it comes. Decoders read, and a stream is written: they take turns, so
-// that a write returns when everything is moderated that can be decoded by then.
+// inflater undoes the Content-Encoding of a stream as it comes. Decoders read, and a stream is written: they take
+// turns, so that a write returns when everything is moderated that can be decoded by then.
 type inflater struct {
 	dst     io.WriteCloser
 	resume  func() (struct{}, bool)

@@ -39,9 +39,14 @@ func dropBody(header http.Header) {
 	delete(header, "Age")
 }
 
+// validators are the header fields that hold for all of a body or none of it.
+var validators = []string{
+	"Content-Length", "Content-Md5", "Digest", "Content-Digest", "Repr-Digest", "Etag", "Accept-Ranges",
+}
+
 // dropValidators removes the fields that would be wrong if the stream ended early.
 func dropValidators(header http.Header) {
-	for _, name := range []string{"Content-Length", "Content-Md5", "Digest", "Content-Digest", "Repr-Digest", "Etag", "Accept-Ranges"} {
+	for _, name := range validators {
 		delete(header, name)
 	}
 }

@@ -34,14 +34,17 @@ func isText(kind content.Kind) bool {
 // isLines reports whether a media type is one of JSON in lines, or of values that follow each other.
 func isLines(media string) bool {
 	switch media {
-	case "application/x-ndjson", "application/ndjson", "application/x-jsonl", "application/jsonl", "application/jsonlines",
+	case "application/x-ndjson", "application/ndjson", "application/x-jsonl", "application/jsonl",
+		"application/jsonlines",
 		"application/x-jsonlines", "application/json-lines", "application/json-seq", "application/stream+json",
-		"application/x-json-stream", "application/json-stream", "application/jsonstream", "text/x-ndjson", "text/ndjson",
+		"application/x-json-stream", "application/json-stream", "application/jsonstream",
+		"text/x-ndjson", "text/ndjson",
 		"text/jsonl", "text/x-jsonl", "application/ld+ndjson", "application/x-ldjson",
 		"multipart/mixed": // results of GraphQL that come bit by bit, each in lines of its own
 		return true
 	}
-	return strings.HasSuffix(media, "+json-seq") || strings.HasSuffix(media, "+ndjson") || strings.HasSuffix(media, "+jsonl")
+	return strings.HasSuffix(media, "+json-seq") || strings.HasSuffix(media, "+ndjson") ||
+		strings.HasSuffix(media, "+jsonl")
 }
 
 // mediaType returns the media type without its parameters, in lower case.
@@ -57,7 +60,8 @@ func mediaType(header http.Header) string {
 func isCode(media string) bool {
 	switch media {
 	case "text/css", "text/javascript", "text/ecmascript", "application/javascript", "application/ecmascript",
-		"application/x-javascript", "image/svg+xml", "text/cache-manifest", "application/manifest+json", "application/wasm":
+		"application/x-javascript", "image/svg+xml", "text/cache-manifest", "application/manifest+json",
+		"application/wasm":
 		return true
 	}
 	return strings.HasPrefix(media, "font/")

@@ -3,8 +3,8 @@
 
 // Package response holds the answer of an app until it is moderated, or moderates it as it flows.
 //
-// [Serve] lets the app answer through a [Writer], which knows HTTP: what of an answer is text, what is a stream, encodings,
-// trailers, ranges. What becomes of the answer is for a [Decider] to say.
+// [Serve] lets the app answer through a [Writer], which knows HTTP: what of an answer is text, what is a stream,
+// encodings, trailers, ranges. What becomes of the answer is for a [Decider] to say.
 package response
 
 import (
@@ -31,26 +31,27 @@ type Options struct {
 	Stream stream.Options
 	// Shadow moderates, but changes nothing and holds nothing back.
 	Shadow bool
-	// Counted says that answers are charged to an account. In shadow mode one is moderated before its last byte goes out
-	// then, where its length is announced.
+	// Counted says that answers are charged to an account. In shadow mode one is moderated before its last byte goes
+	// out then, where its length is announced.
 	Counted bool
 }
 
-// Decider moderates an answer and decides what becomes of it. Its methods are called by the goroutine that writes the answer.
+// Decider moderates an answer and decides what becomes of it. Its methods are called by the goroutine that writes the
+// answer.
 type Decider interface {
 	// Skip is told of an answer that passes without being moderated, because it is announced as larger than the limit.
 	Skip()
-	// Decide moderates what was extracted from an answer that is held, and then calls one of the writer's Pass, Release,
-	// Replace and Offer.
+	// Decide moderates what was extracted from an answer that is held, and then calls one of the writer's Pass,
+	// Release, Replace and Offer.
 	Decide(w *Writer, found *extract.Result)
 
 	// BeginStream is told of an answer that is moderated as it flows.
 	BeginStream()
-	// Unreadable is told that a stream cannot be moderated because of its Content-Encoding. It calls the writer's Replace,
-	// or else the stream goes on as it is.
+	// Unreadable is told that a stream cannot be moderated because of its Content-Encoding. It calls the writer's
+	// Replace, or else the stream goes on as it is.
 	Unreadable(w *Writer, err error)
-	// Moderate moderates a part of a stream in its context, and reports whether it may go on. rejectOnly says that the text
-	// counts only when it is rejected. An error says that the text could not be moderated.
+	// Moderate moderates a part of a stream in its context, and reports whether it may go on. rejectOnly says that the
+	// text counts only when it is rejected. An error says that the text could not be moderated.
 	Moderate(text string, rejectOnly bool) (ok bool, err error)
 	// EndStream is told once how a stream ends. For Rejected and Unjudged it calls the writer's Replace.
 	EndStream(w *Writer, ending Ending)
@@ -77,9 +78,9 @@ var errEnded = errors.New("the guard has ended the answer")
 // errBroken says that the app's answer broke off before anything of it was sent.
 var errBroken = errors.New("the answer of the app broke off")
 
-// Serve lets a handler answer, and sends what a decider makes of that. A handler that cannot go on with an answer panics with
-// [http.ErrAbortHandler], as reverse_proxy does when the app or the client leaves; where the client must see that the answer
-// is not whole, Serve panics with it, too.
+// Serve lets a handler answer, and sends what a decider makes of that. A handler that cannot go on with an answer
+// panics with [http.ErrAbortHandler], as reverse_proxy does when the app or the client leaves; where the client must
+// see that the answer is not whole, Serve panics with it, too.
 func Serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, o *Options, d Decider) error {
 	again := retry(w, r, o.Shadow)
 	a, broken, err := ask(w, r, next, o, d, again != nil)
@@ -115,8 +116,8 @@ func innerRequest(r *http.Request, shadow bool) (*http.Request, context.CancelCa
 // identity asks for an answer without Content-Encoding. Nobody appends to it.
 var identity = []string{"identity"}
 
-// ask lets the app answer once. mayRetry says that it can be asked again for the whole of what it answers a part of. broken
-// says that the answer is not whole.
+// ask lets the app answer once. mayRetry says that it can be asked again for the whole of what it answers a part of.
+// broken says that the answer is not whole.
 func ask(
 	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, o *Options, d Decider, mayRetry bool,
 ) (a *Writer, broken bool, err error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
 )
 
-// Writer is what the app writes its answer to. When the header is written it chooses what is done with the answer. A writer
-// is used by one goroutine, as every [http.ResponseWriter] is.
+// Writer is what the app writes its answer to. When the header is written it chooses what is done with the answer. A
+// writer is used by one goroutine, as every [http.ResponseWriter] is.
 type Writer struct {
 	caddyhttp.ResponseWriterWrapper
 	options *Options
@@ -244,8 +244,8 @@ func (a *Writer) observe(p []byte) {
 	}
 }
 
-// completes reports whether, with p, all of an answer is sent that is charged to an account. Of an answer of unknown length
-// the end is sent when the handler has returned.
+// completes reports whether, with p, all of an answer is sent that is charged to an account. Of an answer of unknown
+// length the end is sent when the handler has returned.
 func (a *Writer) completes(p []byte) bool {
 	a.sent += int64(len(p))
 	return a.length > 0 && a.sent >= a.length && a.options.Counted
@@ -332,9 +332,9 @@ func (a *Writer) release(w http.ResponseWriter) error {
 	return err
 }
 
-// Replace sends what a handler answers in place of the answer, and ends the request to the app. Of the app's header the fields
-// go that are about its body and about keeping it. The rest stays, such as cookies and what lets a page of another origin read
-// the answer.
+// Replace sends what a handler answers in place of the answer, and ends the request to the app. Of the app's header the
+// fields go that are about its body and about keeping it. The rest stays, such as cookies and what lets a page of
+// another origin read the answer.
 func (a *Writer) Replace(handler caddyhttp.Handler) {
 	a.mode, a.ended, a.began = dropped, true, true
 	a.takeTrailers()
@@ -344,7 +344,8 @@ func (a *Writer) Replace(handler caddyhttp.Handler) {
 	a.cancel(errEnded)
 }
 
-// Offer lets routes answer in place of an answer that may go on. It does when they do not answer; passed is called then.
+// Offer lets routes answer in place of an answer that may go on. It does when they do not answer; passed is called
+// then.
 func (a *Writer) Offer(routes caddyhttp.RouteList, passed func()) {
 	fields := DropRepresentation(a.Header())
 	a.mode = dropped
