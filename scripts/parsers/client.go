@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -60,8 +61,8 @@ func (p *peer) ask(r *request, path string) (*answer, error) {
 }
 
 func isTimeout(err error) bool {
-	timeout, ok := err.(net.Error)
-	return ok && timeout.Timeout()
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 func (p *peer) use(c *connection, method string, data []byte, last bool) (*answer, error) {
@@ -79,7 +80,7 @@ func (p *peer) use(c *connection, method string, data []byte, last bool) (*answe
 	a, close, err := c.read(method)
 	if err != nil || close || last {
 		c.Close()
-		<-written
+		_ = <-written // the error of the answer says more
 		return a, err
 	}
 	if err := <-written; err != nil {

@@ -77,7 +77,7 @@ type group struct {
 	findings []*finding
 }
 
-// groups groups the findings by their mutations.
+// groups sorts the findings by their mutations, the most frequent first.
 func groups(findings []*finding) []*group {
 	byName := map[string]*group{}
 	var all []*group

@@ -319,7 +319,7 @@ func TestFindsWhatGoFinds(t *testing.T) {
 		}
 		s := multipart.NewScanner(w.Boundary(), 1<<20)
 		var got []string
-		texts := 0
+		var texts int
 		for pushed := 0; pushed < body.Len(); {
 			n := min(1+random.IntN(200), body.Len()-pushed)
 			parts, err := s.Push(body.Bytes()[pushed : pushed+n])
