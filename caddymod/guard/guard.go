@@ -20,19 +20,23 @@
 //
 // # Adding an option
 //
-// An option belongs to the package whose work it changes, and has one place each:
+// An option belongs to the package whose work it changes. It takes four steps:
 //
-//  1. a field with a JSON tag and a doc comment, which Caddy's site shows, in the struct of that package:
-//     [policy.Policy] (what is let through), [request.Fields] (where texts stand), [extract.Limits] (how much),
-//     [Stream] (how streams are moderated), or in [Moderate] or [ModerateResponse] themselves (what happens then);
-//  2. a line in the Caddyfile options of that struct, the method beside it: Options, RequestOptions and AnswerOptions,
-//     or the methods UnmarshalCaddyfile, whose comments list all options. It reads the value and refuses a bad one;
-//  3. its use: what is made of the struct once (policy.New, request.New, Provision) checks what comes from JSON, too,
-//     and keeps the value where the work is done;
-//  4. a case in a table of the tests beside that code, and a golden file in testdata/caddyfile.
+//  1. Add a field with a JSON tag and a doc comment to the struct of that package: [policy.Policy] (what is let
+//     through), [request.Fields] (where texts stand), [extract.Limits] (how much), [Stream] (how streams are
+//     moderated), or to [Moderate] or [ModerateResponse] themselves (what happens then).
+//  2. Add a line to the Caddyfile options of that struct, in the method Options beside it, or in caddyfile.go here. It
+//     parses the value and refuses a bad one. The syntax is listed in the comments of UnmarshalCaddyfile.
+//  3. Use it: policy.New, request.New and the methods Provision make of a struct what does the work. They check what
+//     comes from JSON, too.
+//  4. Add a case to a table beside that code, such as TestModerate of package policy or TestExtract of package request.
 //
-// Nothing else lists options: the keys by which results are shared are made of the whole structs, so that a new field
-// takes part. docs/guard.md tells people about it.
+// The rest follows by itself: the keys by which results are shared are made of whole structs, so that a new field takes
+// part in them. docs/modules.md and the lists of options in the golden files of errors are written by
+//
+//	go test ./caddymod -run 'TestModulesPage|TestAdapt' -update
+//
+// A sentence in docs/guard.md tells people about the option.
 package guard
 
 import (

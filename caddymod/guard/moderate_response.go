@@ -47,9 +47,9 @@ func init() {
 // The verdict is in the placeholders {http.moderation.response.*}, in fields of the access log (moderation_response_*),
 // and in metrics with direction="response". None of them holds text that was judged.
 type ModerateResponse struct {
-	// JSON Pointers (RFC 6901) to the texts of JSON answers, such as "/choices/*/message/content", where * stands for
-	// any member or element. A pointer to an object or an array means every string in it. Answers of other types are
-	// judged as a whole. Default: every string.
+	// The JSON Pointers (RFC 6901) to the texts of JSON answers, such as "/choices/*/message/content", where * stands
+	// for any member or element. A pointer to an object or an array means every string in it. Answers of other types
+	// are judged as a whole. Default: every string.
 	JSON []string `json:"json,omitempty"`
 	// Whether to judge every answer as one plain text, JSON and HTML too. Default: false.
 	Text bool `json:"text,omitempty"`
@@ -81,9 +81,9 @@ type ModerateResponse struct {
 
 // Stream says how answers are judged that flow.
 type Stream struct {
-	// JSON Pointers to the text in the JSON data of an event or a line, with * for any member or element; at most 32.
-	// Names match in their own case only. Default: every string, except what is known to be no text (calls of tools,
-	// sound, identifiers), and data that is not JSON as a whole.
+	// The JSON Pointers to the text in the JSON data of an event or a line, with * for any member or element; at most
+	// 32. Names match in their own case only. Default: every string, except what is known to be no text (calls of
+	// tools, sound, identifiers), and data that is not JSON as a whole.
 	Delta []string `json:"delta,omitempty"`
 	// The number of characters after which text goes on before its sentence ends, from 1 to 10,000. Default: 200.
 	Hold int `json:"hold,omitempty"`

@@ -17,8 +17,8 @@ import (
 // letter is extracted: the values of JSON, the fields of forms (the names of files, but not the files), the text of
 // HTML and XML, and plain text. What a body looks like is extracted in addition to what its Content-Type says.
 type Fields struct {
-	// JSON Pointers (RFC 6901) to the texts of JSON bodies, such as "/comment" or "/posts/*/text", where * stands for
-	// any member or element. A pointer to an object or an array means every string in it. Names match in any case.
+	// The JSON Pointers (RFC 6901) to the texts of JSON bodies, such as "/comment" or "/posts/*/text", where * stands
+	// for any member or element. A pointer to an object or an array means every string in it. Names match in any case.
 	// Other bodies are still judged whole, so that sending another type is no way around. Default: every string.
 	JSON []string `json:"json,omitempty"`
 	// The fields of urlencoded and multipart forms that are judged. Names match in any case, and "name" also matches
