@@ -54,7 +54,8 @@ func sent(ctx context.Context, key string, handle access.Handler, chain ...*acce
 	return w
 }
 
-// TestDeferredCharges looks at what is counted when the handler says how much, alone and behind a middleware that has charged one.
+// TestDeferredCharges looks at what is counted when the handler says how much, alone and behind a middleware that has
+// charged one.
 func TestDeferredCharges(t *testing.T) {
 	t.Parallel()
 	owner, key := started(t) // 1,000 requests a month
@@ -112,7 +113,8 @@ func TestDeferredCharges(t *testing.T) {
 	}
 }
 
-// TestChargesHoldTheLimit charges different numbers at once: no more than the limit is let in, and what is refused counts nowhere.
+// TestChargesHoldTheLimit charges different numbers at once: no more than the limit is let in, and what is refused
+// counts nowhere.
 func TestChargesHoldTheLimit(t *testing.T) {
 	t.Parallel()
 	owner, key := started(t) // 1,000 requests a month
@@ -215,8 +217,8 @@ func TestEachTextIsCounted(t *testing.T) {
 	}
 }
 
-// TestADeletedAccountIsNotCharged deletes an account under a request that has charged, and makes it again. The request is that of
-// an unknown key then, and the new account begins with nothing.
+// TestADeletedAccountIsNotCharged deletes an account under a request that has charged, and makes it again. The
+// request is that of an unknown key then, and the new account begins with nothing.
 func TestADeletedAccountIsNotCharged(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"deleted": false, "made again": true} {
@@ -261,8 +263,8 @@ func TestADeletedAccountIsNotCharged(t *testing.T) {
 	}
 }
 
-// TestNoConnectionIsGivenAwayUncounted guards against what is written to a connection that a handler has taken over: nobody sees
-// it go out, so the charge is settled before.
+// TestNoConnectionIsGivenAwayUncounted guards against what is written to a connection that a handler has taken over:
+// nobody sees it go out, so the charge is settled before.
 func TestNoConnectionIsGivenAwayUncounted(t *testing.T) {
 	t.Parallel()
 	owner, key := started(t)

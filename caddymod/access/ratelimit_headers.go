@@ -15,9 +15,9 @@ import (
 const numLimitFields = 5
 
 // setLimits sets the fields that report an account's limits: RateLimit-Policy and RateLimit
-// (draft-ietf-httpapi-ratelimit-headers-10) for the minute and the month, and X-RateLimit-Limit, -Remaining and -Reset for
-// the minute. All times are in seconds from now, rounded up. A window without a limit is left out. This is the only place
-// that renders these fields; values keeps them, so that one allocation is enough for all.
+// (draft-ietf-httpapi-ratelimit-headers-10) for the minute and the month, and X-RateLimit-Limit, -Remaining and
+// -Reset for the minute. All times are in seconds from now, rounded up. A window without a limit is left out. This is
+// the only place that renders these fields; values keeps them, so that one allocation is enough for all.
 func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Decision) {
 	minuteLeft := secondsUntil(d.Now, d.MinuteReset)
 	minuteRemaining := max(0, d.Limits.RequestsPerMinute-d.Counts.Minute)
@@ -37,7 +37,8 @@ func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Deci
 	}
 	if d.Limits.RequestsPerMonth > 0 {
 		text = separate(text, ends[0])
-		text = remaining(text, "month", max(0, d.Limits.RequestsPerMonth-d.Counts.Period), secondsUntil(d.Now, d.Period.End))
+		left := max(0, d.Limits.RequestsPerMonth-d.Counts.Period)
+		text = remaining(text, "month", left, secondsUntil(d.Now, d.Period.End))
 	}
 	ends[1] = len(text)
 	if d.Limits.RequestsPerMinute > 0 {
@@ -61,8 +62,8 @@ func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Deci
 	}
 }
 
-// maxInteger is the largest number in these fields. Integers of structured fields have at most 15 digits (RFC 9651, section
-// 3.3.1), and a known parser accepts at most 14 before a parameter. No account reaches a larger limit.
+// maxInteger is the largest number in these fields. Integers of structured fields have at most 15 digits (RFC 9651,
+// section 3.3.1), and a known parser accepts at most 14 before a parameter. No account reaches a larger limit.
 const maxInteger = 99_999_999_999_999
 
 // policy appends one item of RateLimit-Policy.

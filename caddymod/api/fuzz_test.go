@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// FuzzDecode compares the decoder with another one: it must accept nothing that the other refuses as malformed, read the
-// same, and never repeat a content in an error.
+// FuzzDecode compares the decoder with another one: it must accept nothing that the other refuses as malformed, read
+// the same, and never repeat a content in an error.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"content":"text"}`, `{"content":"\ud83d\ude00","themes":["war","\u0077ar"]}`, `{"themes":[1,null,"",{}],"content":5}`,

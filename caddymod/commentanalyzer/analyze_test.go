@@ -548,8 +548,8 @@ func BenchmarkSentences(b *testing.B) {
 	}
 }
 
-// TestAnalyzeTakesWhatFetchSends guards against pages whose fetch has a string for a body and no header: browsers call that
-// plain text.
+// TestAnalyzeTakesWhatFetchSends guards against pages whose fetch has a string for a body and no header: browsers
+// call that plain text.
 func TestAnalyzeTakesWhatFetchSends(t *testing.T) {
 	load(t, "storage badger DIR")
 	for contentType, want := range map[string]int{

@@ -10,17 +10,14 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 )
 
 func init() {
-	httpcaddyfile.RegisterHandlerDirective("moderation_compare", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		c := new(Compare)
-		return c, c.UnmarshalCaddyfile(h.Dispenser)
-	})
+	directive.Handler[Compare]("moderation_compare")
 	httpcaddyfile.RegisterDirectiveOrder("moderation_compare", httpcaddyfile.Before, "reverse_proxy")
 }
 
@@ -41,8 +38,8 @@ func (c *Compare) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	parsed, err := url.Parse(upstream)
 	if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" ||
 		parsed.Host == "" || parsed.Path != "" || parsed.RawQuery != "" || parsed.User != nil {
-		return d.Errf("moderation_compare: '%s' must be the address of a server, such as https://commentanalyzer.googleapis.com",
-			upstream)
+		return d.Errf("moderation_compare: '%s' must be the address of a server, "+
+			"such as https://commentanalyzer.googleapis.com", upstream)
 	}
 	if err := c.proxyTo(parsed); err != nil {
 		return d.Errf("moderation_compare: %v", err)

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compare stands between a scoring service that a site means to leave and its clients. Clients get that service's
-// answers, as before; the log and the metrics show how far the classifier of this server agrees with them.
+// Package compare stands between a scoring service that a site means to leave and its clients. Clients get that
+// service's answers, as before; the log and the metrics show how far the classifier of this server agrees with them.
 //
-// compare.go forwards and compares, forward.go decides what the other service gets, messages.go keeps copies of the request
-// and the answer, and shapes.go and scores.go understand them.
+// compare.go forwards and compares, forward.go decides what the other service gets, messages.go keeps copies of the
+// request and the answer, and shapes.go and scores.go understand them.
 package compare
 
 import (
@@ -34,24 +34,25 @@ func init() {
 	caddy.RegisterModule(new(Compare))
 }
 
-// Compare is a handler that forwards requests to another service, answers with its answer, and then classifies the same text
-// itself. A site sees on its own traffic what would change before it moves to this service. Compare understands the
-// Perspective API (comments:analyze) and OpenAI's moderation endpoint (/v1/moderations); it forwards everything else without
-// comparing it. The scores that it compares with are those that moderation_analyze and moderation_openai answer by default.
+// Compare is a handler that forwards requests to another service, answers with its answer, and then classifies the
+// same text itself. A site sees on its own traffic what would change before it moves to this service. Compare
+// understands the Perspective API (comments:analyze) and OpenAI's moderation endpoint (/v1/moderations); it forwards
+// everything else without comparing it. The scores that it compares with are those that moderation_analyze and
+// moderation_openai answer by default.
 //
-// The other service gets the path, the body and the header fields that describe it, its own credentials (Authorization: Bearer,
-// X-Goog-Api-Key and the parameter key, but no key of this server), and nothing else of a request: no cookie, no address of a
-// client, no other header field or parameter.
+// The other service gets the path, the body and the header fields that describe it, its own credentials
+// (Authorization: Bearer, X-Goog-Api-Key and the parameter key, but no key of this server), and nothing else of a
+// request: no cookie, no address of a client, no other header field or parameter.
 //
 // Each comparison writes a line to the log, with both scores of each attribute, and counts in the metrics
-// caddy_moderation_compare_total (by attribute, threshold, and whether both, one or neither of the two are above it) and
-// caddy_moderation_compare_difference. Neither holds text or a key. The text is classified after the client has its answer, and
-// counts in no account's usage.
+// caddy_moderation_compare_total (by attribute, threshold, and whether both, one or neither of the two are above it)
+// and caddy_moderation_compare_difference. Neither holds text or a key. The text is classified after the client has
+// its answer, and counts in no account's usage.
 type Compare struct {
 	// The handler that forwards requests, a reverse_proxy. Required.
 	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
-	// The thresholds at which agreement is counted, at most 10, each greater than 0 and less than 1. Default: 0.5, 0.7, 0.8 and
-	// 0.9.
+	// The thresholds at which agreement is counted, at most 10, each greater than 0 and less than 1. Default: 0.5,
+	// 0.7, 0.8 and 0.9.
 	Thresholds []float64 `json:"thresholds,omitempty"`
 
 	app    *app.App
@@ -146,7 +147,8 @@ func (c *Compare) compare(r *http.Request, s *shape, request []byte, answer *rec
 	exchanges, err := s.decode(request, answer.body.decoded(answer.Header()["Content-Encoding"]))
 	if err != nil || len(exchanges) == 0 {
 		c.app.Metrics().Compare(metrics.CompareUnread)
-		c.logger.Warn("an exchange could not be compared", zap.String("path", r.URL.Path), zap.NamedError("reason", err))
+		c.logger.Warn("an exchange could not be compared",
+			zap.String("path", r.URL.Path), zap.NamedError("reason", err))
 		return
 	}
 	// A client that has its answer may leave, which cancels the request.
@@ -193,8 +195,8 @@ func (s scores) MarshalLogObject(log zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// maxMessage is the size, in bytes, of the largest message that is compared, as it is sent and as it is decoded. Larger ones
-// are only forwarded.
+// maxMessage is the size, in bytes, of the largest message that is compared, as it is sent and as it is decoded.
+// Larger ones are only forwarded.
 const maxMessage = 2 << 20
 
 // Interface guards

@@ -14,15 +14,17 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
-// The other service gets what it needs to answer, and nothing else of the request: no cookie, no address of a client, no key of
-// this server.
+// The other service gets what it needs to answer, and nothing else of the request: no cookie, no address of a client,
+// no key of this server.
 var (
 	// forwardedFields are the header fields that it gets.
 	forwardedFields = []string{"Accept", "Accept-Encoding", "Content-Encoding", "Content-Type"}
 	// credentialFields hold its own credentials.
-	credentialFields = []string{"Authorization", "Openai-Organization", "Openai-Project", "X-Goog-Api-Key", "X-Goog-User-Project"}
-	// forwardedParameters are the query parameters that it gets: Google's standard ones that say who calls and how the answer
-	// is formatted, and the version of a discovery document.
+	credentialFields = []string{
+		"Authorization", "Openai-Organization", "Openai-Project", "X-Goog-Api-Key", "X-Goog-User-Project",
+	}
+	// forwardedParameters are the query parameters that it gets: Google's standard ones that say who calls and how
+	// the answer is formatted, and the version of a discovery document.
 	forwardedParameters = []string{
 		"key", "access_token", "oauth_token", "alt", "callback", "fields", "prettyPrint",
 		"$.xgafv", "$alt", "$callback", "$fields", "$prettyPrint", "version",

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 )
 
-// kept is a copy of a body, up to [maxMessage]. It is locked because the proxy may still read a request when its answer is
-// there.
+// kept is a copy of a body, up to [maxMessage]. It is locked because the proxy may still read a request when its
+// answer is there.
 type kept struct {
 	mu   sync.Mutex
 	data []byte

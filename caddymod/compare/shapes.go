@@ -62,8 +62,8 @@ func (one *exchange) pairs(score scorer, result *engine.Result) []pair {
 	return pairs
 }
 
-// errUnread says that a message does not have the shape that its address promises. It replaces errors of decoders, which may
-// quote content.
+// errUnread says that a message does not have the shape that its address promises. It replaces errors of decoders,
+// which may quote content.
 var errUnread = errors.New("the request or the answer is not as its address promises, or too large")
 
 // decodeAnalyze decodes an exchange of comments:analyze of the Perspective API.
@@ -92,7 +92,8 @@ func decodeAnalyze(request, answer []byte) ([]exchange, error) {
 	return []exchange{one}, nil
 }
 
-// decodeModerations decodes an exchange of /v1/moderations of OpenAI's API: one text, several, or the text parts of one input.
+// decodeModerations decodes an exchange of /v1/moderations of OpenAI's API: one text, several, or the text parts of
+// one input.
 func decodeModerations(request, answer []byte) ([]exchange, error) {
 	var sent struct {
 		Input json.RawMessage `json:"input"`

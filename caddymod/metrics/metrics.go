@@ -3,8 +3,8 @@
 
 // Package metrics counts what the service does, on Caddy's metrics endpoint.
 //
-// The values of labels are bounded: operations, outcomes, categories, recommendations and reasons. They never hold an account,
-// a key, a theme or content.
+// The values of labels are bounded: operations, outcomes, categories, recommendations and reasons. They never hold an
+// account, a key, a theme or content.
 //
 // Caddy gives each configuration a new registry. The collectors live as long as any configuration uses them, and are
 // registered with each new registry, so that a reload neither resets a counter nor registers it twice.
@@ -97,9 +97,9 @@ var pool = caddy.NewUsagePool()
 // poolKey is the pool's only key.
 const poolKey = "metrics"
 
-// Acquire returns the process's collectors, registered with registry. Each Acquire that returns no error must be followed by
-// one [Release]. store reports whether the stores of the process are available, and whether one is open; it is called
-// whenever the metrics are collected.
+// Acquire returns the process's collectors, registered with registry. Each Acquire that returns no error must be
+// followed by one [Release]. store reports whether the stores of the process are available, and whether one is open;
+// it is called whenever the metrics are collected.
 func Acquire(registry prometheus.Registerer, store func() (up, open bool)) (*Metrics, error) {
 	fresh := newMetrics(store)
 	value, loaded := pool.LoadOrStore(poolKey, fresh)
@@ -145,8 +145,10 @@ func newMetrics(store func() (up, open bool)) *Metrics {
 				"1 while the store keeps what it must, 0 while it cannot. Absent without a store.", nil, nil),
 			ask: store,
 		},
-		guard:        counter("guard_total", "Requests and answers that a guard saw, by what became of them.", "direction", "outcome"),
-		guardFlagged: counter("guard_flagged_total", "Requests and answers in which a guard flagged a category.", "direction", "category"),
+		guard: counter("guard_total",
+			"Requests and answers that a guard saw, by what became of them.", "direction", "outcome"),
+		guardFlagged: counter("guard_flagged_total",
+			"Requests and answers in which a guard flagged a category.", "direction", "category"),
 		guardErrors: counter("guard_errors_total",
 			"Requests and answers that a guard could not judge, by reason.", "direction", "reason"),
 		guardDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -157,7 +159,8 @@ func newMetrics(store func() (up, open bool)) *Metrics {
 		exchanges: counter("compare_exchanges_total",
 			"Texts that another service has scored, by whether the scores could be compared.", "outcome"),
 		agreement: counter("compare_total",
-			"Scores of another service beside our own, by which of the two reach a threshold.", "attribute", "threshold", "above"),
+			"Scores of another service beside our own, by which of the two reach a threshold.",
+			"attribute", "threshold", "above"),
 		differences: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "compare_difference",
 			Help:    "Distance between the scores of another service and our own.",
@@ -173,7 +176,8 @@ func (m *Metrics) register(registry prometheus.Registerer) error {
 		m.guard, m.guardFlagged, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
 	} {
 		err := registry.Register(collector)
-		if already := (prometheus.AlreadyRegisteredError{}); errors.As(err, &already) && already.ExistingCollector == collector {
+		var already prometheus.AlreadyRegisteredError
+		if errors.As(err, &already) && already.ExistingCollector == collector {
 			continue
 		}
 		if err != nil {
@@ -221,8 +225,8 @@ const (
 	GuardErrorRefused GuardOutcome = "error_refused"
 )
 
-// Guard counts a message that a guard saw, the categories that were flagged in it, and the time that moderating it took. A time
-// of 0 is not counted.
+// Guard counts a message that a guard saw, the categories that were flagged in it, and the time that moderating it
+// took. A time of 0 is not counted.
 func (m *Metrics) Guard(direction Direction, outcome GuardOutcome, flagged []string, took time.Duration) {
 	if m == nil {
 		return
@@ -265,8 +269,8 @@ func (m *Metrics) Compare(outcome CompareOutcome) {
 	m.exchanges.WithLabelValues(string(outcome)).Inc()
 }
 
-// CompareScore counts the distance between two scores of an attribute. The attribute must be one that this service has a score
-// for, so that there are few.
+// CompareScore counts the distance between two scores of an attribute. The attribute must be one that this service
+// has a score for, so that there are few.
 func (m *Metrics) CompareScore(attribute string, distance float64) {
 	if m == nil {
 		return

@@ -29,8 +29,8 @@ func (d *discarding) Header() http.Header         { return d.header }
 func (d *discarding) WriteHeader(status int)      { d.status = status }
 func (d *discarding) Write(p []byte) (int, error) { return len(p), nil }
 
-// send sends a body through the handler: authentication, limits, decoding, moderating by the embedded model, durable counting
-// and encoding, but not the connection.
+// send sends a body through the handler: authentication, limits, decoding, moderating by the embedded model, durable
+// counting and encoding, but not the connection.
 func send(b *testing.B, handler *openai.Moderations, key string, body []byte) {
 	request := httptest.NewRequest(http.MethodPost, "/v1/moderations", bytes.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+key)
@@ -74,7 +74,8 @@ func BenchmarkBatchAlone(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideBatches measures small requests, one after another, while other clients send large batches all the time.
+// BenchmarkBesideBatches measures small requests, one after another, while other clients send large batches all the
+// time.
 func BenchmarkBesideBatches(b *testing.B) {
 	s, handler, _ := start(b, "embedded", 0, 0, "")
 	batch, small := []byte(inputs(256, ordinary(500))), []byte(inputs(1, ordinary(500)))

@@ -14,7 +14,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// FuzzDecode holds the decoder against encoding/json, which is more lenient, and the encoder against what it reads back.
+// FuzzDecode holds the decoder against encoding/json, which is more lenient, and the encoder against what it reads
+// back.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"input":"hello"}`, `{"input":["a","b"],"model":"m"}`, `{"input":[{"type":"text","text":"a"},{"text":"b","type":"text","x":[{}]}]}`,

@@ -41,8 +41,8 @@ func init() {
 	caddy.RegisterModule(new(spoken))
 }
 
-// spoken is a classifier that gives the scores that a text asks for, such as "hate=0.8 violence=0.7 and more words", so that
-// golden files do not change with the model. Other words make it fail in the ways that classifiers can.
+// spoken is a classifier that gives the scores that a text asks for, such as "hate=0.8 violence=0.7 and more words",
+// so that golden files do not change with the model. Other words make it fail in the ways that classifiers can.
 type spoken struct{}
 
 // begun counts the texts that wait for their client to leave.
@@ -91,8 +91,8 @@ type service struct {
 // provisioning lets one test at a time make an app: Caddy notes in a variable of its own that it did.
 var provisioning sync.Mutex
 
-// start starts an app with a classifier and an account "acme" that may make so many requests a month and a minute, 0 for no
-// limit. config is that of the handler.
+// start starts an app with a classifier and an account "acme" that may make so many requests a month and a minute, 0
+// for no limit. config is that of the handler.
 func start(t testing.TB, classifier string, month, minute int64, config string) (s *service, handler *openai.Moderations, limiter *access.RateLimit) {
 	t.Helper()
 	raw := fmt.Sprintf(`{"storage":{"module":"badger","dir":%q},"classifier":{"module":%q},"tiers":{"free":{"requests_per_month":%d,"requests_per_minute":%d}},"demo":false}`,
@@ -404,7 +404,8 @@ func TestBatchCountsItsInputs(t *testing.T) {
 	}
 }
 
-// TestLimitsHoldUnderConcurrency sends batches that do not fit at once: as many texts are moderated as the limit allows, to the last.
+// TestLimitsHoldUnderConcurrency sends batches that do not fit at once: as many texts are moderated as the limit
+// allows, to the last.
 func TestLimitsHoldUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const limit, size, clients = 100, 7, 40
@@ -529,8 +530,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestMonotone raises one of our probabilities after another: no score and no flag may fall, and a flag never goes without
-// the verdict.
+// TestMonotone raises one of our probabilities after another: no score and no flag may fall, and a flag never goes
+// without the verdict.
 func TestMonotone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, 0, 0, "")

@@ -5,7 +5,8 @@ package problem
 
 import "net/http"
 
-// Code is the stable name of an error, in snake_case. Programs decide by it; everything else in a problem is for people.
+// Code is the stable name of an error, in snake_case. Programs decide by it; everything else in a problem is for
+// people.
 type Code string
 
 // The codes. docs/api.md lists them with their status.
@@ -16,7 +17,8 @@ const (
 	InvalidRequest Code = "invalid_request"
 	// IncompleteBody says that the body ended, or could not be decoded, before it was whole.
 	IncompleteBody Code = "incomplete_body"
-	// AmbiguousBody says that programs differ in what they read in the body, so that nobody knows what an app would read.
+	// AmbiguousBody says that programs differ in what they read in the body, so that nobody knows what an app would
+	// read.
 	AmbiguousBody Code = "ambiguous_body"
 	// MalformedCredentials says that the Authorization header is malformed, or that two different keys were sent.
 	MalformedCredentials Code = "malformed_credentials"
@@ -40,8 +42,8 @@ const (
 	UnsupportedMediaType Code = "unsupported_media_type"
 	// UnsupportedEncoding says that Content-Encoding is neither identity nor gzip.
 	UnsupportedEncoding Code = "unsupported_encoding"
-	// ContentRejected says that a site's guard rejects the text of the request; the problem names the categories and the
-	// fields.
+	// ContentRejected says that a site's guard rejects the text of the request; the problem names the categories and
+	// the fields.
 	ContentRejected Code = "content_rejected"
 	// ResponseRejected says that a site's guard rejects the text of the upstream's answer.
 	ResponseRejected Code = "response_rejected"
@@ -124,8 +126,8 @@ func (c Code) Title() string {
 	return codes[c].title
 }
 
-// Type returns the URI that identifies the type of the problem. It is a name and not an address to visit, except for those in
-// IANA's registry.
+// Type returns the URI that identifies the type of the problem. It is a name and not an address to visit, except for
+// those in IANA's registry.
 func (c Code) Type() string {
 	if uri := codes[c].uri; uri != "" {
 		return uri

@@ -3,7 +3,8 @@
 
 // Package problem describes what can go wrong with a request, and writes it as problem details (RFC 9457).
 //
-// It is the only writer of such bodies. Routes whose clients expect another shape write the same [Problem] in their own.
+// It is the only writer of such bodies. Routes whose clients expect another shape write the same [Problem] in their
+// own.
 package problem
 
 import (
@@ -37,7 +38,8 @@ type Problem struct {
 type Quota struct {
 	// Limit is the number of requests that the window allows.
 	Limit int64
-	// RetryAfter is the time, in seconds, until the next window begins, at least 1; 0 when no window has room for the request.
+	// RetryAfter is the time, in seconds, until the next window begins, at least 1; 0 when no window has room for the
+	// request.
 	RetryAfter int64
 	// Account is the id of the account whose limit it is.
 	Account string
@@ -53,11 +55,11 @@ type FieldError struct {
 
 // Field is a place in a message whose text was rejected.
 type Field struct {
-	// Name is a JSON Pointer ("/comment") in a JSON body, the name of a form's field ("comment"), "photo.filename" for the
-	// name of a file, "query:q", "header:Subject", or empty for a body of plain text.
+	// Name is a JSON Pointer ("/comment") in a JSON body, the name of a form's field ("comment"), "photo.filename"
+	// for the name of a file, "query:q", "header:Subject", or empty for a body of plain text.
 	Name string `json:"name"`
-	// Categories are the names of the categories for which the text there was rejected. They are absent when a theme or a
-	// blocked word was found.
+	// Categories are the names of the categories for which the text there was rejected. They are absent when a theme
+	// or a blocked word was found.
 	Categories []string `json:"categories,omitempty"`
 }
 
@@ -74,8 +76,8 @@ func New(code Code, detail string) *Problem {
 	return &Problem{Code: code, Detail: detail}
 }
 
-// FromError returns a problem whose detail is the text of an error, made into a sentence. The text must begin with an ASCII
-// letter, and hold nothing that is not meant for the client.
+// FromError returns a problem whose detail is the text of an error, made into a sentence. The text must begin with an
+// ASCII letter, and hold nothing that is not meant for the client.
 func FromError(code Code, err error) *Problem {
 	text := err.Error()
 	return New(code, string(text[0]&^0x20)+text[1:]+".")
@@ -107,15 +109,15 @@ func (p *Problem) Append(dst []byte, id string) []byte {
 	return append(dst, encoded...)
 }
 
-// Write answers with the problem as application/problem+json; id is the id of the request. The caller sets the header fields
-// that belong to the code (Allow, Retry-After, WWW-Authenticate) before.
+// Write answers with the problem as application/problem+json; id is the id of the request. The caller sets the header
+// fields that belong to the code (Allow, Retry-After, WWW-Authenticate) before.
 func Write(w http.ResponseWriter, r *http.Request, id string, p *Problem) {
 	SetHeaders(w.Header(), id)
 	response.Send(w, r, p.Code.Status(), "application/problem+json", p.Append(nil, id))
 }
 
-// SetHeaders sets the header fields that every answer of the service carries: the request's id, and that caches must not
-// store the answer nor clients guess its type.
+// SetHeaders sets the header fields that every answer of the service carries: the request's id, and that caches must
+// not store the answer nor clients guess its type.
 func SetHeaders(header http.Header, id string) {
 	header["X-Request-Id"] = []string{id}
 	header["Cache-Control"] = noStore

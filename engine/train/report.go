@@ -19,7 +19,7 @@ import (
 // attributes.
 var Thresholds = [model.Heads]float64{0.7, 0.7, 0.5, 0.8, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}
 
-// judged is an example with its probabilities.
+// prediction is an example with its probabilities.
 type prediction struct {
 	*Example
 	p model.Probabilities

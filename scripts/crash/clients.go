@@ -208,9 +208,11 @@ func (c *client) suggest(size int) {
 	token := fmt.Sprintf("%s-%d", c.name, c.n)
 	text := "What " + token + " says"
 	wanted := map[string]any{
-		"comment":         map[string]string{"text": text},
-		"attributeScores": map[string]any{"TOXICITY": map[string]any{"summaryScore": map[string]any{"value": 0.1, "type": "PROBABILITY"}}},
-		"clientToken":     token,
+		"comment": map[string]string{"text": text},
+		"attributeScores": map[string]any{"TOXICITY": map[string]any{
+			"summaryScore": map[string]any{"value": 0.1, "type": "PROBABILITY"},
+		}},
+		"clientToken": token,
 	}
 	if size > 0 {
 		// Random characters, so that compression does not make it small.

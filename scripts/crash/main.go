@@ -152,12 +152,7 @@ func (r *rig) run(ctx context.Context, only string, limit time.Duration, list bo
 		if only == "" {
 			wanted = rounds
 		}
-		for _, round := range wanted {
-			fmt.Printf("%-22s %s\n", round.name, round.promise)
-			if why := r.lacks(round); why != "" {
-				fmt.Printf("%-22s   skipped here: %s\n", "", why)
-			}
-		}
+		r.list(wanted)
 		return nil
 	}
 	if err := server.Build(ctx, r.caddy); err != nil {
@@ -191,6 +186,21 @@ func (r *rig) run(ctx context.Context, only string, limit time.Duration, list bo
 			_ = os.RemoveAll(r.base.world.folder)
 		}
 	}()
+	return r.play(ctx, next, limit, parallel)
+}
+
+// list prints rounds with their promises.
+func (r *rig) list(wanted []*round) {
+	for _, round := range wanted {
+		fmt.Printf("%-22s %s\n", round.name, round.promise)
+		if why := r.lacks(round); why != "" {
+			fmt.Printf("%-22s   skipped here: %s\n", "", why)
+		}
+	}
+}
+
+// play runs rounds, several at a time, until next returns none or the time is over.
+func (r *rig) play(ctx context.Context, next func() *round, limit time.Duration, parallel int) error {
 	var mu sync.Mutex
 	var begun, failed, skipped int
 	started := time.Now()

@@ -40,24 +40,24 @@ func TestEverySentenceIsTried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := map[string]string{}
+	promised := map[string]string{}
 	sentence := ""
 	for line := range strings.Lines(string(listed)) {
 		line = strings.TrimSuffix(line, "\n")
-		by, claim := strings.CutPrefix(line, "\t")
+		by, indented := strings.CutPrefix(line, "\t")
 		switch {
-		case claim:
-			claims[sentence] = by
+		case indented:
+			promised[sentence] = by
 		case line != "" && !strings.HasPrefix(line, "== "):
 			sentence = line
-			claims[sentence] = ""
+			promised[sentence] = ""
 		}
 	}
 	nothing := 0
 	for _, p := range promising {
 		for _, s := range sentencesOf(t, p.file, p.section) {
-			by, found := claims[s]
-			delete(claims, s)
+			by, found := promised[s]
+			delete(promised, s)
 			switch {
 			case !found:
 				t.Errorf("%s, %s: nothing in %s tries to break %q", p.file, p.section, promises, s)
@@ -68,7 +68,7 @@ func TestEverySentenceIsTried(t *testing.T) {
 			}
 		}
 	}
-	for s := range claims {
+	for s := range promised {
 		t.Errorf("the documentation no longer says %q", s)
 	}
 	t.Logf("%d sentences promise nothing", nothing)

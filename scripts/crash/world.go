@@ -558,8 +558,8 @@ func (w *world) recovered(ctx context.Context, why string) bool {
 		pause(ctx, 50*time.Millisecond)
 	}
 	if w.up.Load() {
-		w.violate("%s: %s after the cause has gone the server says: ready %t, store_up %t, and %d requests were answered",
-			why, timeout, ready, up, w.answers.Load()-before)
+		w.violate("%s: %s after the cause has gone the server says: ready %t, store_up %t, "+
+			"and %d requests were answered", why, timeout, ready, up, w.answers.Load()-before)
 	}
 	return false
 }

@@ -3,8 +3,8 @@
 
 // Package cors lets the pages of chosen origins call the service from a browser (CORS, as in the Fetch standard).
 //
-// Cookies and other credentials of the browser are of no use to the service and not allowed: the page's script sends the key.
-// An answer that replaces one of the upstream ([Origins.Show]) allows them.
+// Cookies and other credentials of the browser are of no use to the service and not allowed: the page's script sends
+// the key. An answer that replaces one of the upstream ([Origins.Show]) allows them.
 package cors
 
 import (
@@ -29,10 +29,12 @@ const (
 	// allowedMethods are the methods of all operations.
 	allowedMethods = "GET, HEAD, POST"
 	// exposed are the header fields of answers that scripts may read in addition to those that are always readable.
-	exposed = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, " +
+	exposed = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, " +
+		"X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, " +
 		"X-RateLimit-Limit-Requests, X-RateLimit-Remaining-Requests, X-RateLimit-Reset-Requests, " +
 		"X-RateLimit-Limit-Tokens, X-RateLimit-Remaining-Tokens, X-RateLimit-Reset-Tokens, X-Request-Id"
-	// maxAge is the time, in seconds, that a browser may keep the answer to a preflight request. Chromium keeps it no longer.
+	// maxAge is the time, in seconds, that a browser may keep the answer to a preflight request. Chromium keeps it no
+	// longer.
 	maxAge = "7200"
 	// maxHeaders is the length, in bytes, of the longest list of header fields that a preflight request is granted.
 	maxHeaders = 1024
@@ -47,14 +49,16 @@ func (o Origins) Validate() error {
 		parsed, err := url.Parse(origin)
 		if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" ||
 			strings.Contains(origin, Any) || origin != parsed.Scheme+"://"+parsed.Host {
-			return fmt.Errorf("%q is no origin; an origin is a scheme and a host, such as https://www.example.com, or *", origin)
+			return fmt.Errorf("%q is no origin; an origin is a scheme and a host, such as https://www.example.com, or *",
+				origin)
 		}
 	}
 	return nil
 }
 
-// Serve sets the header fields that let an allowed origin read the answer, and answers preflight requests with 204. Such
-// requests carry no key and are not counted. It reports whether the request is answered; otherwise the caller answers it.
+// Serve sets the header fields that let an allowed origin read the answer, and answers preflight requests with 204.
+// Such requests carry no key and are not counted. It reports whether the request is answered; otherwise the caller
+// answers it.
 func (o Origins) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if len(o) == 0 {
 		return false
@@ -75,8 +79,10 @@ func (o Origins) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if allowed {
 		header.Set("Access-Control-Allow-Methods", allowedMethods)
 		header.Set("Access-Control-Max-Age", maxAge)
-		// Libraries send fields of their own (X-Goog-Api-Client, X-Stainless-Lang, ...). None of them has an effect here.
-		if wanted := strings.Join(r.Header.Values("Access-Control-Request-Headers"), ", "); wanted != "" && len(wanted) <= maxHeaders {
+		// Libraries send fields of their own (X-Goog-Api-Client, X-Stainless-Lang, ...). None of them has an effect
+		// here.
+		wanted := strings.Join(r.Header.Values("Access-Control-Request-Headers"), ", ")
+		if wanted != "" && len(wanted) <= maxHeaders {
 			header.Set("Access-Control-Allow-Headers", wanted)
 		}
 	}
@@ -89,8 +95,8 @@ func (o Origins) allow(origin string) bool {
 	return o.names(Any) || o.names(origin)
 }
 
-// Show sets the header fields that let a page of an allowed origin read an answer that replaces one of the upstream. A page whose
-// origin is named may send its cookies, too. Fields that are set already stay.
+// Show sets the header fields that let a page of an allowed origin read an answer that replaces one of the upstream.
+// A page whose origin is named may send its cookies, too. Fields that are set already stay.
 func (o Origins) Show(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	if len(o) == 0 || header.Get("Access-Control-Allow-Origin") != "" {

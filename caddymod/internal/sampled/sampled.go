@@ -18,9 +18,9 @@ const Interval = time.Second
 // LeftOut is the name of the field that says how many lines with the same message were left out before a line.
 const LeftOut = "left_out"
 
-// Logger returns a logger that writes at most one warning or error with the same message in each [Interval]. The next one says
-// how many were left out. When no further line comes, a line without other fields says it. Lines of lower levels are records,
-// such as verdicts, and are all written.
+// Logger returns a logger that writes at most one warning or error with the same message in each [Interval]. The next
+// one says how many were left out. When no further line comes, a line without other fields says it. Lines of lower
+// levels are records, such as verdicts, and are all written.
 func Logger(logger *zap.Logger) *zap.Logger {
 	messages := new(sync.Map)
 	return logger.WithOptions(zap.WrapCore(func(inner zapcore.Core) zapcore.Core { return &core{inner, messages} }))
@@ -64,8 +64,8 @@ func (c *core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 	return c.Core.Check(entry, checked)
 }
 
-// sample reports whether a line is written, and how many were left out before it. report is called later for lines that no
-// further line reports.
+// sample reports whether a line is written, and how many were left out before it. report is called later for lines
+// that no further line reports.
 func (s *sampler) sample(now time.Time, report func(leftOut int)) (write bool, leftOut int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
