@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
@@ -33,9 +34,7 @@ type moduleDocs struct {
 	modules  map[string]reflect.Type
 	examples map[string]moduleExample
 	sources  map[string]source // by import path
-	// goNames are the fields whose comments begin with their Go names.
-	goNames map[string]bool
-	out     bytes.Buffer
+	out      bytes.Buffer
 }
 
 // source has the doc comments of a package's types, by their names.
@@ -54,7 +53,6 @@ const docsWidth = 120
 func newModuleDocs(t *testing.T, modules map[string]reflect.Type) *moduleDocs {
 	return &moduleDocs{
 		t: t, modules: modules, examples: map[string]moduleExample{}, sources: map[string]source{},
-		goNames: map[string]bool{},
 	}
 }
 
@@ -292,8 +290,8 @@ func (d *moduleDocs) writeFields(indent string, of reflect.Type) {
 		if text == "" {
 			d.t.Errorf("the field %s of %s has no comment", field.Name, of)
 		}
-		if first, _, _ := strings.Cut(text, " "); first == field.Name {
-			d.goNames[of.String()+"."+field.Name] = true
+		if rest, ok := strings.CutPrefix(text, field.Name+" "); ok && unicode.IsLower([]rune(rest)[0]) {
+			d.t.Errorf("the field %s of %s: got a comment that begins with its Go name, want the style of Caddy's site", field.Name, of)
 		}
 		text, properties := cutDefault(text)
 		kind, inner := d.typeName(field)
