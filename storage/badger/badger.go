@@ -23,8 +23,8 @@
 //  3. The writer (counters.write) closes the batch, opens the next one, and encodes what changed in each tally of the
 //     batch as entries: absolute values, so that writing one again does no harm.
 //  4. supervisor.write (supervisor.go) passes the entries to the database, in [process.Client] as a frame to the
-//     child process. There [disk.DB] gives each value a checksum, commits all entries in one numbered Badger
-//     transaction, and notes the number in the file PROGRESS.
+//     child process. There [disk.DB] gives each value a checksum, commits the entries in a numbered Badger
+//     transaction (large ones in several), and notes the number in the file PROGRESS.
 //  5. The supervisor adds the entries to the replay buffer (replay.go), in the order in which they were written. If
 //     an entry in it has not been synced for a second, the writer waits for the next sync (sync.go).
 //  6. The batch is done, and the Wait of each settlement in it returns.
