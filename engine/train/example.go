@@ -3,7 +3,7 @@
 
 // Package train makes the weights file that package model loads.
 //
-// [Read] maps the labels of every source to the 13 heads and masks missing ones. [NewPool] removes duplicates and
+// [Read] maps the labels of every source to the 13 heads and masks missing ones. [NewDataset] removes duplicates and
 // splits. [Augment], [Surround] and [Swap] add copies, and [Neutral] adds sentences. [Fit] fits the linear model with
 // AdaGrad on one goroutine, [FitCNN] the convolutional network with Adam on two, both with fixed seeds. [Calibrate]
 // fits probabilities on examples that the weights were not fitted on, and [Evaluate] reports. The same data gives the

@@ -43,7 +43,7 @@ func reportGroups(w io.Writer, m *model.Model) {
 	for _, word := range groupWords {
 		g := group{word: word}
 		for _, s := range neutralSentences {
-			j := prediction{p: m.Probabilities(fmt.Sprintf(s, word))}
+			j := scoredText{p: m.Probabilities(fmt.Sprintf(s, word))}
 			if j.flagged() {
 				g.flagged++
 			}

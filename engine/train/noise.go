@@ -174,8 +174,8 @@ func vowel(w []rune, r *rand.Rand) int {
 
 // reportNoise reports, for each noise, how many of the flagged harmful texts stay flagged, and how many harmless ones
 // are flagged, with half of the words of four letters and more disguised and with all of them.
-func reportNoise(w io.Writer, m *model.Model, all []prediction) {
-	var bad, good []*prediction
+func reportNoise(w io.Writer, m *model.Model, all []scoredText) {
+	var bad, good []*scoredText
 	before := 0.0
 	for i := range all {
 		switch j := &all[i]; {
@@ -192,10 +192,10 @@ func reportNoise(w io.Writer, m *model.Model, all []prediction) {
 		"| disguise | harmful, half of the words | all words | harmless, half | all |\n|---|---|---|---|---|\n",
 		len(bad), len(good), before/float64(len(good)))
 	for _, n := range Noises {
-		share := func(of []*prediction, words float64) float64 {
+		share := func(of []*scoredText, words float64) float64 {
 			flagged := 0.0
 			for i, j := range of {
-				copied := prediction{p: m.Probabilities(n.Apply(j.Text, words, uint64(i)))}
+				copied := scoredText{p: m.Probabilities(n.Apply(j.Text, words, uint64(i)))}
 				flagged += one(copied.flagged())
 			}
 			return flagged / float64(len(of))

@@ -19,13 +19,13 @@ import (
 // attributes.
 var Thresholds = [model.Heads]float64{0.7, 0.7, 0.5, 0.8, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}
 
-// prediction is an example with its probabilities.
-type prediction struct {
+// scoredText is an example with its probabilities.
+type scoredText struct {
 	*Example
 	p model.Probabilities
 }
 
-func (j *prediction) flagged() bool {
+func (j *scoredText) flagged() bool {
 	for h := range categories {
 		if j.p[h] > Thresholds[h] {
 			return true
@@ -35,7 +35,7 @@ func (j *prediction) flagged() bool {
 }
 
 // margin returns the largest ratio of a category's odds to those of its threshold. It ranks texts by "any category".
-func (j *prediction) margin() float64 {
+func (j *scoredText) margin() float64 {
 	best := 0.0
 	for h := range categories {
 		odds := j.p[h] / (1 - j.p[h] + 1e-12) / (Thresholds[h] / (1 - Thresholds[h]))
@@ -45,10 +45,10 @@ func (j *prediction) margin() float64 {
 }
 
 // predict computes the probabilities of examples.
-func predict(m *model.Model, examples []Example) []prediction {
-	all := make([]prediction, len(examples))
+func predict(m *model.Model, examples []Example) []scoredText {
+	all := make([]scoredText, len(examples))
 	for i := range examples {
-		all[i] = prediction{Example: &examples[i], p: m.Probabilities(examples[i].Text)}
+		all[i] = scoredText{Example: &examples[i], p: m.Probabilities(examples[i].Text)}
 	}
 	return all
 }
@@ -57,9 +57,9 @@ func predict(m *model.Model, examples []Example) []prediction {
 func Evaluate(w io.Writer, m *model.Model, examples []Example) {
 	all := predict(m, examples)
 	fmt.Fprintf(w, "Model %s, %d training texts, %d held-back texts.\n\n", m.Version(), m.Header().Examples, len(all))
-	inCorpus := func(p *prediction) bool { return p.InCorpus }
+	inCorpus := func(p *scoredText) bool { return p.InCorpus }
 	heads(w, "Categories, on texts written or labelled for this project", all, inCorpus, 0, categories)
-	bySource := func(p *prediction) bool { return !p.InCorpus && p.Source != "lexicon" }
+	bySource := func(p *scoredText) bool { return !p.InCorpus && p.Source != "lexicon" }
 	heads(w, "Attributes, on the crowd labels of their sources", all, bySource, categories, model.Heads)
 	sources := map[string]bool{}
 	for i := range all {
@@ -70,10 +70,10 @@ func Evaluate(w io.Writer, m *model.Model, examples []Example) {
 	fmt.Fprintf(w, "## Any category, by file\n\n| file | texts | harmful | AUC | recall | specificity |\n"+
 		"|---|---|---|---|---|---|\n")
 	anyRow(w, "all", all, inCorpus)
-	written := func(p *prediction) bool { return p.InCorpus && p.Source != "annotated" }
+	written := func(p *scoredText) bool { return p.InCorpus && p.Source != "annotated" }
 	anyRow(w, "own texts (all but annotated)", all, written)
 	for _, s := range sorted(sources) {
-		anyRow(w, s, all, func(j *prediction) bool { return j.InCorpus && j.Source == s })
+		anyRow(w, s, all, func(j *scoredText) bool { return j.InCorpus && j.Source == s })
 	}
 	reportOrdinary(w, all)
 	reportCode(w, all)
@@ -93,7 +93,7 @@ func sorted(set map[string]bool) []string {
 }
 
 // heads writes a table of the heads from from to to, which is exclusive, over the examples that use selects.
-func heads(w io.Writer, title string, all []prediction, use func(*prediction) bool, from, to int) {
+func heads(w io.Writer, title string, all []scoredText, use func(*scoredText) bool, from, to int) {
 	fmt.Fprintf(w, "## %s\n\n| head | texts | yes | AUC | AP | ECE | threshold | precision | recall | F1 | "+
 		"balanced accuracy |\n|---|---|---|---|---|---|---|---|---|---|---|\n", title)
 	for h := from; h < to; h++ {
@@ -119,7 +119,7 @@ func heads(w io.Writer, title string, all []prediction, use func(*prediction) bo
 }
 
 // anyRow writes a row of a table about "any category", over the examples that use selects.
-func anyRow(w io.Writer, name string, all []prediction, use func(*prediction) bool) {
+func anyRow(w io.Writer, name string, all []scoredText, use func(*scoredText) bool) {
 	var rank, flag []evaluate.Scored
 	positives := 0
 	for i := range all {
@@ -152,13 +152,13 @@ func anyRow(w io.Writer, name string, all []prediction, use func(*prediction) bo
 // little, the harmful one should score nearer to a threshold.
 func Examine(w io.Writer, m *model.Model, rows []Example) {
 	all := predict(m, rows)
-	everything := func(*prediction) bool { return true }
+	everything := func(*scoredText) bool { return true }
 	heads(w, "Examination, texts that nothing was trained or tuned on", all, everything, 0, categories)
 	fmt.Fprintf(w, "| any category | texts | harmful | AUC | recall | specificity |\n|---|---|---|---|---|---|\n")
 	anyRow(w, "all", all, everything)
-	anyRow(w, "in groups of contrasts", all, func(j *prediction) bool { return j.Group > 0 })
-	anyRow(w, "alone", all, func(j *prediction) bool { return j.Group == 0 })
-	groups := map[int][]*prediction{}
+	anyRow(w, "in groups of contrasts", all, func(j *scoredText) bool { return j.Group > 0 })
+	anyRow(w, "alone", all, func(j *scoredText) bool { return j.Group == 0 })
+	groups := map[int][]*scoredText{}
 	for i := range all {
 		if j := &all[i]; j.Group > 0 {
 			groups[j.Group] = append(groups[j.Group], j)
@@ -212,11 +212,11 @@ var crowds = []struct {
 
 // Agreement writes the rank correlation (Spearman) of TOXICITY with the fractions of crowds, on texts of their
 // sources that are in neither the training nor the calibration split.
-func Agreement(w io.Writer, m *model.Model, data fs.FS, pool *Pool) error {
+func Agreement(w io.Writer, m *model.Model, data fs.FS, dataset *Dataset) error {
 	seen := map[uint64]bool{}
 	for _, s := range []Split{Training, Calibration} {
-		for i := range pool.Splits[s] {
-			seen[key(pool.Splits[s][i].Text)] = true
+		for i := range dataset.Splits[s] {
+			seen[key(dataset.Splits[s][i].Text)] = true
 		}
 	}
 	fmt.Fprintf(w, "## TOXICITY and the fractions of crowds\n\n| source | what it says | texts | Spearman |\n"+
@@ -240,7 +240,7 @@ func Agreement(w io.Writer, m *model.Model, data fs.FS, pool *Pool) error {
 }
 
 // reportOrdinary reports how much ordinary text is flagged.
-func reportOrdinary(w io.Writer, all []prediction) {
+func reportOrdinary(w io.Writer, all []scoredText) {
 	fmt.Fprintf(w, "\n## Ordinary harmless text that is flagged\n\n"+
 		"| source | texts | any category | hate | harassment | self-harm | sexual | violence |\n"+
 		"|---|---|---|---|---|---|---|---|\n")
@@ -279,7 +279,7 @@ func reportOrdinary(w io.Writer, all []prediction) {
 
 // reportCode reports how much harmless code and talk about code is flagged, and how much harm within code is found. It
 // uses the files whose names begin with "code".
-func reportCode(w io.Writer, all []prediction) {
+func reportCode(w io.Writer, all []scoredText) {
 	names := map[string]bool{}
 	for i := range all {
 		if strings.HasPrefix(all[i].Source, "code") {
@@ -321,9 +321,9 @@ func one(b bool) float64 {
 }
 
 // reportLengths reports on long harmless texts, and on one flagged text inside them.
-func reportLengths(w io.Writer, m *model.Model, all []prediction) {
+func reportLengths(w io.Writer, m *model.Model, all []scoredText) {
 	var plain []string
-	var bad []*prediction
+	var bad []*scoredText
 	for i := range all {
 		j := &all[i]
 		switch {
@@ -351,9 +351,9 @@ func reportLengths(w io.Writer, m *model.Model, all []prediction) {
 			for after.Len() < size/2 {
 				after.WriteString(" " + plain[r.IntN(len(plain))])
 			}
-			p := prediction{p: m.Probabilities(before.String() + after.String())}
+			p := scoredText{p: m.Probabilities(before.String() + after.String())}
 			flagged += one(p.flagged())
-			p = prediction{p: m.Probabilities(before.String() + bad[r.IntN(len(bad))].Text + after.String())}
+			p = scoredText{p: m.Probabilities(before.String() + bad[r.IntN(len(bad))].Text + after.String())}
 			found += one(p.flagged())
 		}
 		fmt.Fprintf(w, "| %d | %.1f %% | %.1f %% |\n", size, 100*flagged/documents, 100*found/documents)

@@ -54,7 +54,7 @@ type Sheet struct {
 	Disguised, Surrounded, Swapped int
 	// Patterns is the number of texts that [Neutral] makes.
 	Patterns int
-	// Digest is that of the [Pool].
+	// Digest is that of the [Dataset].
 	Digest string
 }
 
@@ -123,10 +123,10 @@ func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := NewPool(all, true)
-	training := pool.Splits[Training]
-	s.Training, s.Calibration, s.Test = len(training), len(pool.Splits[Calibration]), len(pool.Splits[Test])
-	s.Digest = pool.Digest
+	dataset := NewDataset(all, true)
+	training := dataset.Splits[Training]
+	s.Training, s.Calibration, s.Test = len(training), len(dataset.Splits[Calibration]), len(dataset.Splits[Test])
+	s.Digest = dataset.Digest
 	s.Disguised = len(Augment(training, copies.Disguise, seed))
 	s.Surrounded = len(Surround(training, copies.Surround, seed))
 	s.Swapped = len(Swap(training, copies.Swap, seed))
@@ -134,7 +134,7 @@ func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
 	if data == nil {
 		return s, nil
 	}
-	return s, s.countPublic(corpus, data, all, pool)
+	return s, s.countPublic(corpus, data, all, dataset)
 }
 
 // countCorpus counts the texts of the corpus.
@@ -376,9 +376,9 @@ func bandName(i int) string {
 }
 
 // countPublic counts the texts of each public source without duplicates, and those of them that are annotated.
-func (s *Sheet) countPublic(corpus, data fs.FS, all []Example, pool *Pool) error {
+func (s *Sheet) countPublic(corpus, data fs.FS, all []Example, dataset *Dataset) error {
 	used := map[string]int{}
-	for _, split := range pool.Splits {
+	for _, split := range dataset.Splits {
 		for i := range split {
 			if e := &split[i]; !e.InCorpus {
 				used[e.Source]++

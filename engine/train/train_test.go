@@ -63,16 +63,16 @@ func smallCorpus(t *testing.T) fs.FS {
 // makeModel trains a small linear model, and returns its weights file.
 func makeModel(t *testing.T, all []train.Example) []byte {
 	t.Helper()
-	pool := train.NewPool(all, true)
-	training := pool.Splits[train.Training]
+	dataset := train.NewDataset(all, true)
+	training := dataset.Splits[train.Training]
 	training = slices.Concat(training, train.Augment(training, 0.2, 1), train.Surround(training, 0.2, 1))
 	fitted := train.Fit(training, train.Options{Buckets: 1 << 12, Rows: 10_000, Seed: 1})
-	fitted.Header.TrainingDigest = pool.Digest
+	fitted.Header.TrainingDigest = dataset.Digest
 	raw, err := fitted.File()
 	if err != nil {
 		t.Fatalf("writing the weights: %v", err)
 	}
-	file, err := train.Calibrate(raw, pool.Splits[train.Calibration], 0.02, 1)
+	file, err := train.Calibrate(raw, dataset.Splits[train.Calibration], 0.02, 1)
 	if err != nil {
 		t.Fatalf("calibrating: %v", err)
 	}
@@ -123,7 +123,7 @@ func TestDuplicatesMergeAndSplitsHold(t *testing.T) {
 		e.Text, e.Source, e.InCorpus = strings.ToUpper(e.Text)+"!!", "other", false
 		copied = append(copied, e)
 	}
-	once, twice := train.NewPool(all, false), train.NewPool(copied, false)
+	once, twice := train.NewDataset(all, false), train.NewDataset(copied, false)
 	for s := range once.Splits {
 		if len(once.Splits[s]) != len(twice.Splits[s]) {
 			t.Errorf("split %d: %d texts, and %d with duplicates, want the same",
@@ -147,9 +147,9 @@ func TestWholeFilesAndGroupsAreHeldBack(t *testing.T) {
 			train.Example{Text: post, Source: "posts", InCorpus: true},
 			train.Example{Text: contrast, Source: "contrast", Group: 1 + i/4, InCorpus: true})
 	}
-	pool := train.NewPool(all, false)
+	dataset := train.NewDataset(all, false)
 	groups := map[int]train.Split{}
-	for s, examples := range pool.Splits {
+	for s, examples := range dataset.Splits {
 		for _, e := range examples {
 			if e.Source == "posts" && train.Split(s) != train.Test {
 				t.Fatalf("a row of posts is in split %d, want %d", s, train.Test)
@@ -188,9 +188,9 @@ func TestLabelsAreMaskedWhereASourceIsSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := train.NewPool(all, true)
+	dataset := train.NewDataset(all, true)
 	found := map[string]train.Example{}
-	for _, s := range pool.Splits {
+	for _, s := range dataset.Splits {
 		for _, e := range s {
 			found[e.Text] = e
 		}
