@@ -169,11 +169,11 @@ func Augment(examples []Example, share float64, seed uint64) []Example {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var out []Example
 	for _, e := range examples {
-		odds := share
+		chance := share
 		if !e.InCorpus {
-			odds /= 3
+			chance /= 3
 		}
-		if r.Float64() >= odds || e.Source == "lexicon" {
+		if r.Float64() >= chance || e.Source == "lexicon" {
 			continue
 		}
 		e.Text, e.Derived = Disguise(e.Text, r), true

@@ -48,7 +48,7 @@ func Calibrate(file []byte, examples []Example, cnnThreshold float64, seed uint6
 	for h := range c {
 		curve := &c[h].Alone
 		terms := func(e scored) [5]float64 { return e.Terms(h, curve) }
-		set(curve, logistic(pointsOf(alone, h, prior(h), terms), [5]bool{0: true, 2: true, 4: true}))
+		setCurve(curve, logistic(pointsOf(alone, h, prior(h), terms), [5]bool{0: true, 2: true, 4: true}))
 		curve.Length = lengthPenalty(alone, long, h, curve)
 	}
 	// Which texts the network classifies depends on the calibration of the linear model alone.
@@ -64,14 +64,14 @@ func Calibrate(file []byte, examples []Example, cnnThreshold float64, seed uint6
 		}
 	}
 	for h := range c {
-		read := &c[h].Both
-		read.Large, read.CNN = 1, 0.5
-		terms := func(e scored) [5]float64 { return e.Terms(h, read) }
+		both := &c[h].Both
+		both.Large, both.CNN = 1, 0.5
+		terms := func(e scored) [5]float64 { return e.Terms(h, both) }
 		for range 3 { // which window has the largest logit depends on the curve
 			points := aboveThreshold(pointsOf(short, h, prior(h), terms), threshold)
-			set(read, logistic(points, [5]bool{0: true, 1: true, 2: true, 4: true}))
+			setCurve(both, logistic(points, [5]bool{0: true, 1: true, 2: true, 4: true}))
 		}
-		terms = func(e scored) [5]float64 { return e.LongTerms(h, read) }
+		terms = func(e scored) [5]float64 { return e.LongTerms(h, both) }
 		points := aboveThreshold(pointsOf(many, h, prior(h), terms), threshold)
 		w := logistic(points, [5]bool{true, true, true, true, true})
 		c[h].Long = model.LongCurve{Window: w[0], Sentence: w[1], Max: w[2], Length: w[3], Offset: w[4]}
@@ -90,7 +90,7 @@ func recalibrate(file []byte, cnnThreshold float64, c [model.Heads]model.Calibra
 	return b.Bytes(), m, err
 }
 
-func set(c *model.Curve, w [5]float64) {
+func setCurve(c *model.Curve, w [5]float64) {
 	*c = model.Curve{Large: w[0], CNN: w[1], Small: w[2], Length: w[3], Offset: w[4]}
 }
 
@@ -327,14 +327,14 @@ func Lengthen(examples []Example, seed uint64) []Example {
 	r := rand.New(rand.NewPCG(seed, 3))
 	var out []Example
 	for _, e := range examples {
-		odds := 0.5
+		chance := 0.5
 		if !e.InCorpus {
-			odds = 0.04
+			chance = 0.04
 			if !isOrdinary(&e) {
-				odds = 0.2
+				chance = 0.2
 			}
 		}
-		if r.Float64() >= odds {
+		if r.Float64() >= chance {
 			continue
 		}
 		size := int(200 * math.Exp(r.Float64()*math.Log(60)))

@@ -64,7 +64,10 @@ func (e *Example) Harmless() bool {
 }
 
 // categories is the number of heads that are categories. They are the first ones.
-const categories = 5
+const categories = model.NumCategories
+
+// categoryNames are the names of the categories in the rows of the corpus.
+var categoryNames = [categories]string(model.HeadNames[:categories])
 
 // key identifies a text when duplicates are removed and splits made: a hash of its letters and digits in lower case.
 func key(text string) uint64 {

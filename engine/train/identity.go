@@ -43,14 +43,14 @@ func reportGroups(w io.Writer, m *model.Model) {
 	for _, word := range groupWords {
 		g := group{word: word}
 		for _, s := range neutralSentences {
-			j := scoredText{p: m.Probabilities(fmt.Sprintf(s, word))}
-			if j.flagged() {
+			p := prediction{probabilities: m.Probabilities(fmt.Sprintf(s, word))}
+			if p.flagged() {
 				g.flagged++
 			}
-			g.mean += j.p[hate] / float64(len(neutralSentences))
-			g.highest = max(g.highest, j.p[hate])
+			g.mean += p.probabilities[hate] / float64(len(neutralSentences))
+			g.highest = max(g.highest, p.probabilities[hate])
 			for h := range categories {
-				g.near = max(g.near, j.p[h]/Thresholds[h])
+				g.near = max(g.near, p.probabilities[h]/Thresholds[h])
 			}
 		}
 		flagged += g.flagged
