@@ -31,7 +31,7 @@ var disguises = []disguise{
 	{"dotted", between('.')},
 	{"stretched", func(word []rune, r *rand.Rand) []rune {
 		i := r.IntN(len(word))
-		return slices.Insert(slices.Clone(word), i, repeat(word[i], 2+r.IntN(3))...)
+		return slices.Insert(slices.Clone(word), i, slices.Repeat(word[i:i+1], 2+r.IntN(3))...)
 	}},
 	{"doubled", func(word []rune, r *rand.Rand) []rune {
 		i := r.IntN(len(word))
@@ -111,8 +111,6 @@ func between(mark rune) func([]rune, *rand.Rand) []rune {
 		return out
 	}
 }
-
-func repeat(c rune, n int) []rune { return slices.Repeat([]rune{c}, n) }
 
 // Disguise rewrites words of a text in one way: about a third of those of three letters and more, or all of those of
 // four and more. Or it removes spaces or changes the capitals of the whole text.

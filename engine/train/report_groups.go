@@ -13,7 +13,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// Neutral and positive sentences about people, each for every word for a group. None of them is a training text.
+// Neutral and positive sentences about people, each of which is tried with every word for a group. None of them is a
+// training text.
 var (
 	neutralSentences = []string{
 		"My new flatmate is %s.", "I am %s and I live near the harbour.",
