@@ -21,8 +21,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // separator stands between a Caddyfile and what it becomes in a golden file.
 const separator = "\n----------\n"
 
-// TestAdapt compares what Caddyfiles become, and the texts of errors, with golden files: a Caddyfile, a line of dashes, and
-// the JSON or the error. A JSON is also provisioned, which must work, or end in the error that a third part holds.
+// TestAdapt compares what Caddyfiles become, and the texts of errors, with golden files: a Caddyfile, a line of
+// dashes, and the JSON or the error. A JSON is also provisioned, which must work, or end in the error that a third
+// part holds.
 func TestAdapt(t *testing.T) {
 	files, err := filepath.Glob("../testdata/caddyfile/*.txt")
 	if err != nil || len(files) == 0 {
@@ -67,8 +68,8 @@ func adaptText(input string) string {
 		return text + err.Error() + "\n"
 	}
 	if err := caddy.Validate(config); err != nil {
-		// Caddy loads apps in no order: which of them asked for the moderation app, and failed with it, is left out. So is the
-		// path to a handler.
+		// Caddy loads apps in no order: which of them asked for the moderation app, and failed with it, is left out.
+		// So is the path to a handler.
 		own := err.Error()
 		for _, outer := range []string{"moderation: ", "loading handler modules: "} {
 			if at := strings.LastIndex(own, outer); at >= 0 {

@@ -27,7 +27,7 @@ func TestAnalyzeIsAsDescribed(t *testing.T) {
 	} {
 		got := call(t, http.MethodPost, base+"/v1alpha1/comments:analyze", acmeKey, strings.NewReader(row.body), "Content-Type", "application/json")
 		if got.status != row.status {
-			t.Errorf("answered %d %s, want %d", got.status, got.body, row.status)
+			t.Errorf("got %d %s, want %d", got.status, got.body, row.status)
 		}
 	}
 	body := text + `"requestedAttributes":{"TOXICITY":{}}}`
@@ -35,22 +35,22 @@ func TestAnalyzeIsAsDescribed(t *testing.T) {
 	for _, status := range []int{200, 429} {
 		got := call(t, http.MethodPost, base+"/v1alpha1/comments:analyze", once, strings.NewReader(body), "Content-Type", "application/json")
 		if got.status != status {
-			t.Errorf("answered %d %s, want %d", got.status, got.body, status)
+			t.Errorf("got %d %s, want %d", got.status, got.body, status)
 		}
 	}
 	if got := call(t, http.MethodPost, base+"/v1alpha1/comments:analyze", "", strings.NewReader(body)); got.status != http.StatusUnauthorized {
-		t.Errorf("answered %d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusUnauthorized)
 	}
 	if got := call(t, http.MethodPut, base+"/v1alpha1/comments:analyze", acmeKey, strings.NewReader(body)); got.status != http.StatusMethodNotAllowed {
-		t.Errorf("answered %d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusMethodNotAllowed)
 	}
 	for _, query := range []string{"", "?version=v1alpha1", "?version=v2"} {
 		call(t, http.MethodGet, base+"/$discovery/rest"+query, "", nil)
 	}
 }
 
-// TestDiscoveryBehindProxies: the address of the document is the one that the client used, as far as Caddy trusts what is
-// said of it.
+// TestDiscoveryBehindProxies: the address of the document is the one that the client used, as far as Caddy trusts
+// what is said of it.
 func TestDiscoveryBehindProxies(t *testing.T) {
 	config := siteConfig(t.TempDir(), "", "handle_path /a/b/* {\nmoderation_api\n}\nhandle {\nmoderation_api {\nscoring_path perspective\n}\n}")
 	trusting := strings.Replace(config, "persist_config off", "persist_config off\nservers {\ntrusted_proxies static private_ranges\n}", 1)

@@ -253,8 +253,8 @@ func attempts(vile string) []group {
 			{name: "A form of the type `text/plain`, as browsers send it", header: asText, body: "x=1\r\ncomment=" + vile + "\r\n", status: refused},
 			{name: "A form that hardly looks like one, as `text/plain`", header: asText, body: "a b=c d&comment=" + strings.ReplaceAll(vile, " ", "+"), status: refused},
 			{name: "MessagePack", header: typ("application/msgpack"), body: "\x81\xa7comment\xd9" + string(rune(len(vile))) + vile, status: refused},
-			{name: "A message of gRPC or protocol buffers", header: typ("application/grpc"), body: "\x00\x00\x00\x00" + string(rune(len(vile)+2)) + "\x0a" + string(rune(len(vile))) + vile, status: passes, why: "messages of gRPC are not read; judge them in the app, by the API"},
-			{name: "Text behind a kilobyte of bytes that are no text, as a picture", header: typ("image/png"), body: strings.Repeat("\x89\x01\x02\xff", 1200) + vile, status: passes, why: "files are not judged; use `text` where an app takes any type for text"},
+			{name: "A message of gRPC or protocol buffers", header: typ("application/grpc"), body: "\x00\x00\x00\x00" + string(rune(len(vile)+2)) + "\x0a" + string(rune(len(vile))) + vile, status: passes, why: "gRPC messages are not read; moderate them in the app, through the API"},
+			{name: "Text behind a kilobyte of bytes that are no text, as a picture", header: typ("image/png"), body: strings.Repeat("\x89\x01\x02\xff", 1200) + vile, status: passes, why: "files are not moderated; use `text` where an app takes any type for text"},
 		}},
 		{"Escapes and disguises", []attempt{
 			{name: "Every character of a form percent-encoded", header: asForm, body: "comment=" + each(vile, "%%%02x"), status: refused},
@@ -273,8 +273,8 @@ func attempts(vile string) []group {
 			{name: "Spaces that do not break, as entities", header: asJSON, body: `{"comment":"` + strings.ReplaceAll(vile, " ", "&nbsp;") + `"}`, status: refused},
 			{name: "Written from right to left, and turned round by U+202E", header: asJSON, body: `{"comment":"` + "\u202e" + backwards(vile) + `"}`, status: refused},
 			{name: "Escapes in a query of GraphQL", header: asJSON, body: `{"query":"mutation { post(text: \"` + strings.ReplaceAll(each(vile, `\u%04x`), `\`, `\\`) + `\") { id } }"}`, status: refused},
-			{name: "Base64", header: asJSON, body: `{"comment":"` + base64.StdEncoding.EncodeToString([]byte(vile)) + `"}`, status: passes, why: "people do not read it; where an app decodes it, judge behind that, by the API"},
-			{name: "Another language than English, rot13, a picture of the text", header: asJSON, body: `{"comment":"V jvyy svaq lbh naq xvyy lbh."}`, status: passes, why: "the judge reads English text"},
+			{name: "Base64", header: asJSON, body: `{"comment":"` + base64.StdEncoding.EncodeToString([]byte(vile)) + `"}`, status: passes, why: "people do not read it; where an app decodes it, moderate the result through the API"},
+			{name: "Another language than English, rot13, a picture of the text", header: asJSON, body: `{"comment":"V jvyy svaq lbh naq xvyy lbh."}`, status: passes, why: "the classifier understands English text"},
 		}},
 		{"Forms", []attempt{
 			{name: "A field in another case, where `form comment` is configured", path: "/narrow", header: asForm, body: "Comment=" + url.QueryEscape(vile), status: refused},
@@ -324,7 +324,7 @@ func attempts(vile string) []group {
 			{name: "Another field than the configured one", path: "/narrow", header: asParts, body: field("x", vile) + lastPart, status: passes, why: "`form` names all that is read of forms; leave it out to have all of it read"},
 			{name: "A field sent as a file, as scripts send a `Blob`", header: asParts, body: part(vileJSON, `Content-Disposition: form-data; name="data"; filename="blob"`, "Content-Type: application/json") + lastPart, status: refused},
 			{name: "Text in a file", header: asParts, body: part(vile, `Content-Disposition: form-data; name="f"; filename="a.txt"`, "Content-Type: text/plain") + lastPart, status: refused},
-			{name: "Text in a file of a type that is not text", header: asParts, body: part(vile, `Content-Disposition: form-data; name="f"; filename="a.bin"`, "Content-Type: application/octet-stream") + lastPart, status: passes, why: "all parsers say that it is a file, and files are not judged"},
+			{name: "Text in a file of a type that is not text", header: asParts, body: part(vile, `Content-Disposition: form-data; name="f"; filename="a.bin"`, "Content-Type: application/octet-stream") + lastPart, status: passes, why: "all parsers say that it is a file, and files are not moderated"},
 		}},
 		{"Content-Encoding", []attempt{
 			{name: "gzip", header: append(asJSON, "Content-Encoding: gzip"), body: packed("gzip", vileJSON), status: refused},
@@ -368,7 +368,7 @@ func attempts(vile string) []group {
 			{name: "Words in different members, harmless texts between them", header: asJSON, body: "{" + strings.Join(names, `,"x":"The bread is good, and the coffee is better than it was.",`) + "}", status: passes, why: "read together it is no threat either"},
 			{name: "The two halves at the ends of long texts", header: asForm, body: "a=" + url.QueryEscape(harmless(300)+first) + "&b=" + url.QueryEscape(second+" "+harmless(300)), status: refused},
 			{name: "The first half at the end of a long text, the second in a short one", header: asForm, body: "a=" + url.QueryEscape(harmless(300)+first) + "&b=" + url.QueryEscape(second), status: refused},
-			{name: "Words in different requests", header: asJSON, body: `{"comment":"you"}`, status: passes, why: "each request is judged alone"},
+			{name: "Words in different requests", header: asJSON, body: `{"comment":"you"}`, status: passes, why: "each request is moderated by itself"},
 			{name: "900 kB of spaces before it", header: asJSON, body: strings.Repeat(" ", 900_000) + vileJSON, status: refused},
 			{name: "90,000 harmless characters before it, in lines", header: asJSON, body: `{"comment":"` + strings.ReplaceAll(harmless(90_000), ". ", `.\n`) + vile + `"}`, status: refused},
 			{name: "90,000 harmless characters before it, in one line", header: asJSON, body: `{"comment":"` + harmless(90_000) + vile + `"}`, status: refused},
@@ -400,7 +400,7 @@ func attempts(vile string) []group {
 			{name: "Text in the query string, where `query q` is configured", path: "/query?Q=" + url.QueryEscape(vile), method: http.MethodGet, status: refused},
 			{name: "Text in a header, where `header Subject` is configured", path: "/query", header: append(asJSON, "subject: =?utf-8?B?"+base64.StdEncoding.EncodeToString([]byte(vile))+"?="), body: `{"comment":"hi"}`, status: refused},
 			{name: "Text in the path, in another header or in a cookie", path: "/" + url.PathEscape(vile), header: append(asJSON, "Cookie: c="+url.QueryEscape(vile)), body: `{"comment":"hi"}`, status: passes, why: "paths are not read; headers are where `header` names them"},
-			{name: "Messages of a WebSocket", method: http.MethodGet, header: []string{"Connection: Upgrade", "Upgrade: websocket"}, status: passes, why: "a WebSocket's messages are not requests; judge them in the app, by the API"},
+			{name: "Messages of a WebSocket", method: http.MethodGet, header: []string{"Connection: Upgrade", "Upgrade: websocket"}, status: passes, why: "a WebSocket's messages are not requests; moderate them in the app, through the API"},
 		}},
 	}, framingAttempts(vile), contentAttempts(vile), disguiseAttempts(vile), policyAttempts(vile), attackAttempts(vile))
 }

@@ -25,8 +25,8 @@ import (
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod"
 )
 
-// Addresses that the configurations of these tests listen on. Caddy shares ports with other processes, so that tests that run
-// at the same time on one machine would answer each other's requests if the ports were fixed.
+// Addresses that the configurations of these tests listen on. Caddy shares ports with other processes, so that tests
+// that run at the same time on one machine would answer each other's requests if the ports were fixed.
 var (
 	port      = freePort()
 	base      = "http://localhost:" + port
@@ -217,11 +217,12 @@ func TestServesText(t *testing.T) {
 		}
 	}
 	got.decodeJSON(t, &result)
-	if got.status != http.StatusOK || result.Status != "completed" || !result.Result.Flagged || len(result.Result.Categories) != 5 {
-		t.Errorf("%d %s", got.status, got.body)
+	if got.status != http.StatusOK || result.Status != "completed" || !result.Result.Flagged ||
+		len(result.Result.Categories) != 5 {
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 	}
 	// An account without limits is told of none.
 	if got.header.Get("RateLimit") != "" || got.header.Get("X-RateLimit-Limit") != "" {
-		t.Errorf("%v", got.header)
+		t.Errorf("an account without limits: got the header %v, want no limits", got.header)
 	}
 }

@@ -60,7 +60,7 @@ func TestCompare(t *testing.T) {
 			plain, _ = io.ReadAll(z)
 		}
 		if got.status != http.StatusOK || string(plain) != answer {
-			t.Errorf("%s: %d %s", encoding, got.status, plain)
+			t.Errorf("%s: got %d %s, want %d %s", encoding, got.status, plain, http.StatusOK, answer)
 		}
 		if string(body) != request || forwarded.URL.Query().Get("key") != "oldservicekey" || "http://"+forwarded.Host != other.URL {
 			t.Errorf("the other service got %s %s %s", forwarded.Host, forwarded.URL, body)
@@ -68,7 +68,7 @@ func TestCompare(t *testing.T) {
 	}
 	ask(t, base+"/v1/moderations", `{"input":["`+vile+`","`+fine+`"]}`)
 	if got := ask(t, base+"/v1alpha1/comments:analyze?key=bad", request); got.status != http.StatusBadRequest {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusBadRequest)
 	}
 	call(t, http.MethodGet, base+"/anything", "", nil)
 
@@ -89,7 +89,8 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	var log []byte
-	for end := time.Now().Add(5 * time.Second); bytes.Count(log, []byte(`"compared"`)) < 4 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); bytes.Count(log, []byte(`"compared"`)) < 4 &&
+		time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		log, _ = os.ReadFile(filepath.Join(dir, "caddy.log"))
 	}
 	for _, secret := range []string{"worthless", "bakery", "oldservicekey"} {
@@ -174,7 +175,7 @@ func TestCompareForwards(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			a := attempt{path: test.path, header: append(test.credentials, client...), body: chunked(`{"input":"`+fine+`"}`, 9, "", "X-Secret: 1\r\n")}
 			if status, body := a.raw(t); status != http.StatusOK {
-				t.Fatalf("%d %s", status, body)
+				t.Fatalf("got %d %s, want %d", status, body, http.StatusOK)
 			}
 			got := <-arrivals
 			want := map[string]string{"Accept": "application/json", "Accept-Encoding": "gzip", "Content-Type": "application/json", "User-Agent": "caddy-moderation"}
@@ -183,11 +184,12 @@ func TestCompareForwards(t *testing.T) {
 			}
 			for name, values := range got.Header {
 				if value, ok := want[name]; !ok || strings.Join(values, "|") != value {
-					t.Errorf("%s: %q, want %q", name, values, value)
+					t.Errorf("the header field %s: got %q, want %q", name, values, value)
 				}
 			}
 			if len(got.Header) != len(want) || len(got.Trailer) != 0 || got.URL.RawQuery != test.query || "http://"+got.Host != other.URL {
-				t.Errorf("%s %s %v %v", got.Host, got.URL, got.Header, got.Trailer)
+				t.Errorf("forwarded: got %s %s with %v and the trailers %v, want the query %q and the fields %v",
+					got.Host, got.URL, got.Header, got.Trailer, test.query, want)
 			}
 		})
 	}
@@ -212,7 +214,8 @@ func TestCompareForwardsWhatTheSiteSets(t *testing.T) {
 	t.Cleanup(func() { _ = caddy.Stop() })
 	ask(t, base+"/v1/moderations", `{"input":"`+fine+`"}`, "Authorization", "Bearer mod_sk_0123456789abcdef", "Cookie", "a=b")
 	header := (<-arrivals).Header
-	if header.Get("Authorization") != "Bearer of the site" || header.Get("X-Forwarded-For") != "192.0.2.1" || header.Get("X-Forwarded-Host")+header.Get("Via")+header.Get("Cookie") != "" {
-		t.Errorf("%v", header)
+	if header.Get("Authorization") != "Bearer of the site" || header.Get("X-Forwarded-For") != "192.0.2.1" ||
+		header.Get("X-Forwarded-Host")+header.Get("Via")+header.Get("Cookie") != "" {
+		t.Errorf("forwarded: got the header %v, want what the site sets and nothing else of the client", header)
 	}
 }

@@ -38,7 +38,7 @@ func (*foreign) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// mute is a classifier that judges, but cannot explain at the moment.
+// mute is a classifier that classifies, but cannot explain at the moment.
 type mute struct{ foreign }
 
 func (*mute) CaddyModule() caddy.ModuleInfo {
@@ -94,10 +94,10 @@ func TestExplain(t *testing.T) {
 	plain, off, on := moderate(t, acmeKey, body("")), moderate(t, acmeKey, body(`,"explain":false`)), moderate(t, acmeKey, body(`,"explain":true`))
 	for name, got := range map[string]reply{"without explain": plain, "with explain false": off} {
 		if got.status != http.StatusOK || strings.Contains(string(got.body), "spans") {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
+			t.Errorf("%s: got %d %s, want %d without spans", name, got.status, got.body, http.StatusOK)
 		}
 		if !reflect.DeepEqual(withoutSpans(t, got), withoutSpans(t, on)) {
-			t.Errorf("%s: %s\nwith an explanation: %s", name, got.body, on.body)
+			t.Errorf("%s: got %s\nwant what an explanation does not change: %s", name, got.body, on.body)
 		}
 	}
 	var answer explained
@@ -105,10 +105,11 @@ func TestExplain(t *testing.T) {
 	points, named := []rune(content), map[string]bool{}
 	for category, verdict := range answer.Result.Categories {
 		if verdict.Spans == nil {
-			t.Errorf("%s has no spans: %s", category, on.body)
+			t.Errorf("%s: got no spans, want some or an empty array: %s", category, on.body)
 		}
 		if explained := len(verdict.Spans) > 0; explained != (verdict.Flagged || verdict.Probability > 0.2) {
-			t.Errorf("%s: probability %v, spans %v", category, verdict.Probability, verdict.Spans)
+			t.Errorf("%s: got the spans %v for the probability %v, want some if it is flagged or above 0.2",
+				category, verdict.Spans, verdict.Probability)
 		}
 		for _, span := range verdict.Spans {
 			for _, word := range []string{"w\u200borthless", "b1tch", "k.i.l.l"} {
@@ -128,8 +129,9 @@ func TestExplainWithAForeignClassifier(t *testing.T) {
 	var answer explained
 	got := moderate(t, acmeKey, `{"content":"text","explain":true}`)
 	got.decodeJSON(t, &answer)
-	if hate := answer.Result.Categories["hate"]; got.status != http.StatusOK || !hate.Flagged || hate.Spans == nil || len(hate.Spans) > 0 {
-		t.Errorf("%d %s", got.status, got.body)
+	if hate := answer.Result.Categories["hate"]; got.status != http.StatusOK || !hate.Flagged || hate.Spans == nil ||
+		len(hate.Spans) > 0 {
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestFirstStartPrintsAnAddressThatWorks(t *testing.T) {
 			}
 			got := call(t, http.MethodPost, command[1], command[2], strings.NewReader(command[5]), command[3], command[4])
 			if got.status != http.StatusOK {
-				t.Errorf("%d %s", got.status, got.body)
+				t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 			}
 		})
 	}

@@ -78,7 +78,7 @@ func usageOf(t testing.TB, key string) (u struct {
 	t.Helper()
 	got := call(t, http.MethodGet, base+"/v1/usage", key, nil)
 	if got.status != http.StatusOK {
-		t.Fatalf("%d %s", got.status, got.body)
+		t.Fatalf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 	}
 	got.decodeJSON(t, &u)
 	return u
@@ -118,7 +118,8 @@ func TestLimitHoldsUnderThreads(t *testing.T) {
 			}
 			group.Wait()
 			if admitted.Load() != test.limit || other.Load() != 0 || refused.Load() != 32*8-test.limit {
-				t.Errorf("%d admitted, %d refused, %d other; the limit is %d", admitted.Load(), refused.Load(), other.Load(), test.limit)
+				t.Errorf("got %d admitted, %d refused and %d others, want %d admitted and the rest refused",
+					admitted.Load(), refused.Load(), other.Load(), test.limit)
 			}
 			usage, err := services(t).Gate.Usage(t.Context(), test.tier)
 			if err != nil || usage.Counts.Period != test.limit || usage.Days[0].Requests != test.limit {
@@ -143,7 +144,8 @@ func TestFieldsTellWhatUsageTells(t *testing.T) {
 		}
 		minute, _ = strconv.ParseInt(match[1], 10, 64)
 		month, _ = strconv.ParseInt(match[3], 10, 64)
-		if got.header.Get("X-RateLimit-Remaining") != match[1] || got.header.Get("X-RateLimit-Reset") != match[2] || got.header.Get("X-RateLimit-Limit") != "100" {
+		if got.header.Get("X-RateLimit-Remaining") != match[1] || got.header.Get("X-RateLimit-Reset") != match[2] ||
+			got.header.Get("X-RateLimit-Limit") != "100" {
 			t.Errorf("the fields contradict each other: %v", got.header)
 		}
 		return minute, month
@@ -164,9 +166,10 @@ func TestFieldsTellWhatUsageTells(t *testing.T) {
 		}
 	}
 	u := usageOf(t, key)
-	if u.CurrentPeriod.Made != 4 || u.CurrentPeriod.Remaining != 996 || u.CurrentPeriod.Percentage != 0.4 || u.RateLimiting.Requests != 7 ||
+	if u.CurrentPeriod.Made != 4 || u.CurrentPeriod.Remaining != 996 || u.CurrentPeriod.Percentage != 0.4 ||
+		u.RateLimiting.Requests != 7 ||
 		u.DailyUsage[0].Requests != 4 {
-		t.Errorf("%+v", u)
+		t.Errorf("the usage: got %+v, want 4 requests of 1000", u)
 	}
 }
 
@@ -178,19 +181,20 @@ func TestRefusalCostsNothing(t *testing.T) {
 		got := moderate(t, key, `{"content":"text"}`)
 		if i < 3 {
 			if got.status != http.StatusOK {
-				t.Fatalf("%d %s", got.status, got.body)
+				t.Fatalf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 			}
 			continue
 		}
 		p := problemOf(t, got)
 		if got.status != http.StatusPaymentRequired || p.Code != string(problem.MonthlyQuotaExhausted) ||
 			p.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || !strings.HasPrefix(got.header.Get("RateLimit"), `"month";r=0;t=`) {
-			t.Errorf("%d %v %s", got.status, got.header, got.body)
+			t.Errorf("got %d %v %s, want %d with what is left of the month",
+				got.status, got.header, got.body, http.StatusPaymentRequired)
 		}
 	}
 	usage, err := services(t).Gate.Usage(t.Context(), "three")
 	if err != nil || usage.Counts.Period != 3 || usage.Counts.Minute != 3 {
-		t.Errorf("%+v %v", usage.Counts, err)
+		t.Errorf("got the counts %+v (%v), want 3 in the period and in the minute", usage.Counts, err)
 	}
 }
 
@@ -200,14 +204,16 @@ func TestMinuteRefusalSaysWhen(t *testing.T) {
 	inOneMinute()
 	for range 3 {
 		if got := moderate(t, smallKey, `{"content":"text"}`); got.status != http.StatusOK {
-			t.Fatalf("%d %s", got.status, got.body)
+			t.Fatalf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 		}
 	}
 	got := moderate(t, smallKey, `{"content":"text"}`)
 	p := problemOf(t, got)
 	wait, err := strconv.Atoi(got.header.Get("Retry-After"))
-	if got.status != http.StatusTooManyRequests || p.Code != string(problem.RateLimitExceeded) || err != nil || wait < 1 || wait > 60 {
-		t.Errorf("%d %v %s", got.status, got.header, got.body)
+	if got.status != http.StatusTooManyRequests || p.Code != string(problem.RateLimitExceeded) || err != nil ||
+		wait < 1 || wait > 60 {
+		t.Errorf("got %d %v %s, want %d with Retry-After of at most a minute",
+			got.status, got.header, got.body, http.StatusTooManyRequests)
 	}
 	if got.header.Get("X-RateLimit-Reset") != got.header.Get("Retry-After") {
 		t.Errorf("the fields contradict each other: %v", got.header)
@@ -304,12 +310,13 @@ func TestNothingIsAcknowledgedThatIsNotKept(t *testing.T) {
 		broken.Store(test.broken)
 		got := moderate(t, acmeKey, `{"content":"text"}`)
 		if got.status != test.status {
-			t.Fatalf("%d %s, want %d", got.status, got.body, test.status)
+			t.Fatalf("got %d %s, want %d", got.status, got.body, test.status)
 		}
 		if test.status == 503 {
 			p := problemOf(t, got)
-			if p.Code != string(problem.StorageUnavailable) || got.header.Get("Retry-After") == "" || strings.Contains(string(got.body), "verdict") {
-				t.Errorf("%v %s", got.header, got.body)
+			if p.Code != string(problem.StorageUnavailable) || got.header.Get("Retry-After") == "" ||
+				strings.Contains(string(got.body), "verdict") {
+				t.Errorf("got %v %s, want storage_unavailable with Retry-After and no verdict", got.header, got.body)
 			}
 		}
 	}

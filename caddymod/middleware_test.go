@@ -72,18 +72,21 @@ func TestMiddlewareGuardsAnything(t *testing.T) {
 		before := counts(t, "guarded").Period
 		got := call(t, http.MethodGet, base+test.path, key, nil)
 		if got.status != test.status || string(got.body) != test.body {
-			t.Errorf("%s: %d %q", test.path, got.status, got.body)
+			t.Errorf("%s: got %d %q, want %d %q", test.path, got.status, got.body, test.status, test.body)
 		}
 		after := counts(t, "guarded")
 		if counted := after.Period - before; counted == 1 != test.counts || after.Minute < int64(i)-1 {
-			t.Errorf("%s: counted %d, minute %d", test.path, counted, after.Minute)
+			t.Errorf("%s: got %d more in the period and %d in the minute, want it counted in the period: %v",
+				test.path, counted, after.Minute, test.counts)
 		}
 		if !strings.HasPrefix(got.header.Get("RateLimit"), fmt.Sprintf(`"month";r=%d;t=`, 1000-after.Period)) {
-			t.Errorf("%s: RateLimit is %q, %d are counted", test.path, got.header.Get("RateLimit"), after.Period)
+			t.Errorf("%s: got the RateLimit %q, want the %d that are counted",
+				test.path, got.header.Get("RateLimit"), after.Period)
 		}
 	}
-	if got := call(t, http.MethodGet, base+"/hello", "", nil); got.status != http.StatusUnauthorized || problemOf(t, got).Code != "missing_key" {
-		t.Errorf("%d %s", got.status, got.body)
+	if got := call(t, http.MethodGet, base+"/hello", "", nil); got.status != http.StatusUnauthorized ||
+		problemOf(t, got).Code != "missing_key" {
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusUnauthorized)
 	}
 }
 
@@ -93,21 +96,21 @@ func TestNothingIsChargedTwice(t *testing.T) {
 	key := newKey(t, quota.Account{ID: "once", Tier: "thousand"})
 	for i := range int64(3) {
 		if got := moderate(t, key, `{"content":"text"}`); got.status != http.StatusOK {
-			t.Fatalf("%d %s", got.status, got.body)
+			t.Fatalf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 		}
 		if c := counts(t, "once"); c.Period != i+1 {
-			t.Errorf("%d requests count %d", i+1, c.Period)
+			t.Errorf("after %d requests: got the count %d, want %d", i+1, c.Period, i+1)
 		}
 	}
 	if got := moderate(t, key, `{"content":""}`); got.status != http.StatusBadRequest {
-		t.Fatalf("%d %s", got.status, got.body)
+		t.Fatalf("got %d %s, want %d", got.status, got.body, http.StatusBadRequest)
 	}
 	if c := counts(t, "once"); c.Period != 3 {
 		t.Errorf("an error is charged: %d", c.Period)
 	}
 	var u = usageOf(t, key)
 	if u.CurrentPeriod.Made != 4 {
-		t.Errorf("%+v", u)
+		t.Errorf("the usage: got %+v, want 4 requests", u)
 	}
 }
 
@@ -116,11 +119,11 @@ func TestStandaloneHandlers(t *testing.T) {
 	load(t, siteConfig(t.TempDir(), "", "moderation_text /check\n\tmoderation_usage /me"))
 	got := call(t, http.MethodPost, base+"/check", acmeKey, strings.NewReader(`{"content":"x"}`), "Content-Type", "application/json")
 	if got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 	}
 	got = call(t, http.MethodGet, base+"/me", acmeKey, nil)
 	if got.status != http.StatusOK || !strings.Contains(string(got.body), `"requests_made":2`) {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 	}
 }
 
@@ -174,11 +177,12 @@ func TestAuthenticationProvider(t *testing.T) {
 	}
 	got := call(t, http.MethodGet, base+"/", "", nil)
 	if got.status != http.StatusUnauthorized || got.header.Get("WWW-Authenticate") != `Bearer realm="moderation"` {
-		t.Errorf("%d %v %s", got.status, got.header, got.body)
+		t.Errorf("without a key: got %d %v %s, want %d with a challenge",
+			got.status, got.header, got.body, http.StatusUnauthorized)
 	}
 }
 
-// TestAccountsHaveTheirOwnThresholds judges the same text for two accounts.
+// TestAccountsHaveTheirOwnThresholds moderates the same text for two accounts.
 func TestAccountsHaveTheirOwnThresholds(t *testing.T) {
 	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
 	strict := map[string]float64{}

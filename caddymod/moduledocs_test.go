@@ -156,8 +156,8 @@ func (d *moduleDocs) write() []byte {
 # The Caddy modules
 
 `)
-	d.wrap("", `What each Caddy module of this project does, and how it is configured in the Caddyfile and in JSON. Options that are
-not given have their defaults. In the syntax of a Caddyfile, what stands in angle brackets is to be replaced, what stands in
+	d.wrap("", `What each Caddy module of this project does, and how it is configured in the Caddyfile and in JSON. Options
+that are not given have their defaults. In the syntax of a Caddyfile, replace what stands in angle brackets; what stands in
 square brackets may be left out, and three dots mean that more of the same may follow.`)
 	d.out.WriteString("\n| Module | Caddyfile |\n| --- | --- |\n")
 	ids := slices.SortedFunc(maps.Keys(d.modules), func(a, b string) int {
@@ -366,7 +366,7 @@ func (d *moduleDocs) nameOf(of reflect.Type) (name string, inner reflect.Type) {
 		return "string", nil
 	case reflect.Bool:
 		return "boolean", nil
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint32, reflect.Uint64:
 		return "integer", nil
 	case reflect.Float32, reflect.Float64:
 		return "number", nil
@@ -410,7 +410,8 @@ func (d *moduleDocs) writeBlocks(indent string, blocks []comment.Block) {
 			d.wrap(indent, "**"+markdown(block.Text)+"**")
 		case *comment.Code:
 			text := strings.ReplaceAll(strings.TrimSuffix(block.Text, "\n"), "\t", "    ")
-			fmt.Fprintf(&d.out, "%s```text\n%s%s\n%s```\n", indent, indent, strings.ReplaceAll(text, "\n", "\n"+indent), indent)
+			text = indent + strings.ReplaceAll(text, "\n", "\n"+indent)
+			fmt.Fprintf(&d.out, "%s```text\n%s\n%s```\n", indent, text, indent)
 		case *comment.List:
 			for _, item := range block.Items {
 				for _, content := range item.Content {

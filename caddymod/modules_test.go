@@ -26,13 +26,13 @@ const (
 	modulePath = "github.com/caddy-moderation/caddy-moderation"
 	// modulesPage is the page that is generated.
 	modulesPage = "../docs/modules.md"
-	// moduleExamples has an example for each Caddy module: <module id>.caddyfile, or <module id>.json with an HTTP handler for
-	// a module that has no Caddyfile.
+	// moduleExamples has an example for each Caddy module: <module id>.caddyfile, or <module id>.json with an HTTP
+	// handler for a module that has no Caddyfile.
 	moduleExamples = "../testdata/modules"
 )
 
-// maxGoNames is how many JSON fields may have comments in Go's style ("Shadow judges ...") instead of that of Caddy's site
-// ("Whether to ..."). It must not grow, and is to become 0.
+// maxGoNames is how many JSON fields may have comments in Go's style ("Shadow judges ...") instead of that of Caddy's
+// site ("Whether to ..."). It must not grow, and is to become 0.
 const maxGoNames = 4
 
 // registered returns the Caddy modules of this project: ids and types.
@@ -53,8 +53,8 @@ func registered(t *testing.T) map[string]reflect.Type {
 	return modules
 }
 
-// TestModulesPage generates docs/modules.md from the doc comments of all modules, and fails when the page is stale, or when
-// something has no comment.
+// TestModulesPage generates docs/modules.md from the doc comments of all modules, and fails when the page is stale,
+// or when something has no comment.
 func TestModulesPage(t *testing.T) {
 	t.Setenv("ACME_MODERATION_KEY", acmeKey)
 	modules := registered(t)
@@ -64,7 +64,7 @@ func TestModulesPage(t *testing.T) {
 	}
 	got := page.write()
 	if got := len(page.goNames); got > maxGoNames {
-		t.Errorf("%d fields have comments that begin with their Go names, which Caddy's site does not show; want at most %d: %s",
+		t.Errorf("got %d fields whose comments begin with their Go names, which Caddy's site does not show, want %d: %s",
 			got, maxGoNames, strings.Join(slices.Sorted(maps.Keys(page.goNames)), ", "))
 	}
 	if *update {
@@ -124,7 +124,8 @@ type moduleExample struct {
 	json      string // of the module, or of what holds it
 }
 
-// exampleOf returns the example of a module, the zero value where the module has none. It must be a valid configuration.
+// exampleOf returns the example of a module, the zero value where the module has none. It must be a valid
+// configuration.
 func exampleOf(t *testing.T, id string) moduleExample {
 	t.Helper()
 	var example moduleExample

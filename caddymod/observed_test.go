@@ -44,7 +44,8 @@ func init() { caddy.RegisterModule(new(Listener)) }
 
 const nasty = "I will find you and kill you, you worthless piece of shit."
 
-// observed runs a configuration with everything on that can be seen from outside, and returns the file of its access log.
+// observed runs a configuration with everything on that can be seen from outside, and returns the file of its access
+// log.
 func observed(t *testing.T, site string) (accessLog string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -132,7 +133,7 @@ func TestNoSecretIsSeen(t *testing.T) {
 	for place, text := range seen {
 		for _, secret := range []string{key, acmeKey, smallKey, wrongKey, "worthless", "secret theme"} {
 			if strings.Contains(text, secret) {
-				t.Errorf("%s shows %q: %.500s", place, secret, text)
+				t.Errorf("%s: got a text with %q, want none: %.500s", place, secret, text)
 			}
 		}
 	}
@@ -158,12 +159,13 @@ func TestAccessLogTellsWhoAsked(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[1]), &second); err != nil {
 		t.Fatal(err)
 	}
-	if first["moderation_id"] != got.header.Get("X-Request-Id") || first["moderation_account"] != "acme" || first["user_id"] != "acme" ||
+	if first["moderation_id"] != got.header.Get("X-Request-Id") || first["moderation_account"] != "acme" ||
+		first["user_id"] != "acme" ||
 		!strings.HasPrefix(first["moderation_key"].(string), "key_") || first["moderation_recommendation"] != "reject" {
-		t.Errorf("%s", lines[0])
+		t.Errorf("the first line of the log: got %s, want acme, its key, and a rejection", lines[0])
 	}
 	if second["moderation_id"] == nil || second["moderation_account"] != nil || second["user_id"] != "" {
-		t.Errorf("%s", lines[1])
+		t.Errorf("the second line of the log: got %s, want an id and no account", lines[1])
 	}
 }
 
@@ -176,15 +178,18 @@ func TestEventsTellOfRefusalsAndFlags(t *testing.T) {
 	heard.Lock()
 	defer heard.Unlock()
 	if len(heard.events) != 2 {
-		t.Fatalf("%d events, want 2: %v", len(heard.events), heard.events)
+		t.Fatalf("got %d events, want 2: %v", len(heard.events), heard.events)
 	}
 	refused, flagged := heard.events[0], heard.events[1]
-	if refused.Name() != "moderation_refused" || refused.Data["reason"] != "missing_key" || refused.Data["operation"] != "text" {
-		t.Errorf("%s %v", refused.Name(), refused.Data)
+	if refused.Name() != "moderation_refused" || refused.Data["reason"] != "missing_key" ||
+		refused.Data["operation"] != "text" {
+		t.Errorf("the first event: got %s %v, want moderation_refused for a missing key", refused.Name(), refused.Data)
 	}
-	if flagged.Name() != "moderation_flagged" || flagged.Data["id"] != got.header.Get("X-Request-Id") || flagged.Data["account"] != "acme" ||
+	if flagged.Name() != "moderation_flagged" || flagged.Data["id"] != got.header.Get("X-Request-Id") ||
+		flagged.Data["account"] != "acme" ||
 		flagged.Data["recommendation"] != "reject" || len(flagged.Data["categories"].([]string)) == 0 {
-		t.Errorf("%s %v", flagged.Name(), flagged.Data)
+		t.Errorf("the second event: got %s %v, want moderation_flagged with the categories of acme's text",
+			flagged.Name(), flagged.Data)
 	}
 }
 
@@ -211,7 +216,7 @@ func TestMetricsSurviveReload(t *testing.T) {
 		t.Helper()
 		got := call(t, http.MethodPost, base+path+"/v1/moderate/text", acmeKey, strings.NewReader(`{"content":"x"}`), "Content-Type", "application/json")
 		if got.status != http.StatusOK {
-			t.Fatalf("%d %s", got.status, got.body)
+			t.Fatalf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 		}
 	}
 	ask("/a")
@@ -219,7 +224,7 @@ func TestMetricsSurviveReload(t *testing.T) {
 	reload(t, siteConfig(dir, "demo off", site))
 	ask("/a")
 	if after := count(); after != before+3 {
-		t.Errorf("%v before, %v after 3 requests", before, after)
+		t.Errorf("after 3 requests: got the count %v, want 3 more than %v", after, before)
 	}
 }
 

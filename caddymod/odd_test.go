@@ -135,13 +135,14 @@ func TestOddBodies(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := moderate(t, acmeKey, test.body)
 			if got.status != test.status {
-				t.Fatalf("%d, want %d: %.300s", got.status, test.status, got.body)
+				t.Fatalf("got %d %.300s, want %d", got.status, got.body, test.status)
 			}
 			// What the service takes and refuses is what the document says.
 			_, schema := theContract().at("paths", "/v1/moderate/text", "post", "requestBody", "content", "application/json", "schema")
 			described := theContract().validate(schema, []byte(test.body)) == nil
-			if wellFormed := test.code != problem.MalformedJSON && test.code != problem.BodyTooLarge; wellFormed && described != (test.status == http.StatusOK) {
-				t.Errorf("answered %d; valid by the document: %v", got.status, described)
+			if wellFormed := test.code != problem.MalformedJSON && test.code != problem.BodyTooLarge; wellFormed &&
+				described != (test.status == http.StatusOK) {
+				t.Errorf("got %d, valid by the document: %v; want these to agree", got.status, described)
 			}
 			if test.status == http.StatusOK {
 				var sent, result struct {
@@ -227,10 +228,10 @@ func TestOddRequests(t *testing.T) {
 			headers := append([]string{"Content-Type", "application/json"}, test.headers...)
 			got := call(t, test.method, base+test.path, test.key, strings.NewReader(test.body), headers...)
 			if got.status != test.status {
-				t.Fatalf("%d, want %d: %.300s", got.status, test.status, got.body)
+				t.Fatalf("got %d %.300s, want %d", got.status, got.body, test.status)
 			}
 			if name, value, ok := strings.Cut(test.want, ": "); ok && got.header.Get(name) != value {
-				t.Errorf("%s is %q, want %q", name, got.header.Get(name), value)
+				t.Errorf("the header field %s: got %q, want %q", name, got.header.Get(name), value)
 			}
 			if test.code == "" {
 				return
@@ -252,7 +253,8 @@ func TestHeadOnUsage(t *testing.T) {
 	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
 	got := call(t, http.MethodHead, base+"/v1/usage", acmeKey, nil)
 	if got.status != http.StatusOK || len(got.body) != 0 || got.header.Get("Content-Length") == "" {
-		t.Errorf("%d %v %q", got.status, got.header, got.body)
+		t.Errorf("got %d %v %q, want %d without a body and with a length",
+			got.status, got.header, got.body, http.StatusOK)
 	}
 }
 
@@ -286,7 +288,7 @@ func TestHugeBodyIsNotRead(t *testing.T) {
 	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
 	got := raw(t, func(conn net.Conn) { _, _ = io.WriteString(conn, head("Content-Length: 52428800")) })
 	if got.status != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusRequestEntityTooLarge)
 	}
 	// Chunked, its length cannot be known before: it is refused when the limit is passed.
 	got = raw(t, func(conn net.Conn) {
@@ -297,7 +299,7 @@ func TestHugeBodyIsNotRead(t *testing.T) {
 		}
 	})
 	if got.status != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusRequestEntityTooLarge)
 	}
 }
 
@@ -324,7 +326,7 @@ func TestSlowDripIsCutOff(t *testing.T) {
 		}()
 	})
 	if got.status != http.StatusRequestTimeout {
-		t.Fatalf("%d %s", got.status, got.body)
+		t.Fatalf("got %d %s, want %d", got.status, got.body, http.StatusRequestTimeout)
 	}
 	if p := problemOf(t, got); p.Code != string(problem.RequestTimeout) {
 		t.Errorf("code %s", p.Code)
@@ -339,6 +341,6 @@ func TestLyingLengthIsIncomplete(t *testing.T) {
 		_ = conn.(*net.TCPConn).CloseWrite()
 	})
 	if got.status != http.StatusBadRequest || problemOf(t, got).Code != string(problem.IncompleteBody) {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusBadRequest)
 	}
 }

@@ -39,12 +39,14 @@ func TestOpenAIThroughCaddy(t *testing.T) {
 		{"another address", post(acmeKey, "/v1/moderation", `{"input":"Good morning!"}`), 404, `"not_found"`},
 	} {
 		if test.got.status != test.status || !bytes.Contains(test.got.body, []byte(test.has)) {
-			t.Errorf("%s: %d %s", test.name, test.got.status, test.got.body)
+			t.Errorf("%s: got %d %s, want %d with %q", test.name, test.got.status, test.got.body, test.status, test.has)
 		}
 	}
 	got := post(smallKey, "/v1/moderations", `{"input":["1","2"]}`)
-	if got.header.Get("X-Ratelimit-Limit-Requests") != "3" || got.header.Get("X-Ratelimit-Remaining-Requests") != "1" || !strings.HasPrefix(got.header.Get("X-Moderation-Model"), "cascade-") {
-		t.Errorf("%v", got.header)
+	if got.header.Get("X-Ratelimit-Limit-Requests") != "3" ||
+		got.header.Get("X-Ratelimit-Remaining-Requests") != "1" ||
+		!strings.HasPrefix(got.header.Get("X-Moderation-Model"), "cascade-") {
+		t.Errorf("got the header %v, want a limit of 3 with 1 left, and a model", got.header)
 	}
 }
 
@@ -68,10 +70,10 @@ func TestOpenAIAnswersAreAsDescribed(t *testing.T) {
 			body = strings.ReplaceAll(body, `"modr-..."`, `"modr-000000000000000000000000"`)
 		}
 		if err := theContract().validate("/components/schemas/"+schema, []byte(body)); err != nil {
-			t.Errorf("%s: %v", file.Name(), err)
+			t.Errorf("the reply %s: %v, want it as described", file.Name(), err)
 		}
 		if described, _ := theContract().at("paths", "/v1/moderations", "post", "responses", status); described == nil || !strings.Contains(fields, "Content-Type: application/json") {
-			t.Errorf("%s: %s %s is not described", file.Name(), status, fields)
+			t.Errorf("the reply %s: got the status %s with %s, want it described", file.Name(), status, fields)
 		}
 	}
 }
@@ -94,15 +96,15 @@ func TestOpenAIDocument(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := regexp.MustCompile("(?m)^\\| `([a-z/-]+)` \\| (.*?) \\|").FindAllStringSubmatch(table, -1)
 	if len(rows) != 13 || len(answer.Results) != 1 {
-		t.Fatalf("%d rows, %s", len(rows), got.body)
+		t.Fatalf("got %d rows in the document and the answer %s, want 13 rows and one result", len(rows), got.body)
 	}
 	for _, row := range rows {
 		applied, ok := answer.Results[0].Applied[row[1]]
 		if judged := row[2] != "–"; !ok || judged != (len(applied) > 0) {
-			t.Errorf("%s: the document has %q, served is %v", row[1], row[2], applied)
+			t.Errorf("the category %s: got the inputs %v, want what the document says: %q", row[1], applied, row[2])
 		}
 	}
 	if passed := call(t, http.MethodPost, base+"/comments", "", io.NopCloser(strings.NewReader("x"))); string(passed.body) != "app" {
-		t.Errorf("%d %s", passed.status, passed.body)
+		t.Errorf("another path: got %d %s, want the app's answer", passed.status, passed.body)
 	}
 }

@@ -119,18 +119,18 @@ func checkAnswer(t testing.TB, method, path string, got reply) {
 	status := strconv.Itoa(got.status)
 	answer, _ := c.at("paths", operationOf(path), method, "responses", status)
 	if answer == nil {
-		t.Errorf("%s %s: status %s is not described: %s", method, path, status, got.body)
+		t.Errorf("%s %s: got the status %s with %s, want one that is described", method, path, status, got.body)
 		return
 	}
 	described := answer.(map[string]any)
 	media, _, _ := strings.Cut(got.header.Get("Content-Type"), ";")
 	schema, pointer := c.at("paths", operationOf(path), method, "responses", status, "content", media, "schema")
 	if schema == nil {
-		t.Errorf("%s %s %s: content type %q is not described", method, path, status, media)
+		t.Errorf("%s %s %s: got the content type %q, want one that is described", method, path, status, media)
 		return
 	}
 	if err := c.validate(pointer, got.body); err != nil {
-		t.Errorf("%s %s %s: the body is not as described: %v\n%s", method, path, status, err, got.body)
+		t.Errorf("%s %s %s: got a body that is not as described: %v\n%s", method, path, status, err, got.body)
 	}
 	headers, _ := described["headers"].(map[string]any)
 	for name := range headers {

@@ -25,8 +25,8 @@ import (
 // TestReloadUnderLoad reloads in a loop while clients ask: no request fails, no count is lost, no goroutine stays.
 //
 // Caddy closes idle connections, and those that wait to be accepted, when it replaces a server. That happens before a
-// request on them is read: the clients send it again, and a request that was lost after it was counted would be seen in the
-// counts.
+// request on them is read: the clients send it again, and a request that was lost after it was counted would be seen
+// in the counts.
 func TestReloadUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	config := func(i int) string {
@@ -61,7 +61,7 @@ func TestReloadUnderLoad(t *testing.T) {
 				case got.status == http.StatusOK:
 					served.Add(1)
 				default:
-					t.Errorf("%d %s", got.status, got.body)
+					t.Errorf("under load: got %d %s, want %d", got.status, got.body, http.StatusOK)
 				}
 			}
 		})
@@ -76,7 +76,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	group.Wait()
 	usage, err := services(t).Gate.Usage(t.Context(), "counted")
 	if err != nil || usage.Counts.Period != served.Load() {
-		t.Errorf("%d served, %d counted, %v", served.Load(), usage.Counts.Period, err)
+		t.Errorf("got %d counted (%v), want the %d that were served", usage.Counts.Period, err, served.Load())
 	}
 	t.Logf("%d served over 20 reloads, %d connections broken before a request was read", served.Load(), broken.Load())
 
@@ -86,7 +86,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		after = settled()
 	}
 	if after > before+5 {
-		t.Errorf("%d goroutines before, %d after", before, after)
+		t.Errorf("got %d goroutines after the reloads, want at most 5 more than the %d before", after, before)
 	}
 }
 
@@ -107,15 +107,15 @@ func TestInvalidReloadKeepsTheStore(t *testing.T) {
 		"another app that fails":      strings.Replace(adapted, `"apps":{`, `"apps":{"tls":{"certificates":{"load_files":[{"certificate":"/x","key":"/y"}]}},`, 1),
 	} {
 		if broken == adapted {
-			t.Fatalf("%s: the configuration was not changed", name)
+			t.Fatalf("%s: got the configuration unchanged, want it broken", name)
 		}
 		if err := caddy.Load([]byte(broken), true); err == nil {
-			t.Errorf("%s: loaded", name)
+			t.Errorf("%s: loading: got no error, want one", name)
 		}
 		replaced = true // for a moment, by its listeners
 		client.CloseIdleConnections()
 		if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusOK {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
+			t.Errorf("%s: got %d %s, want %d", name, got.status, got.body, http.StatusOK)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestValidateBesideTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := moderate(t, acmeKey, `{"content":"text"}`); got.status != http.StatusOK {
-			t.Errorf("%d %s", got.status, got.body)
+			t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestOneDirectoryInManySpellings(t *testing.T) {
 	for i, spelling := range []string{dir + "/", "./data", parent + "//x/../data", filepath.Join(link, "data"), "{env.MODERATION_TEST_DIR}"} {
 		reload(t, siteConfig(spelling, "", "moderation_api"))
 		if got := usageOf(t, key); got.CurrentPeriod.Made != int64(i+1) {
-			t.Errorf("%s: %d made, want %d", spelling, got.CurrentPeriod.Made, i+1)
+			t.Errorf("%s: got %d requests, want %d", spelling, got.CurrentPeriod.Made, i+1)
 		}
 	}
 }
@@ -169,13 +169,13 @@ func TestDirectoryCanBeChanged(t *testing.T) {
 	}{{second, 401}, {first, 200}, {second, 401}} {
 		reload(t, siteConfig(step.dir, "", "moderation_api"))
 		if got := moderate(t, key, `{"content":"text"}`); got.status != step.status {
-			t.Errorf("%d %s, want %d", got.status, got.body, step.status)
+			t.Errorf("got %d %s, want %d", got.status, got.body, step.status)
 		}
 	}
 }
 
-// TestRequestsInFlightKeepTheirStore changes the directory, and back, while requests are being sent: each is answered, and counted
-// where it was let in. They were answered 503, and stayed counted.
+// TestRequestsInFlightKeepTheirStore changes the directory, and back, while requests are being sent: each is
+// answered, and counted where it was let in. They were answered 503, and stayed counted.
 func TestRequestsInFlightKeepTheirStore(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	load(t, siteConfig(first, "", "moderation_api"))
@@ -213,7 +213,7 @@ func TestRequestsInFlightKeepTheirStore(t *testing.T) {
 				case got.status == http.StatusOK:
 					served.Add(1)
 				default:
-					t.Errorf("%d %s", got.status, got.body)
+					t.Errorf("under load: got %d %s, want %d", got.status, got.body, http.StatusOK)
 				}
 			}
 		})
@@ -223,7 +223,7 @@ func TestRequestsInFlightKeepTheirStore(t *testing.T) {
 			_, _ = io.WriteString(of[i], `"a text"}`)
 			_ = of[i].Close()
 			if got := <-answers[i]; got.status != http.StatusOK {
-				t.Errorf("%d %s", got.status, got.body)
+				t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 			}
 		}
 	}
@@ -244,10 +244,10 @@ func TestRequestsInFlightKeepTheirStore(t *testing.T) {
 	inSecond := made("acme")
 	reload(t, siteConfig(first, "", "moderation_api"))
 	if got := made("moving"); got != slow {
-		t.Errorf("%d of %d slow requests are counted", got, slow)
+		t.Errorf("slow requests: got %d counted, want %d", got, slow)
 	}
 	if got := made("acme") + inSecond; got != served.Load() {
-		t.Errorf("%d served, %d counted in the two stores", served.Load(), got)
+		t.Errorf("got %d counted in the two stores, want the %d that were served", got, served.Load())
 	}
 }
 
@@ -258,17 +258,18 @@ func TestReloadChangesPolicyAndTiers(t *testing.T) {
 	key := newKey(t, quota.Account{ID: "changing", Tier: "changing"})
 	for _, want := range []int{200, 402} {
 		if got := moderate(t, key, `{"content":"text"}`); got.status != want {
-			t.Fatalf("%d, want %d", got.status, want)
+			t.Fatalf("got %d %s, want %d", got.status, got.body, want)
 		}
 	}
 	reload(t, siteConfig(dir, "tier changing 2 0", "moderation_api"))
 	for _, want := range []int{200, 402} {
 		if got := moderate(t, key, `{"content":"text"}`); got.status != want {
-			t.Fatalf("%d, want %d", got.status, want)
+			t.Fatalf("got %d %s, want %d", got.status, got.body, want)
 		}
 	}
 	reload(t, siteConfig(dir, "", "moderation_api"))
-	if got := moderate(t, key, `{"content":"text"}`); got.status != http.StatusServiceUnavailable || problemOf(t, got).Code != "tier_not_configured" {
-		t.Errorf("%d %s", got.status, got.body)
+	if got := moderate(t, key, `{"content":"text"}`); got.status != http.StatusServiceUnavailable ||
+		problemOf(t, got).Code != "tier_not_configured" {
+		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusServiceUnavailable)
 	}
 }

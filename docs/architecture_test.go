@@ -26,7 +26,8 @@ var (
 	codeSpan = regexp.MustCompile("`([^`]+)`")
 	// filePath is a path such as engine/model or caddymod/api/text.go, or a file of the root such as go.mod. Addresses of
 	// the API begin with a slash, and module paths with a domain.
-	filePath = regexp.MustCompile(`^(\.ci|\.github|\.golangci\.yml|[a-z_]+/|[A-Za-z._-]+\.(go|md|mod|sum|sh|example)$)[\w./-]*$`)
+	filePath = regexp.MustCompile(
+		`^(\.ci|\.github|\.golangci\.yml|[a-z_]+/|[A-Za-z._-]+\.(go|md|mod|sum|sh|example)$)[\w./-]*$`)
 	// function is a call without arguments: Func(), Type.Method() or package.Func().
 	function = regexp.MustCompile(`^([A-Za-z_]\w*\.)?([A-Za-z_]\w*)\(\)$`)
 	// newBlock begins a list item, a row of a table or a heading.

@@ -4,7 +4,6 @@
 package engine_test
 
 import (
-	"bufio"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -267,30 +266,49 @@ func hostile(words []string) []shape {
 // plain statements.
 func everyday() (texts []string, err error) {
 	for _, name := range []string{"everyday", "long", "plain", "posts", "kind"} {
-		data, err := os.ReadFile("train/corpus/" + name + ".jsonl")
+		rows, err := readCorpus("train/corpus/" + name + ".jsonl")
 		if err != nil {
 			return nil, err
 		}
-		lines := bufio.NewScanner(strings.NewReader(string(data)))
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			var row struct {
-				Text   string
-				Labels map[string]int
-			}
-			if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-				return nil, fmt.Errorf("decoding a row of %s: %w", name, err)
-			}
-			harm := 0
-			for _, label := range row.Labels {
-				harm = max(harm, label)
-			}
-			if harm == 0 {
+		for _, row := range rows {
+			if row.harmless() {
 				texts = append(texts, row.Text)
 			}
 		}
 	}
 	return texts, nil
+}
+
+// corpusRow is a row of the corpus. Rows for themes have no labels.
+type corpusRow struct {
+	Text   string
+	Labels map[string]int
+}
+
+// harmless reports whether no category applies to the row.
+func (r corpusRow) harmless() bool {
+	for _, label := range r.Labels {
+		if label > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// readCorpus reads a file of the corpus.
+func readCorpus(name string) (rows []corpusRow, err error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(data)) {
+		var row corpusRow
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			return nil, fmt.Errorf("decoding a row of %s: %w", name, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 // wordsOf returns the distinct words of texts that consist of Latin letters.

@@ -126,7 +126,7 @@ func TestDeclaredAccountsAndKeys(t *testing.T) {
 	must(t, err)
 	if who.Account.ID != "d" || !who.Account.Declared || who.Account.Status != quota.Active || who.Key.ID != "main" ||
 		who.Limits.RequestsPerMonth != 1000 {
-		t.Errorf("%+v", who)
+		t.Errorf("Authenticate with a declared key: got %+v, want the active account d, key main, 1000 a month", who)
 	}
 	_, err = h.CreateAccount(ctx, quota.Account{ID: "d"})
 	wantErr(t, err, quota.ErrExists, "account d")
@@ -144,7 +144,7 @@ func TestDeclaredAccountsAndKeys(t *testing.T) {
 		t.Errorf("Authenticate: got the error %v, want none", err)
 	}
 	if k, err := h.Key(ctx, "main"); err != nil || !k.Declared {
-		t.Errorf("%+v, %v", k, err)
+		t.Errorf("Key: got %+v, %v; want a declared key", k, err)
 	}
 	var ids []string
 	for _, k := range collect(t, h.Keys(ctx, "d")) {

@@ -222,8 +222,8 @@ func (g *Gate) Admit(ctx context.Context, who Identity, n int64) (Decision, erro
 	return d, nil
 }
 
-// Record records the outcome of an admitted call, and does not wait. Before the caller is answered, the result must be waited
-// for. A refused call has nothing to wait for.
+// Record records the outcome of an admitted call, and does not wait. Before the caller is answered, the result must
+// be waited for. A refused call has nothing to wait for.
 func (g *Gate) Record(admitted Decision, outcome Outcome) Settlement {
 	if admitted.charge.Requests == 0 {
 		return noSettlement{}

@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
 )
 
-// clock is a time that moves when a test says so.
+// clock is a clock that a test moves.
 type clock struct{ at atomic.Int64 }
 
 func (c *clock) Now() time.Time          { return time.Unix(0, c.at.Load()) }
@@ -31,17 +31,17 @@ func (c *clock) Advance(d time.Duration) { c.at.Add(int64(d)) }
 
 var start = time.Date(2026, 3, 15, 12, 0, 30, 0, time.UTC)
 
-// house is a gate with its clock and its store.
-type house struct {
+// fixture is a gate with its clock and its store.
+type fixture struct {
 	*quota.Gate
 	clock *clock
 	store *storagetest.Memory
 }
 
 // newGate returns a gate at start with an account "a" on the free tier.
-func newGate(t testing.TB, o quota.Options) house {
+func newGate(t testing.TB, o quota.Options) fixture {
 	t.Helper()
-	h := house{clock: new(clock), store: storagetest.NewMemory()}
+	h := fixture{clock: new(clock), store: storagetest.NewMemory()}
 	h.clock.Set(start)
 	o.Store, o.Now = h.store, h.clock.Now
 	var err error
@@ -54,7 +54,7 @@ func newGate(t testing.TB, o quota.Options) house {
 	return h
 }
 
-func (h house) key(t testing.TB, account string) (string, quota.Key) {
+func (h fixture) key(t testing.TB, account string) (string, quota.Key) {
 	t.Helper()
 	secret, key, err := h.CreateKey(context.Background(), quota.NewKey{Account: account})
 	if err != nil {
@@ -102,7 +102,7 @@ func TestAuthenticateFindsTheHolder(t *testing.T) {
 	must(t, err)
 	if who.Account.ID != "a" || who.Key.ID != key.ID ||
 		who.Limits != (quota.Limits{RequestsPerMonth: 1000, RequestsPerMinute: 10}) {
-		t.Fatalf("%+v", who)
+		t.Fatalf("Authenticate: got %+v, want account a, key %s and the limits of the free tier", who, key.ID)
 	}
 }
 

@@ -56,9 +56,9 @@ func (s Status) Served() bool {
 
 // Limits are what a tier allows. 0 means unlimited.
 type Limits struct {
-	// RequestsPerMonth is the maximum number of requests in a billing period.
+	// The maximum number of requests in a billing period.
 	RequestsPerMonth int64 `json:"requests_per_month"`
-	// RequestsPerMinute is the maximum number of requests in a UTC clock minute.
+	// The maximum number of requests in a UTC clock minute.
 	RequestsPerMinute int64 `json:"requests_per_minute"`
 }
 

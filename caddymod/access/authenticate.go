@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// Errors of [credentials]. RFC 6750, section 3.1, calls the first case "no authentication information" and the other two
-// "invalid_request".
+// Errors of [credentials]. RFC 6750, section 3.1, calls the first case "no authentication information" and the other
+// two "invalid_request".
 var (
 	// errNoCredentials says that the request carries no key.
 	errNoCredentials = errors.New("no API key")
@@ -27,8 +27,8 @@ var (
 
 // Sources are the places where a key may stand beside the Authorization header.
 type Sources struct {
-	// Query accepts the query parameter "key". Keys in addresses end up in logs: only operations whose clients cannot do
-	// otherwise accept it.
+	// Query accepts the query parameter "key". Keys in addresses end up in logs: only operations whose clients cannot
+	// do otherwise accept it.
 	Query bool
 	// GoogleHeader accepts the header X-Goog-Api-Key.
 	GoogleHeader bool

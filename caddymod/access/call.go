@@ -88,8 +88,8 @@ func (c *Call) Policy() *engine.Policy {
 	return own
 }
 
-// SetVerdict notes the verdict for the counts of flagged content, placeholders, log, metrics and events. The result must
-// not change afterwards.
+// SetVerdict notes the verdict for the counts of flagged content, placeholders, log, metrics and events. The result
+// must not change afterwards.
 func (c *Call) SetVerdict(result *engine.Result) {
 	c.verdict = result
 }
@@ -137,8 +137,8 @@ func (c *Call) unavailable(w http.ResponseWriter, doing string, err error) *prob
 	return problem.New(problem.StorageUnavailable, "The store cannot answer now. Try again.")
 }
 
-// end settles what the handler has not settled, and counts the call. returned is false when the handler panicked; err is
-// what it returned.
+// end settles what the handler has not settled, and counts the call. returned is false when the handler panicked; err
+// is what it returned.
 func (c *Call) end(returned bool, err error) {
 	status := c.status()
 	switch {
@@ -176,7 +176,8 @@ func (c *Call) end(returned bool, err error) {
 		c.app.Emit(app.FlaggedEvent, func() map[string]any {
 			return map[string]any{
 				"id": c.ID, "account": c.Who.Account.ID, "key": c.Who.Key.ID,
-				"recommendation": string(c.verdict.Recommendation), "confidence": c.verdict.Confidence, "categories": c.flagged(),
+				"recommendation": string(c.verdict.Recommendation), "confidence": c.verdict.Confidence,
+				"categories": c.flagged(),
 			}
 		})
 	}

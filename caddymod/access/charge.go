@@ -13,13 +13,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// Charge makes the request count n, 1 or more, in its account's limits. It charges all of it or, when the returned problem
-// says why not, no more than before. What was charged for the request already is part of n, so that a handler charges what
-// the whole request counts, whether or not moderation_rate_limit stands before it. A request is charged before its answer
-// begins; the handler answers a problem with [Call.Refuse].
+// Charge makes the request count n, 1 or more, in its account's limits. It charges all of it or, when the returned
+// problem says why not, no more than before. What was charged for the request already is part of n, so that a handler
+// charges what the whole request counts, whether or not moderation_rate_limit stands before it. A request is charged
+// before its answer begins; the handler answers a problem with [Call.Refuse].
 //
-// Retry-After says when the minute that has no room for n is over. A request that counts more than a whole minute has room
-// for has no such time.
+// Retry-After says when the minute that has no room for n is over. A request that counts more than a whole minute has
+// room for has no such time.
 func (c *Call) Charge(w http.ResponseWriter, r *http.Request, n int64) *problem.Problem {
 	if n <= c.charged {
 		return nil

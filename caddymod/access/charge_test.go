@@ -21,7 +21,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// charging is a handler that charges so many requests, one after another, and then does what end does.
+// charging returns a handler that charges these numbers of requests, one after another, and then calls end.
 func charging(end func(w http.ResponseWriter) error, wanted ...int64) access.Handler {
 	return func(w http.ResponseWriter, r *http.Request, call *access.Call) error {
 		for _, n := range wanted {
@@ -33,26 +33,29 @@ func charging(end func(w http.ResponseWriter) error, wanted ...int64) access.Han
 	}
 }
 
-// sent sends a request with a key through doors, the outermost first, to a handler behind the last one.
-func sent(ctx context.Context, key string, handle access.Handler, doors ...*access.Middleware) *httptest.ResponseRecorder {
+// sent sends a request with a key through a chain of middleware, the outermost first, to a handler behind the last one.
+func sent(ctx context.Context, key string, handle access.Handler, chain ...*access.Middleware) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.Header.Set("Authorization", "Bearer "+key)
 	w := httptest.NewRecorder()
-	var enter func(w http.ResponseWriter, r *http.Request, doors []*access.Middleware) error
-	enter = func(w http.ResponseWriter, r *http.Request, doors []*access.Middleware) error {
-		if len(doors) == 1 {
-			return doors[0].Serve(w, r, handle)
+	var serve func(w http.ResponseWriter, r *http.Request, chain []*access.Middleware) error
+	serve = func(w http.ResponseWriter, r *http.Request, chain []*access.Middleware) error {
+		if len(chain) == 1 {
+			return chain[0].Serve(w, r, handle)
 		}
-		return doors[0].Serve(w, r, func(w http.ResponseWriter, r *http.Request, _ *access.Call) error { return enter(w, r, doors[1:]) })
+		return chain[0].Serve(w, r, func(w http.ResponseWriter, r *http.Request, _ *access.Call) error {
+			return serve(w, r, chain[1:])
+		})
 	}
 	func() {
 		defer func() { _ = recover() }() // as the server does
-		_ = enter(w, r.WithContext(context.WithValue(ctx, caddyhttp.VarsCtxKey, map[string]any{})), doors)
+		_ = serve(w, r.WithContext(context.WithValue(ctx, caddyhttp.VarsCtxKey, map[string]any{})), chain)
 	}()
 	return w
 }
 
-// TestDeferredCharges looks at what is counted when the handler says how much, alone and behind a door that has charged one.
+// TestDeferredCharges looks at what is counted when the handler says how much, alone and behind a middleware that has
+// charged one.
 func TestDeferredCharges(t *testing.T) {
 	t.Parallel()
 	owner, key := started(t) // 1,000 requests a month
@@ -72,7 +75,7 @@ func TestDeferredCharges(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		handle access.Handler
-		doors  []*access.Middleware
+		chain  []*access.Middleware
 		status int
 		month  int64
 	}{
@@ -87,29 +90,31 @@ func TestDeferredCharges(t *testing.T) {
 		{"several and no answer", charging(func(http.ResponseWriter) error { return nil }, 7), []*access.Middleware{deferred}, 200, 7},
 		{"more than there is", charging(ok, 1001), []*access.Middleware{deferred}, 402, 0},
 		{"some and then more than there is", charging(ok, 5, 1001), []*access.Middleware{deferred}, 402, 0},
-		{"behind another door, nothing", charging(ok), []*access.Middleware{plain, deferred}, 200, 1},
-		{"behind another door, one", charging(ok, 1), []*access.Middleware{plain, deferred}, 200, 1},
-		{"behind another door, several", charging(ok, 7), []*access.Middleware{plain, deferred}, 200, 7},
-		{"behind another door, several that fail", charging(bad, 7), []*access.Middleware{plain, deferred}, 400, 0},
-		{"behind another door, more than there is", charging(ok, 1001), []*access.Middleware{plain, deferred}, 402, 0},
-		{"before another door", charging(ok, 7), []*access.Middleware{deferred, plain}, 200, 7},
+		{"behind another middleware, nothing", charging(ok), []*access.Middleware{plain, deferred}, 200, 1},
+		{"behind another middleware, one", charging(ok, 1), []*access.Middleware{plain, deferred}, 200, 1},
+		{"behind another middleware, several", charging(ok, 7), []*access.Middleware{plain, deferred}, 200, 7},
+		{"behind another middleware, several that fail", charging(bad, 7), []*access.Middleware{plain, deferred}, 400, 0},
+		{"behind another middleware, more than there is", charging(ok, 1001), []*access.Middleware{plain, deferred}, 402, 0},
+		{"before another middleware", charging(ok, 7), []*access.Middleware{deferred, plain}, 200, 7},
 	} {
 		before, err := services.Gate.Usage(t.Context(), "acme")
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := sent(t.Context(), key, test.handle, test.doors...)
+		got := sent(t.Context(), key, test.handle, test.chain...)
 		after, err := services.Gate.Usage(t.Context(), "acme")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if month := after.Counts.Period - before.Counts.Period; got.Code != test.status || month != test.month || after.Counts.Day != after.Counts.Period {
-			t.Errorf("%s: %d, counted %d", test.name, got.Code, month)
+			t.Errorf("%s: got status %d and %d counted in the month (%d in the day), want %d and %d",
+				test.name, got.Code, month, after.Counts.Day, test.status, test.month)
 		}
 	}
 }
 
-// TestChargesHoldTheLimit charges different numbers at once: no more than the limit is let in, and what is refused counts nowhere.
+// TestChargesHoldTheLimit charges different numbers at once: no more than the limit is let in, and what is refused
+// counts nowhere.
 func TestChargesHoldTheLimit(t *testing.T) {
 	t.Parallel()
 	owner, key := started(t) // 1,000 requests a month
@@ -121,12 +126,12 @@ func TestChargesHoldTheLimit(t *testing.T) {
 	var waiting sync.WaitGroup
 	for i := range 100 {
 		n := int64(i%29 + 1)
-		doors := []*access.Middleware{{App: owner, Deferred: true}}
+		chain := []*access.Middleware{{App: owner, Deferred: true}}
 		if i%3 == 0 {
-			doors = append([]*access.Middleware{{App: owner}}, doors...)
+			chain = append([]*access.Middleware{{App: owner}}, chain...)
 		}
 		waiting.Go(func() {
-			switch sent(t.Context(), key, charging(func(http.ResponseWriter) error { return nil }, n), doors...).Code {
+			switch sent(t.Context(), key, charging(func(http.ResponseWriter) error { return nil }, n), chain...).Code {
 			case http.StatusOK:
 				admitted.Add(n)
 			case http.StatusPaymentRequired:
@@ -140,7 +145,8 @@ func TestChargesHoldTheLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if admitted.Load() != usage.Counts.Period || usage.Counts.Period > 1000 || usage.Counts.Period < 1000-29 || refused.Load() == 0 {
-		t.Errorf("admitted %d, refused %d, counted %+v", admitted.Load(), refused.Load(), usage.Counts)
+		t.Errorf("admitted %d, refused %d, counted %+v; want as many counted as admitted, 971 to 1,000, and some refused",
+			admitted.Load(), refused.Load(), usage.Counts)
 	}
 }
 
@@ -158,21 +164,21 @@ func TestRefusalsOfSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last *problem.Problem
-	door := &access.Middleware{App: owner, Deferred: true, Problem: func(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
+	deferred := &access.Middleware{App: owner, Deferred: true, Problem: func(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
 		last = p
 		problem.Write(w, r, id, p)
 	}}
 	ok := func(http.ResponseWriter) error { return nil }
-	got := sent(t.Context(), key, charging(ok, 6), door)
+	got := sent(t.Context(), key, charging(ok, 6), deferred)
 	const never = "The request counts 6. The account may make 5 requests a minute, of which 5 are left. Send fewer texts at once."
 	if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") != "" || last.Detail != never || last.Quota.RetryAfter != 0 {
-		t.Errorf("%d %v %q", got.Code, got.Header(), last.Detail)
+		t.Errorf("got %d %v and detail %q, want 429 without Retry-After and detail %q", got.Code, got.Header(), last.Detail, never)
 	}
 	for got.Code != http.StatusTooManyRequests || last.Detail == never { // the minute may turn meanwhile
-		got = sent(t.Context(), key, charging(ok, 4), door)
+		got = sent(t.Context(), key, charging(ok, 4), deferred)
 	}
 	if got.Header().Get("Retry-After") == "" || last.Quota.RetryAfter < 1 || last.Quota.Limit != 5 || last.Quota.Account != "acme" {
-		t.Errorf("%v %+v", got.Header(), last)
+		t.Errorf("got header %v and problem %+v, want Retry-After and the limit 5 of the account acme", got.Header(), last)
 	}
 }
 
@@ -206,13 +212,13 @@ func TestEachTextIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if usage.Counts.Period != 3 || usage.Flagged["hate"] != 2 || usage.Flagged["violence"] != 1 || len(usage.Flagged) != 2 {
-			t.Errorf("counted %+v, flagged %v", usage.Counts, usage.Flagged)
+			t.Errorf("counted %+v, flagged %v; want 3 in the period, hate twice and violence once", usage.Counts, usage.Flagged)
 		}
 	}
 }
 
-// TestADeletedAccountIsNotCharged deletes an account under a request that has charged, and makes it again. The request is that of
-// an unknown key then, and the new account begins with nothing.
+// TestADeletedAccountIsNotCharged deletes an account under a request that has charged, and makes it again. The
+// request is that of an unknown key then, and the new account begins with nothing.
 func TestADeletedAccountIsNotCharged(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"deleted": false, "made again": true} {
@@ -233,7 +239,7 @@ func TestADeletedAccountIsNotCharged(t *testing.T) {
 					err = errors.Join(err, createErr)
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("deleting the account and making it again: %v", err)
 				}
 				if p := call.Charge(w, r, 5); p != nil {
 					return call.Refuse(w, r, p)
@@ -241,7 +247,7 @@ func TestADeletedAccountIsNotCharged(t *testing.T) {
 				return nil
 			}, &access.Middleware{App: owner, Deferred: true})
 			if got.Code != http.StatusUnauthorized || got.Header().Get("WWW-Authenticate") == "" {
-				t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
+				t.Errorf("got %d %v %s, want 401 with a challenge", got.Code, got.Header(), got.Body)
 			}
 			if !again {
 				return
@@ -251,14 +257,14 @@ func TestADeletedAccountIsNotCharged(t *testing.T) {
 				t.Fatal(err)
 			}
 			if usage.Counts != (quota.Counts{}) || usage.Days[0].Requests != 0 {
-				t.Errorf("the new account begins with %+v", usage.Counts)
+				t.Errorf("the new account begins with %+v, want nothing", usage.Counts)
 			}
 		})
 	}
 }
 
-// TestNoConnectionIsGivenAwayUncounted guards against what is written to a connection that a handler has taken over: nobody sees
-// it go out, so the charge is settled before.
+// TestNoConnectionIsGivenAwayUncounted guards against what is written to a connection that a handler has taken over:
+// nobody sees it go out, so the charge is settled before.
 func TestNoConnectionIsGivenAwayUncounted(t *testing.T) {
 	t.Parallel()
 	owner, key := started(t)
@@ -266,12 +272,12 @@ func TestNoConnectionIsGivenAwayUncounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := access.Middleware{App: owner}
+	middleware := access.Middleware{App: owner}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{})
-		_ = door.Serve(w, r.WithContext(ctx), func(w http.ResponseWriter, _ *http.Request, _ *access.Call) error {
+		_ = middleware.Serve(w, r.WithContext(ctx), func(w http.ResponseWriter, _ *http.Request, _ *access.Call) error {
 			if err := services.Store.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("closing the store: %v", err)
 			}
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err == nil {
@@ -290,6 +296,6 @@ func TestNoConnectionIsGivenAwayUncounted(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("%d, want 503: the store could not settle", response.StatusCode)
+		t.Errorf("got status %d, want 503: the store could not settle", response.StatusCode)
 	}
 }

@@ -27,8 +27,8 @@ func IDOf(ctx context.Context, a *app.App) string {
 	return newID(a.Random())
 }
 
-// newID returns a request id: "mod_" and 24 random letters and digits. Without randomness, which the operating system never
-// refuses, zeros stand in its place: an answer matters more than its id.
+// newID returns a request id: "mod_" and 24 random letters and digits. Without randomness, which the operating system
+// never refuses, zeros stand in its place: an answer matters more than its id.
 func newID(random io.Reader) string {
 	id, err := base62.Append(append(make([]byte, 0, len(idPrefix)+idLength), idPrefix...), random, idLength)
 	for err != nil && len(id) < cap(id) {

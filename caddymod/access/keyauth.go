@@ -12,27 +12,23 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 )
 
 func init() {
 	caddy.RegisterModule(new(KeyAuth))
 	caddy.RegisterModule(new(RateLimit))
-	httpcaddyfile.RegisterHandlerDirective("moderation_key_auth", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		handler := new(KeyAuth)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
-	})
-	httpcaddyfile.RegisterHandlerDirective("moderation_rate_limit", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		handler := new(RateLimit)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
-	})
-	// Each goes directly behind basic_auth, so that the last one comes first: moderation_key_auth, then moderation_rate_limit.
+	directive.Handler[KeyAuth]("moderation_key_auth")
+	directive.Handler[RateLimit]("moderation_rate_limit")
+	// Each goes directly behind basic_auth, so that the last one comes first: moderation_key_auth, then
+	// moderation_rate_limit.
 	httpcaddyfile.RegisterDirectiveOrder("moderation_rate_limit", httpcaddyfile.After, "basic_auth")
 	httpcaddyfile.RegisterDirectiveOrder("moderation_key_auth", httpcaddyfile.After, "basic_auth")
 }
 
-// KeyAuth is a middleware that lets only requests with a valid API key of the moderation service pass to the next handler.
-// Others are answered with problem details (RFC 9457) and a challenge (RFC 6750).
+// KeyAuth is a middleware that lets only requests with a valid API key of the moderation service pass to the next
+// handler. Others are answered with problem details (RFC 9457) and a challenge (RFC 6750).
 //
 // Behind it, `{http.auth.user.id}` is the account. More is in `{http.moderation.id}`, `{http.moderation.account}`,
 // `{http.moderation.key}` (the key's public id) and `{http.moderation.tier}`.

@@ -42,18 +42,19 @@ type Middleware struct {
 	Sources Sources
 	// Free charges requests to no limit, and puts no RateLimit fields into the answer. Default: false.
 	Free bool
-	// Deferred leaves it to the handler to charge the request with [Call.Charge], when it knows how much the request counts
-	// and before it does the work that the limits are for. Default: false.
+	// Deferred leaves it to the handler to charge the request with [Call.Charge], when it knows how much the request
+	// counts and before it does the work that the limits are for. Default: false.
 	Deferred bool
 	// Problem writes refusals. Default: [problem.Write].
 	Problem ProblemWriter
 }
 
-// Serve admits the request and handles it, or answers why not. What another Middleware before this one has done for the
-// request is not done again. Every answer carries X-Request-Id, Cache-Control: no-store and X-Content-Type-Options: nosniff.
+// Serve admits the request and handles it, or answers why not. What another Middleware before this one has done for
+// the request is not done again. Every answer carries X-Request-Id, Cache-Control: no-store and
+// X-Content-Type-Options: nosniff.
 //
-// A charged request is settled when its final status is written: as a success below 400, otherwise with its day and month
-// counts given back. A request whose handle returns an error or panics gives them back, too.
+// A charged request is settled when its final status is written: as a success below 400, otherwise with its day and
+// month counts given back. A request whose handle returns an error or panics gives them back, too.
 func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, handle Handler) (err error) {
 	call := callOf(r.Context())
 	if call == nil {

@@ -16,8 +16,9 @@ func init() {
 	caddy.RegisterModule(new(Provider))
 }
 
-// Provider authenticates requests by API keys of the moderation service, for Caddy's authentication handler. The user's id
-// is the account; `{http.auth.user.key}` is the key's public id and `{http.auth.user.tier}` the account's tier.
+// Provider authenticates requests by API keys of the moderation service, for Caddy's authentication handler. The
+// user's id is the account; `{http.auth.user.key}` is the key's public id and `{http.auth.user.tier}` the account's
+// tier.
 //
 // It sets the challenge and leaves the body of a refusal to Caddy, which sends none. The middleware moderation_key_auth
 // says what is wrong.

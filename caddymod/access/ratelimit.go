@@ -18,8 +18,8 @@ import (
 // when they are used up. A request that no handler before has authenticated (moderation_key_auth, or Caddy's
 // authentication handler with the provider moderation_key) must carry its key in the Authorization header.
 //
-// One request counts one. A request that ends in an error keeps its minute count and gives its month count back. Answers
-// carry the RateLimit header fields.
+// One request counts one. A request that ends in an error keeps its minute count and gives its month count back.
+// Answers carry the RateLimit header fields.
 type RateLimit struct {
 	access Middleware
 }

@@ -15,9 +15,9 @@ import (
 const numLimitFields = 5
 
 // setLimits sets the fields that report an account's limits: RateLimit-Policy and RateLimit
-// (draft-ietf-httpapi-ratelimit-headers-10) for the minute and the month, and X-RateLimit-Limit, -Remaining and -Reset for
-// the minute. All times are in seconds from now, rounded up. A window without a limit has no part in them. It is the only
-// place that renders these fields; values keeps them, so that a request costs one allocation for all.
+// (draft-ietf-httpapi-ratelimit-headers-10) for the minute and the month, and X-RateLimit-Limit, -Remaining and
+// -Reset for the minute. All times are in seconds from now, rounded up. A window without a limit is left out. This is
+// the only place that renders these fields; values keeps them, so that one allocation is enough for all.
 func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Decision) {
 	minuteLeft := secondsUntil(d.Now, d.MinuteReset)
 	minuteRemaining := max(0, d.Limits.RequestsPerMinute-d.Counts.Minute)
@@ -37,7 +37,8 @@ func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Deci
 	}
 	if d.Limits.RequestsPerMonth > 0 {
 		text = separate(text, ends[0])
-		text = remaining(text, "month", max(0, d.Limits.RequestsPerMonth-d.Counts.Period), secondsUntil(d.Now, d.Period.End))
+		left := max(0, d.Limits.RequestsPerMonth-d.Counts.Period)
+		text = remaining(text, "month", left, secondsUntil(d.Now, d.Period.End))
 	}
 	ends[1] = len(text)
 	if d.Limits.RequestsPerMinute > 0 {
@@ -50,7 +51,9 @@ func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Deci
 	}
 
 	all, begin := string(text), 0
-	for i, name := range [numLimitFields]string{"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
+	for i, name := range [numLimitFields]string{
+		"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
+	} {
 		if ends[i] > begin {
 			values[i] = all[begin:ends[i]]
 			header[name] = values[i : i+1 : i+1]
@@ -59,8 +62,8 @@ func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Deci
 	}
 }
 
-// maxInteger is the largest number in these fields. Integers of structured fields have at most 15 digits (RFC 9651, section
-// 3.3.1), and a known parser takes no more than 14 before a parameter. A limit beyond it is none that anybody reaches.
+// maxInteger is the largest number in these fields. Integers of structured fields have at most 15 digits (RFC 9651,
+// section 3.3.1), and a known parser accepts at most 14 before a parameter. No account reaches a larger limit.
 const maxInteger = 99_999_999_999_999
 
 // policy appends one item of RateLimit-Policy.
@@ -83,7 +86,7 @@ func remaining(text []byte, name string, left, seconds int64) []byte {
 	return strconv.AppendInt(text, seconds, 10)
 }
 
-// separate begins another item of the list that starts at begin.
+// separate begins another item in the list that starts at begin.
 func separate(text []byte, begin int) []byte {
 	if len(text) > begin {
 		text = append(text, ", "...)
@@ -91,7 +94,7 @@ func separate(text []byte, begin int) []byte {
 	return text
 }
 
-// secondsUntil is the time from one instant to a later one in whole seconds, rounded up; 0 when it is not later.
+// secondsUntil returns the time from one instant to a later one in whole seconds, rounded up; 0 when it is not later.
 func secondsUntil(from, to time.Time) int64 {
 	left := to.Sub(from)
 	if left <= 0 {

@@ -84,7 +84,7 @@ X-Ratelimit-Reset: 18
 				got += name + ": " + strings.Join(header[name], "|") + "\n"
 			}
 			if got != test.want {
-				t.Errorf("got:%swant:%s", got, test.want)
+				t.Errorf("got:%s\nwant:%s", got, test.want)
 			}
 			for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} {
 				if values := header[name]; len(values) > 0 {

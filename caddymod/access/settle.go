@@ -16,8 +16,8 @@ import (
 )
 
 // answer is the writer of the answer to a call. It settles the call's charge just before the status goes out, so that
-// nothing is acknowledged that could be forgotten: if settling fails, the answer becomes a 503, and what the handler writes
-// is dropped.
+// nothing is acknowledged that could be forgotten: if settling fails, the answer becomes a 503, and what the handler
+// writes is dropped.
 type answer struct {
 	response.Writer
 	call *Call
@@ -80,7 +80,9 @@ func (c *Call) answerUncounted(err error) {
 	c.uncounted = true
 	c.verdict, c.texts = nil, nil
 	header := c.answer.Header()
-	for _, name := range []string{"Content-Encoding", "Content-Length", "Content-Type", "Etag", "Last-Modified", "Location"} {
+	for _, name := range []string{
+		"Content-Encoding", "Content-Length", "Content-Type", "Etag", "Last-Modified", "Location",
+	} {
 		header.Del(name)
 	}
 	header.Set("Retry-After", "1")

@@ -46,7 +46,7 @@ func started(t *testing.T) (*app.App, string) {
 	}
 	t.Cleanup(func() {
 		if err := owner.Cleanup(); err != nil {
-			t.Error(err)
+			t.Errorf("cleaning up the app: %v", err)
 		}
 	})
 	services, err := owner.Services(t.Context())
@@ -152,7 +152,7 @@ func TestEveryEndIsSettledOnce(t *testing.T) {
 			w.WriteHeader(http.StatusOK)
 			return nil
 		}, 200, "", 1},
-		{"a nested door", func(w http.ResponseWriter, r *http.Request, _ *access.Call) error {
+		{"a nested middleware", func(w http.ResponseWriter, r *http.Request, _ *access.Call) error {
 			inner := access.Middleware{App: owner}
 			return inner.Serve(w, r, func(w http.ResponseWriter, _ *http.Request, _ *access.Call) error {
 				_, err := io.WriteString(w, "inner")
@@ -161,13 +161,13 @@ func TestEveryEndIsSettledOnce(t *testing.T) {
 		}, 200, "inner", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			door := access.Middleware{App: owner}
+			middleware := access.Middleware{App: owner}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				ctx := context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{})
 				ctx, cancel := context.WithCancel(ctx)
 				defer cancel()
 				ctx = context.WithValue(ctx, leave{}, cancel)
-				err := door.Serve(w, r.WithContext(ctx), test.handle)
+				err := middleware.Serve(w, r.WithContext(ctx), test.handle)
 				var failure caddyhttp.HandlerError
 				if errors.As(err, &failure) {
 					w.WriteHeader(failure.StatusCode) // as Caddy's server does
@@ -192,7 +192,7 @@ func TestEveryEndIsSettledOnce(t *testing.T) {
 				status, body = response.StatusCode, string(received)
 			}
 			if status != test.status || body != test.body {
-				t.Errorf("%d %q, want %d %q", status, body, test.status, test.body)
+				t.Errorf("got %d %q, want %d %q", status, body, test.status, test.body)
 			}
 			after, err := services.Gate.Usage(t.Context(), "acme")
 			if err != nil {

@@ -80,13 +80,15 @@ func TestRoutes(t *testing.T) {
 	for _, row := range rows {
 		got := send(t, row.method, "/moderation/"+row.path, row.body)
 		if body := normalized(got.body); got.status != row.status || body != row.want && body != normalized(row.want) {
-			t.Errorf("%s %s %.60s\ngot  %d %s\nwant %d %s", row.method, row.path, row.body, got.status, body, row.status, row.want)
+			t.Errorf("%s %s %.60s\ngot  %d %s\nwant %d %s",
+				row.method, row.path, row.body, got.status, body, row.status, row.want)
 		}
 		if got.status == http.StatusMethodNotAllowed && got.header.Get("Allow") == "" {
 			t.Errorf("%s %s: got no Allow, want one", row.method, row.path)
 		}
 		if row.path != "nothing" && got.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %s: got Cache-Control %q, want no-store", row.method, row.path, got.header.Get("Cache-Control"))
+			t.Errorf("%s %s: got Cache-Control %q, want no-store",
+				row.method, row.path, got.header.Get("Cache-Control"))
 		}
 	}
 	if got := send(t, http.MethodPost, "/moderation/accounts", `{"id":"c"}`, "Content-Type", "text/plain"); got.status != http.StatusUnsupportedMediaType {
@@ -139,7 +141,8 @@ func TestKeysWork(t *testing.T) {
 		}
 		for _, key := range []madeKey{first, second, third} {
 			hash := fmt.Sprintf("%x", quota.HashKey(key.Secret))
-			if strings.Contains(got.body, key.Secret) || strings.Contains(got.body, hash) || strings.Contains(got.body, `"Hash"`) {
+			if strings.Contains(got.body, key.Secret) || strings.Contains(got.body, hash) ||
+				strings.Contains(got.body, `"Hash"`) {
 				t.Errorf("%s: got %s, want neither a key nor its hash", path, got.body)
 			}
 		}
@@ -166,7 +169,8 @@ func TestUsage(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.body), &usage); err != nil {
 		t.Fatalf("the usage: got %d %s (%v), want a report", got.status, got.body, err)
 	}
-	if usage.Period.Requests != 3 || usage.Days[0].Requests != 3 || usage.Flagged["hate"] != 1 || len(usage.Days) != 30 ||
+	if usage.Period.Requests != 3 || usage.Days[0].Requests != 3 || usage.Flagged["hate"] != 1 ||
+		len(usage.Days) != 30 ||
 		*usage.Limits != (quota.Limits{RequestsPerMonth: 25000, RequestsPerMinute: 60}) || usage.Account.ID != "fixed" {
 		t.Errorf("the usage: got %s, want 3 requests, one flagged as hate, and the limits of starter", got.body)
 	}

@@ -121,7 +121,8 @@ func TestResetConnections(t *testing.T) {
 				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 			}}
 			err := c.call(t.Context(), http.MethodPost, "/x", map[string]int{"a": 1}, nil)
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" && (err == nil ||
+				!strings.HasPrefix(err.Error(), test.want)) {
 				t.Errorf("got the error %v, want %q", err, test.want)
 			}
 			if requests != test.requests {

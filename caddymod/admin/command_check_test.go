@@ -96,22 +96,28 @@ func TestDamagedRecordsAreReported(t *testing.T) {
 	spoil(t, dir, "a/")
 	load(t, "storage badger "+dir)
 	stdout, stderr, err := run(t, "feedback", "export")
-	if lines := strings.Count(stdout, "\n"); err == nil || lines != 100 || !strings.HasSuffix(stdout, "{\"left_out\":1}\n") || !strings.Contains(stderr, "damaged records are left out: 1") {
+	if lines := strings.Count(stdout, "\n"); err == nil || lines != 100 ||
+		!strings.HasSuffix(stdout, "{\"left_out\":1}\n") ||
+		!strings.Contains(stderr, "damaged records are left out: 1") {
 		t.Errorf("export: got %d lines, %s (%v), want 100 and an error that 1 record is left out", lines, stderr, err)
 	}
-	if _, stderr, err := run(t, "account", "list"); err == nil || !strings.Contains(stderr, "a record is damaged: account account-000") {
+	if _, stderr, err := run(t, "account", "list"); err == nil ||
+		!strings.Contains(stderr, "a record is damaged: account account-000") {
 		t.Errorf("account list: got %s (%v), want an error that names the damaged account-000", stderr, err)
 	}
 	file := filepath.Join(t.TempDir(), "backup")
-	if _, stderr, err := run(t, "backup", file); err == nil || !strings.Contains(stderr, "a record is damaged: account account-000") {
+	if _, stderr, err := run(t, "backup", file); err == nil ||
+		!strings.Contains(stderr, "a record is damaged: account account-000") {
 		t.Errorf("backup: got %s (%v), want an error that names the damaged account-000", stderr, err)
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("there is a backup nevertheless")
 	}
 	_, stderr, err = run(t, "backup", file, "--leave-out-damaged")
-	if err == nil || !strings.Contains(stderr, "account account-000 (1)") || !strings.Contains(stderr, "a record of feedback (1)") {
-		t.Errorf("backup --leave-out-damaged: got %s (%v), want an error that names the account and the feedback", stderr, err)
+	if err == nil || !strings.Contains(stderr, "account account-000 (1)") ||
+		!strings.Contains(stderr, "a record of feedback (1)") {
+		t.Errorf("backup --leave-out-damaged: got %s (%v), want an error that names the account and the feedback",
+			stderr, err)
 	}
 	restored := filepath.Join(t.TempDir(), "restored")
 	must(t, "restore", file, "--dir", restored)
@@ -135,13 +141,15 @@ func TestCheck(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal([]byte(stdout), &report)); err != nil {
 		t.Fatal(err)
 	}
-	if report.Records["accounts"] != 100 || report.Records["keys"] != 100 || report.Records["feedback"] != 100 || len(report.Findings) != 0 {
+	if report.Records["accounts"] != 100 || report.Records["keys"] != 100 || report.Records["feedback"] != 100 ||
+		len(report.Findings) != 0 {
 		t.Errorf("check --json: got %s, want 100 accounts, keys and records of feedback, and no findings", stdout)
 	}
 	if _, stderr, err := run(t, "check", filepath.Join(dir, "missing")); err == nil {
 		t.Errorf("a directory that is missing: got no error (%s)", stderr)
 	}
-	if stdout, _, err := run(t, "check", t.TempDir()); err == nil || !strings.Contains(err.Error(), "there is no database in") {
+	if stdout, _, err := run(t, "check", t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "there is no database in") {
 		t.Errorf("a directory without a database was checked: %s, %v", stdout, err)
 	}
 	s, err := badger.Open(badger.Options{Dir: dir, InProcess: true})
@@ -187,8 +195,10 @@ func TestCheckSavesWhatIsLeft(t *testing.T) {
 			if s, err := badger.Open(badger.Options{Dir: dir, InProcess: true}); !errors.Is(err, badger.ErrDamaged) {
 				t.Fatalf("it was opened: %v, %v", s, err)
 			}
-			if stdout, stderr, err := run(t, "check", dir); !errors.Is(err, badger.ErrDamaged) || !strings.Contains(stdout, test.says) || !strings.Contains(stderr, "--save") {
-				t.Fatalf("check: got %s, %s (%v), want %v, %q and a hint to --save", stdout, stderr, err, badger.ErrDamaged, test.says)
+			if stdout, stderr, err := run(t, "check", dir); !errors.Is(err, badger.ErrDamaged) ||
+				!strings.Contains(stdout, test.says) || !strings.Contains(stderr, "--save") {
+				t.Fatalf("check: got %s, %s (%v), want %v, %q and a hint to --save",
+					stdout, stderr, err, badger.ErrDamaged, test.says)
 			}
 			saved, restored := filepath.Join(t.TempDir(), "saved"), filepath.Join(t.TempDir(), "restored")
 			stdout, stderr, err := run(t, "check", dir, "--save", saved)

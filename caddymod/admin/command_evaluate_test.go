@@ -92,10 +92,12 @@ func TestEvaluate(t *testing.T) {
 	if err := json.Unmarshal([]byte(document), &report); err != nil {
 		t.Fatal(err)
 	}
-	if got := report.Categories["harassment"]; got.Threshold != 0.001 || got.Recall != 1 || report.Attributes["SPAM"].Threshold != 0.999 {
+	if got := report.Categories["harassment"]; got.Threshold != 0.001 || got.Recall != 1 ||
+		report.Attributes["SPAM"].Threshold != 0.999 {
 		t.Errorf("the thresholds are not used: %s", document)
 	}
-	if report.Rows != 3 || len(report.Files) != 1 || report.Kinds["insult"].Flagged != 1 || report.Model == "" || report.Themes.Rows != 1 {
+	if report.Rows != 3 || len(report.Files) != 1 || report.Kinds["insult"].Flagged != 1 || report.Model == "" ||
+		report.Themes.Rows != 1 {
 		t.Errorf("got %s, want 3 rows of one file, one flagged insult, a model and one theme", document)
 	}
 }
@@ -131,8 +133,10 @@ func TestEvaluateLimits(t *testing.T) {
 			continue
 		}
 		found = true
-		if schema.Properties.Content.MaxLength != evaluate.MaxText || schema.Properties.Themes.Items.MaxLength != evaluate.MaxTheme {
-			t.Errorf("the schema %s: got %+v, want the limits %d and %d", name, schema.Properties, evaluate.MaxText, evaluate.MaxTheme)
+		if schema.Properties.Content.MaxLength != evaluate.MaxText ||
+			schema.Properties.Themes.Items.MaxLength != evaluate.MaxTheme {
+			t.Errorf("the schema %s: got %+v, want the limits %d and %d",
+				name, schema.Properties, evaluate.MaxText, evaluate.MaxTheme)
 		}
 	}
 	if !found {

@@ -180,12 +180,14 @@ func TestBackupAndRestore(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the backup: got the mode %v (%v), want 0600", info.Mode(), err)
 	}
-	if _, stderr, err := run(t, "backup", file); err == nil || stderr != "Error: "+file+" exists; add --force to replace it\n" {
+	if _, stderr, err := run(t, "backup", file); err == nil ||
+		stderr != "Error: "+file+" exists; add --force to replace it\n" {
 		t.Errorf("a second backup into the file: got the error %v (%s), want that it exists", err, stderr)
 	}
 	must(t, "backup", file, "--force")
 	must(t, "restore", file, "--dir", restored)
-	if _, stderr, err := run(t, "restore", file, "--dir", restored); err == nil || !strings.Contains(stderr, "is not empty") {
+	if _, stderr, err := run(t, "restore", file, "--dir", restored); err == nil ||
+		!strings.Contains(stderr, "is not empty") {
 		t.Errorf("a second restore into the directory: got the error %v (%s), want that it is not empty", err, stderr)
 	}
 
@@ -249,7 +251,8 @@ func TestWrittenFilesSurviveALossOfPower(t *testing.T) {
 	}
 	line := newCLI()
 	line.syncDir = func(string) error { return errors.New("the disk is gone") }
-	if _, stderr, err := runLine(t, line, "backup", backup, "--force"); err == nil || strings.Contains(stderr, "Wrote") {
+	if _, stderr, err := runLine(t, line, "backup", backup, "--force"); err == nil ||
+		strings.Contains(stderr, "Wrote") {
 		t.Errorf("a name that may be lost: got %q (%v), want an error, and not that it is written", stderr, err)
 	}
 }
@@ -267,7 +270,8 @@ func TestRestoreRefusesAPart(t *testing.T) {
 	if err := os.WriteFile(part, content[:len(content)-1], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, err := run(t, "restore", part, "--dir", filepath.Join(dir, "data")); err == nil || !strings.Contains(stderr, badger.ErrBackup.Error()) {
+	if _, stderr, err := run(t, "restore", part, "--dir", filepath.Join(dir, "data")); err == nil ||
+		!strings.Contains(stderr, badger.ErrBackup.Error()) {
 		t.Errorf("restoring a part of a backup: got the error %v (%s), want %v", err, stderr, badger.ErrBackup)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestDocumentedWhole: docs/operations.md names every route and every command.
-func TestDocumentedWhole(t *testing.T) {
+// TestDocumented checks that docs/operations.md names every route and every command.
+func TestDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
@@ -20,8 +20,9 @@ func TestDocumentedWhole(t *testing.T) {
 	}
 	document := string(text)
 	for _, route := range new(API).Routes() {
-		if !strings.Contains(document, "`"+route.Pattern+"`") && !strings.Contains(document, "`"+route.Pattern+"?") && route.Pattern != "/moderation/" {
-			t.Errorf("the route %s is not documented", route.Pattern)
+		documented := strings.Contains(document, "`"+route.Pattern+"`") || strings.Contains(document, "`"+route.Pattern+"?")
+		if !documented && route.Pattern != "/moderation/" {
+			t.Errorf("docs/operations.md: got no route %s, want it documented", route.Pattern)
 		}
 	}
 	root := &cobra.Command{Use: "moderation"}
@@ -32,8 +33,9 @@ func TestDocumentedWhole(t *testing.T) {
 			check(sub)
 		}
 		path := strings.TrimPrefix(command.CommandPath(), "moderation ")
-		if !command.HasSubCommands() && !strings.Contains(document, path+" ") && !strings.Contains(document, "`"+path+"`") {
-			t.Errorf("the command %q is not documented", path)
+		documented := strings.Contains(document, path+" ") || strings.Contains(document, "`"+path+"`")
+		if !command.HasSubCommands() && !documented {
+			t.Errorf("docs/operations.md: got no command %q, want it documented", path)
 		}
 	}
 	check(root)

@@ -4,8 +4,8 @@
 // Package api serves the service's own routes: text moderation and usage statistics each alone, and all routes of the
 // service together as moderation_api.
 //
-// A request for /v1/moderate/text goes from [API] (api.go) to [Text] (text.go), which lets package access admit it, decodes
-// the body (decode.go), moderates the text and encodes the result (encode.go).
+// A request for /v1/moderate/text goes from [API] (api.go) to [Text] (text.go), which lets package access admit it,
+// decodes the body (decode.go), moderates the text and encodes the result (encode.go).
 package api
 
 import (
@@ -45,14 +45,15 @@ func init() {
 type API struct {
 	// The path that all paths begin with, for example "/moderation". Default: none.
 	BasePath string `json:"base_path,omitempty"`
-	// A path segment of letters, digits, '.', '_', '~' and '-'. The operations of the Perspective API are also served below
-	// /api/<scoring path>, for clients that are written for such an address. Default: none.
+	// A path segment of letters, digits, '.', '_', '~' and '-'. The operations of the Perspective API are also served
+	// below /api/<scoring path>, for clients that are written for such an address. Default: none.
 	ScoringPath string `json:"scoring_path,omitempty"`
-	// The maximum time that the body of a text moderation request may take to arrive, before 408 is answered. Default: 30s.
+	// The maximum time that the body of a text moderation request may take to arrive, before 408 is answered.
+	// Default: 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
-	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for all of
-	// them. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for
+	// all of them. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 	// How comments are scored at /v1alpha1/comments:analyze.
 	Analyze commentanalyzer.Analyze `json:"analyze,omitzero"`
@@ -133,7 +134,8 @@ func checkBasePath(base string) error {
 		return nil
 	}
 	if !strings.HasPrefix(base, "/") || strings.ContainsAny(base, "*{}?#%") || strings.Contains(base, "//") {
-		return fmt.Errorf("the base path is %q; it must begin with a slash and be a plain path such as /moderation", base)
+		return fmt.Errorf("the base path is %q; it must begin with a slash and be a plain path such as /moderation",
+			base)
 	}
 	return nil
 }
@@ -144,7 +146,8 @@ func checkScoringPath(segment string) error {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._~-", r)
 	}
 	if strings.IndexFunc(segment, func(r rune) bool { return !plain(r) }) >= 0 || segment == "." || segment == ".." {
-		return fmt.Errorf("scoring_path is %q; it must be one path segment of letters, digits, '.', '_', '~' and '-'", segment)
+		return fmt.Errorf("scoring_path is %q; it must be one path segment of letters, digits, '.', '_', '~' and '-'",
+			segment)
 	}
 	return nil
 }

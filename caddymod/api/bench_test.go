@@ -84,8 +84,9 @@ func start(b testing.TB, dir string, handler *api.API) (key string) {
 	return key
 }
 
-// BenchmarkModerate measures a whole request through the handler: authentication, limits, decoding, moderating, durable counting and
-// encoding, but not the connection. Requests run in parallel, so that they share commits as they do on a server.
+// BenchmarkModerate measures a whole request through the handler: authentication, limits, decoding, moderating,
+// durable counting and encoding, but not the connection. Requests run in parallel, so that they share commits as they
+// do on a server.
 func BenchmarkModerate(b *testing.B) {
 	handler, key := started(b, b.TempDir())
 	for _, length := range []int{200, 2_000, 10_000} {
@@ -98,8 +99,8 @@ func BenchmarkModerate(b *testing.B) {
 	}
 }
 
-// BenchmarkAnalyze measures the same with a comment of 500 characters for clients of the Perspective API: one attribute, all that
-// are scored, and these for every sentence.
+// BenchmarkAnalyze measures the same with a comment of 500 characters for clients of the Perspective API: one
+// attribute, all that are scored, and these for every sentence.
 func BenchmarkAnalyze(b *testing.B) {
 	handler, key := started(b, b.TempDir())
 	text := strings.Repeat(sentence, 5)[:500]

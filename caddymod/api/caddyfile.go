@@ -9,29 +9,23 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 )
 
 func init() {
 	httpcaddyfile.RegisterDirective("moderation_api", parseAPI)
-	httpcaddyfile.RegisterHandlerDirective("moderation_text", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		handler := new(Text)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
-	})
-	httpcaddyfile.RegisterHandlerDirective("moderation_usage", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		handler := new(Usage)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
-	})
+	directive.Handler[Text]("moderation_text")
+	directive.Handler[Usage]("moderation_usage")
 	for _, directive := range []string{"moderation_api", "moderation_text", "moderation_usage"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "respond")
 	}
 }
 
-// parseAPI parses moderation_api. An argument that begins with a slash is the base path and not a path matcher, which could
-// match only one of the routes.
+// parseAPI parses moderation_api. An argument that begins with a slash is the base path and not a path matcher, which
+// could match only one of the routes.
 func parseAPI(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // the directive's name
 	named := h.NextArg() && (strings.HasPrefix(h.Val(), "@") || h.Val() == "*")

@@ -263,7 +263,8 @@ func malformed(data []byte, err error) *problem.Problem {
 	return p
 }
 
-// maxPointer is the length, in bytes, of the longest pointer in an error. A longer one is cut to the nearest member above.
+// maxPointer is the length, in bytes, of the longest pointer in an error. A longer one is cut to the nearest member
+// above.
 const maxPointer = 200
 
 // bounded returns pointer, or that of the nearest member above that is not too long.

@@ -16,8 +16,8 @@ import (
 // timeFormat is ISO 8601 in UTC with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// appendResult appends the moderation result of the interface as JSON. It is encoded by hand, for speed, because it is most
-// of what the service sends. explanation is nil when none was asked for.
+// appendResult appends the moderation result of the interface as JSON. It is encoded by hand, for speed, because it
+// is most of what the service sends. explanation is nil when none was asked for.
 func appendResult(
 	dst []byte, id string, request *textRequest, result *engine.Result, explanation *engine.Explanation, now time.Time,
 ) []byte {
@@ -115,9 +115,9 @@ func appendThemes(dst []byte, themes []engine.ThemeResult) []byte {
 	return append(dst, '}')
 }
 
-// appendProbability appends a number from 0 to 1 with at most six decimals. A flagged probability is rounded up and any
-// other down, so that the written number exceeds the threshold exactly when it is flagged, for thresholds of at most six
-// decimals.
+// appendProbability appends a number from 0 to 1 with at most six decimals. A flagged probability is rounded up and
+// any other down, so that the written number exceeds the threshold exactly when it is flagged, for thresholds of at
+// most six decimals.
 func appendProbability(dst []byte, p float64, flagged bool) []byte {
 	const digits, scale = 6, 1_000_000
 	var n int

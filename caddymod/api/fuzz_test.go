@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// FuzzDecode compares the decoder with another one: it must accept nothing that the other refuses as malformed, read the
-// same, and never repeat a content in an error.
+// FuzzDecode compares the decoder with another one: it must accept nothing that the other refuses as malformed, read
+// the same, and never repeat a content in an error.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"content":"text"}`, `{"content":"\ud83d\ude00","themes":["war","\u0077ar"]}`, `{"themes":[1,null,"",{}],"content":5}`,
@@ -44,7 +44,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			for _, e := range invalid.Errors {
 				if len(e.Pointer) > maxPointer {
-					t.Fatalf("a pointer of %d bytes", len(e.Pointer))
+					t.Fatalf("a pointer has %d bytes, want at most %d", len(e.Pointer), maxPointer)
 				}
 			}
 			return
@@ -62,7 +62,7 @@ func FuzzDecode(f *testing.F) {
 		encoded := appendResult(nil, "mod_x", &request, &engine.Result{Recommendation: engine.Approve, Themes: themeResults(request.themes)}, nil, time.Unix(0, 0))
 		var result struct{ Content string }
 		if err := json.Unmarshal(encoded, &result); err != nil || result.Content != request.content {
-			t.Fatalf("wrote %s: %v", encoded, err)
+			t.Fatalf("wrote %s (error %v), want JSON with the content %q", encoded, err, request.content)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestProbabilities(t *testing.T) {
 		{0.9999999, true, "1"}, {0.9999999, false, "0.999999"}, {0.1, false, "0.1"}, {0.000001, true, "0.000001"}, {0.25, false, "0.25"},
 	} {
 		if got := string(appendProbability(nil, test.p, test.flagged)); got != test.want {
-			t.Errorf("%v, flagged %v: %s, want %s", test.p, test.flagged, got, test.want)
+			t.Errorf("%v, flagged %v: got %s, want %s", test.p, test.flagged, got, test.want)
 		}
 	}
 }

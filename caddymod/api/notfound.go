@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// mistyped returns the writer of the 404 for a path that a caller of this service may have mistyped, in the shape that the
-// caller's client parses; nil for other paths.
+// mistyped returns the writer of the 404 for a path that a caller of this service may have mistyped, in the shape
+// that the caller's client parses; nil for other paths.
 func (a *API) mistyped(requested string) access.ProblemWriter {
 	rest, below := strings.CutPrefix(requested, a.base)
 	switch {
@@ -38,9 +38,11 @@ func (a *API) mistyped(requested string) access.ProblemWriter {
 	return nil
 }
 
-// nextOrNotFound lets the next handlers answer, and answers 404 when none does: Caddy would answer an empty 200, which a
-// caller takes for success.
-func (a *API) nextOrNotFound(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, write access.ProblemWriter) error {
+// nextOrNotFound lets the next handlers answer, and answers 404 when none does: Caddy would answer an empty 200,
+// which a caller takes for success.
+func (a *API) nextOrNotFound(
+	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, write access.ProblemWriter,
+) error {
 	observed := &observer{Writer: response.Observe(w)}
 	if err := next.ServeHTTP(observed, r); err != nil || observed.Began() || observed.unwrapped {
 		return err

@@ -27,9 +27,9 @@ func init() {
 	caddy.RegisterModule(new(Text))
 }
 
-// Text is a handler that moderates text: it answers a POST with a verdict on the content and the themes in the JSON body. It
-// needs no other handler: it authenticates the request and charges it to its account's limits, unless moderation_key_auth
-// or moderation_rate_limit did so before. It answers every path that is routed to it.
+// Text is a handler that moderates text: it answers a POST with a verdict on the content and the themes in the JSON
+// body. It needs no other handler: it authenticates the request and charges it to its account's limits, unless
+// moderation_key_auth or moderation_rate_limit did so before. It answers every path that is routed to it.
 type Text struct {
 	// The maximum time that the body of a request may take to arrive, before 408 is answered. Default: 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
@@ -98,7 +98,8 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 	if err != nil {
 		t.access.App.Logger().Error("judging a text", zap.String("moderation_id", call.ID), zap.Error(err))
 		w.Header().Set("Retry-After", "1")
-		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The text could not be judged now. Try again."))
+		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable,
+			"The text could not be judged now. Try again."))
 	}
 	call.SetVerdict(&result)
 
@@ -110,7 +111,9 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 }
 
 // decide returns the verdict on a request; the explanation is nil when none is asked for.
-func decide(ctx context.Context, e *engine.Engine, explain bool, request engine.Request) (engine.Result, *engine.Explanation, error) {
+func decide(
+	ctx context.Context, e *engine.Engine, explain bool, request engine.Request,
+) (engine.Result, *engine.Explanation, error) {
 	if !explain {
 		result, err := e.Moderate(ctx, request)
 		return result, nil, err

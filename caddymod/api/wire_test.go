@@ -25,7 +25,7 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, bytes.TrimSpace(got), "", "\t"); err != nil {
-		t.Fatalf("%v: %s", err, got)
+		t.Fatalf("indenting %s: %v", got, err)
 	}
 	pretty.WriteByte('\n')
 	file := filepath.Join("..", "..", "testdata", "replies", name)
@@ -55,7 +55,7 @@ func TestResultOnTheWire(t *testing.T) {
 	}
 	request, invalid := decode([]byte(`{"content":"caf\u00e9 \"noir\" 😀"}`))
 	if invalid != nil {
-		t.Fatal(invalid)
+		t.Fatalf("the request was refused: %v", invalid)
 	}
 	golden(t, "result.json", appendResult(nil, "mod_0123456789abcdefghijklmn", &request, &calm, nil, now))
 

@@ -63,7 +63,8 @@ func inPool(t *testing.T, run func(t *testing.T, p *storePool, lines *observer.O
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zapcore.InfoLevel)
 		run(t, &storePool{
-			linger: time.Minute, maxLinger: 5 * time.Minute, closeTimeout: 10 * time.Second, healthInterval: time.Second, logger: zap.New(core),
+			linger: time.Minute, maxLinger: 5 * time.Minute,
+			closeTimeout: 10 * time.Second, healthInterval: time.Second, logger: zap.New(core),
 			stopping: func() bool { return false }, exiting: func() bool { return false },
 		}, lines)
 	})
@@ -231,14 +232,15 @@ func TestExitDoesNotHang(t *testing.T) {
 		}
 		p.closeAll()
 		if took := time.Since(began); left.locked.Load() || took > 20*time.Second {
-			t.Errorf("the store that is used: got open %v after %v, want it closed after at most 20s", left.locked.Load(), took)
+			t.Errorf("the store that is used: got open %v after %v, want it closed after at most 20s",
+				left.locked.Load(), took)
 		}
 		time.Sleep(2 * time.Hour)
 	})
 }
 
-// TestUsesMayRace acquires, uses and releases stores of one place at once: it is never open twice, never closed twice, and
-// closed in the end.
+// TestUsesMayRace acquires, uses and releases stores of one place at once: it is never open twice, never closed
+// twice, and closed in the end.
 func TestUsesMayRace(t *testing.T) {
 	t.Parallel()
 	inPool(t, func(t *testing.T, p *storePool, _ *observer.ObservedLogs) {

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer/language"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
@@ -29,18 +30,15 @@ import (
 
 func init() {
 	caddy.RegisterModule(new(Analyze))
-	httpcaddyfile.RegisterHandlerDirective("moderation_analyze", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		handler := new(Analyze)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
-	})
+	directive.Handler[Analyze]("moderation_analyze")
 	httpcaddyfile.RegisterDirectiveOrder("moderation_analyze", httpcaddyfile.Before, "respond")
 }
 
 // AnalyzePath is the end of the path at which [Analyze] scores comments.
 const AnalyzePath = "/v1alpha1/comments:analyze"
 
-// maxAnalyzeBody is the size, in bytes, of the largest body. It leaves room for a context: clients of the Perspective API may
-// send up to 1 MB for each text of it.
+// maxAnalyzeBody is the size, in bytes, of the largest body. It leaves room for a context: clients of the Perspective
+// API may send up to 1 MB for each text of it.
 const maxAnalyzeBody = 4 << 20
 
 // Values of Analyze.Unscored.
@@ -53,24 +51,24 @@ const (
 // /v1alpha1/comments:analyze, serves the discovery document at /$discovery/rest, and passes every other path on.
 //
 // The key may stand in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. A request
-// counts one, like a text moderation; what it flags by the account's thresholds is counted, too. Nothing of the comment is
-// stored, whatever doNotStore says. The discovery document needs no key and is not counted.
+// counts one, like a text moderation; what it flags by the account's thresholds is counted, too. Nothing of the
+// comment is stored, whatever doNotStore says. The discovery document needs no key and is not counted.
 //
 // Errors have the envelope that clients of Google's interfaces parse.
 type Analyze struct {
-	// The score with which each of these names is answered, in addition to the defaults: one of TOXICITY, SEVERE_TOXICITY,
-	// IDENTITY_ATTACK, INSULT, PROFANITY, THREAT, SEXUALLY_EXPLICIT and SPAM, or "off" for none. The names are those of the
-	// Perspective API or any others. Default: none.
+	// The score with which each of these names is answered, in addition to the defaults: one of TOXICITY,
+	// SEVERE_TOXICITY, IDENTITY_ATTACK, INSULT, PROFANITY, THREAT, SEXUALLY_EXPLICIT and SPAM, or "off" for none. The
+	// names are those of the Perspective API or any others. Default: none.
 	Attributes map[string]string `json:"attributes,omitempty"`
-	// What to do with a request that asks for attributes without a score beside others: "omit" answers the others and lists
-	// these in the member unscoredAttributes, "error" refuses the request. A request that asks only for attributes without a
-	// score is always refused. Default: "omit".
+	// What to do with a request that asks for attributes without a score beside others: "omit" answers the others and
+	// lists these in the member unscoredAttributes, "error" refuses the request. A request that asks only for
+	// attributes without a score is always refused. Default: "omit".
 	Unscored string `json:"unscored,omitempty"`
-	// The languages that the classifier knows, as BCP 47 tags. The answer to a comment in another one says so in its member
-	// languageSupported. Default: "en", which is what the embedded model knows.
+	// The languages that the classifier knows, as BCP 47 tags. The answer to a comment in another one says so in its
+	// member languageSupported. Default: "en", which is what the embedded model knows.
 	Languages []string `json:"languages,omitempty"`
-	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for all of
-	// them. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for
+	// all of them. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
 	app    *app.App
@@ -167,13 +165,15 @@ func (a *Analyze) handle(w http.ResponseWriter, r *http.Request, call *access.Ca
 	if err != nil {
 		a.app.Logger().Error("scoring a comment", zap.String("moderation_id", call.ID), zap.Error(err))
 		w.Header().Set("Retry-After", "1")
-		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The classifier cannot answer now. Try again."))
+		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable,
+			"The classifier cannot answer now. Try again."))
 	}
 	writeJSON(w, r, http.StatusOK, answer)
 	return nil
 }
 
-// analyzeResponse is the answer. Its last three members are not those of the Perspective API, whose clients ignore them.
+// analyzeResponse is the answer. Its last three members are not those of the Perspective API, whose clients ignore
+// them.
 type analyzeResponse struct {
 	AttributeScores   map[string]attributeAnswer `json:"attributeScores"`
 	Languages         []string                   `json:"languages"`
@@ -251,7 +251,9 @@ func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analys
 }
 
 // answer returns the scores of one attribute, without those below its threshold.
-func (wanted *wantedAttribute) answer(scale *scale, spans []sentence, scores [][engine.NumAttributes]float64) (given attributeAnswer) {
+func (wanted *wantedAttribute) answer(
+	scale *scale, spans []sentence, scores [][engine.NumAttributes]float64,
+) (given attributeAnswer) {
 	for i, span := range spans {
 		value := scale.answer(wanted.score, scores[i][wanted.score])
 		if value < wanted.threshold {

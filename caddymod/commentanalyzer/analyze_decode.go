@@ -37,7 +37,8 @@ type wantedAttribute struct {
 	threshold float64 // scores below it are left out
 }
 
-// The wire form. Members that change nothing here (doNotStore, because nothing is stored; sessionId, communityId) are ignored.
+// The wire form. Members that change nothing here (doNotStore, because nothing is stored; sessionId, communityId) are
+// ignored.
 type (
 	analyzeRequest struct {
 		Comment             *textEntry                      `json:"comment"`
@@ -82,7 +83,9 @@ func (a *Analyze) decode(data []byte) (*analysis, *failure) {
 	if c := request.Context; c != nil && len(c.Entries) > 0 && c.ArticleAndParentComment != nil {
 		return nil, twoContexts()
 	}
-	wanted := &analysis{text: text, languages: request.Languages, clientToken: request.ClientToken, spans: request.SpanAnnotations}
+	wanted := &analysis{
+		text: text, languages: request.Languages, clientToken: request.ClientToken, spans: request.SpanAnnotations,
+	}
 	if failed := a.attributes(wanted, request.RequestedAttributes); failed != nil {
 		return nil, failed
 	}
@@ -106,7 +109,8 @@ func (a *Analyze) attributes(wanted *analysis, requested map[string]*attributePa
 			"is required and must not be empty")
 	}
 	if len(requested) > maxAttributes {
-		found := violations{{Pointer: string(pointer), Detail: fmt.Sprintf("may have at most %d attributes", maxAttributes)}}
+		var found violations
+		found.add(string(pointer), "may have at most %d attributes", maxAttributes)
 		return found.failure()
 	}
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
@@ -124,7 +128,8 @@ func (a *Analyze) attributes(wanted *analysis, requested map[string]*attributePa
 			switch parameters.ScoreType {
 			case "", "SCORE_TYPE_UNSPECIFIED", probability:
 			case "STD_DEV_SCORE", "PERCENTILE", "RAW":
-				return invalid(invalidRequest, "Requested score type "+parameters.ScoreType+" is not supported by attribute "+name,
+				return invalid(invalidRequest,
+					"Requested score type "+parameters.ScoreType+" is not supported by attribute "+name,
 					at+"/scoreType", "must be "+probability+" or absent")
 			default:
 				return invalid(invalidRequest, "Unknown score type",
@@ -175,12 +180,13 @@ func unknownAttribute(name string) *failure {
 
 // twoContexts returns the error for a context in both forms.
 func twoContexts() *failure {
-	return invalid(invalidRequest, "Context can have either entries or article_and_parent_comment, but both fields were populated.",
+	return invalid(invalidRequest,
+		"Context can have either entries or article_and_parent_comment, but both fields were populated.",
 		"/context", "must not hold both entries and articleAndParentComment")
 }
 
-// perspectiveLanguages are the languages that the Perspective API scores. A request for one of them is answered, whether or
-// not the classifier knows it; the answer says whether.
+// perspectiveLanguages are the languages that the Perspective API scores. A request for one of them is answered,
+// whether or not the classifier knows it; the answer says whether.
 var perspectiveLanguages = []string{
 	"ar", "cs", "de", "en", "es", "fr", "hi", "hi-latn", "id", "it", "ja", "ko", "nl", "pl", "pt", "ru", "sv", "zh",
 }
@@ -194,8 +200,9 @@ func (a *Analyze) checkLanguages(wanted *analysis) *failure {
 	}
 	attribute := wanted.attributes[0].name
 	return &failure{
-		code:      problem.InvalidRequest,
-		message:   "Attribute " + attribute + " does not support request languages: " + strings.Join(wanted.languages, ", "),
+		code: problem.InvalidRequest,
+		message: "Attribute " + attribute + " does not support request languages: " +
+			strings.Join(wanted.languages, ", "),
 		errorType: languageNotSupported,
 		language: &languageError{
 			Attribute: attribute, RequestedLanguages: wanted.languages, DetectedLanguages: language.Detect(wanted.text),

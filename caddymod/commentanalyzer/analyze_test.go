@@ -172,7 +172,7 @@ func TestAnalyzeSpans(t *testing.T) {
 			t.Errorf("a score below the threshold is answered: %+v", span)
 		}
 	}
-	// One sentence has been judged with the whole.
+	// One sentence has the scores of the whole.
 	if got := analyzed(t, asked[:len(asked)-1]+`,"spanAnnotations":true}`); len(got.AttributeScores["TOXICITY"].SpanScores) != 1 {
 		t.Errorf("one sentence has the spans %+v", got.AttributeScores["TOXICITY"].SpanScores)
 	}
@@ -473,13 +473,13 @@ func FuzzSentences(f *testing.F) {
 		end, letters := 0, strings.Builder{}
 		for _, s := range sentences(text) {
 			if s.begin < end || s.end <= s.begin || utf16Length(s.text) != s.end-s.begin {
-				t.Fatalf("%q: %+v after %d", text, s, end)
+				t.Fatalf("%q: got sentence %+v behind one that ends at %d, want one behind it that is as long as its text", text, s, end)
 			}
 			end = s.end
 			letters.WriteString(s.text)
 		}
 		if end > utf16Length(text) || strings.Join(strings.Fields(letters.String()), "") != strings.Join(strings.Fields(text), "") {
-			t.Fatalf("%q: %q", text, letters.String())
+			t.Fatalf("%q: got the sentences %q, want all of the text but white space", text, letters.String())
 		}
 	})
 }
@@ -497,16 +497,16 @@ func FuzzDecodeAnalyze(f *testing.F) {
 		wanted, failed := handler.decode(data)
 		if failed != nil {
 			if failed.message == "" || failed.errorType == "" || failed.code == "" {
-				t.Errorf("%q: %+v", data, failed)
+				t.Errorf("%q: got failure %+v, want one with message, type and code", data, failed)
 			}
 			return
 		}
 		if wanted.text == "" || len(wanted.text) > MaxTextBytes || len(wanted.attributes) == 0 {
-			t.Errorf("%q: %+v", data, wanted)
+			t.Errorf("%q: got %+v, want 1 to %d bytes of text and an attribute", data, wanted, MaxTextBytes)
 		}
 		for _, attribute := range wanted.attributes {
 			if attribute.score < 0 || attribute.score >= engine.NumAttributes || math.IsNaN(attribute.threshold) {
-				t.Errorf("%q: %+v", data, attribute)
+				t.Errorf("%q: got attribute %+v, want a known score and a number as threshold", data, attribute)
 			}
 		}
 	})
@@ -524,7 +524,7 @@ func TestScale(t *testing.T) {
 		for i := range 10_000 {
 			score := perspectiveScale.score(attribute, float64(i+1)/10_000)
 			if !(score > before) || score > 1 {
-				t.Fatalf("%s: %v after %v", name, score, before)
+				t.Fatalf("%s: got score %v behind %v, want one that rises, from 0 to 1", name, score, before)
 			}
 			before = score
 		}
@@ -548,8 +548,8 @@ func BenchmarkSentences(b *testing.B) {
 	}
 }
 
-// TestAnalyzeTakesWhatFetchSends guards against pages whose fetch has a string for a body and no header: browsers call that
-// plain text.
+// TestAnalyzeTakesWhatFetchSends guards against pages whose fetch has a string for a body and no header: browsers
+// call that plain text.
 func TestAnalyzeTakesWhatFetchSends(t *testing.T) {
 	load(t, "storage badger DIR")
 	for contentType, want := range map[string]int{

@@ -15,10 +15,11 @@ import (
 // off is the configuration of an attribute without a score.
 const off = "off"
 
-// scoredAs maps names of the Perspective API to scores of the classifier, where it is not the score of the same name or of the
-// name without _EXPERIMENTAL.
+// scoredAs maps names of the Perspective API to scores of the classifier, where it is not the score of the same name
+// or of the name without _EXPERIMENTAL.
 //
-// A name stands here only if the score was trained on what the name means. Names without a score are in [unscoredNames].
+// A name stands here only if the score was trained on what the name means. Names without a score are in
+// [unscoredNames].
 var scoredAs = map[string]engine.Attribute{
 	// An old name of the experimental toxicity.
 	"TOXICITY_FAST": engine.Toxicity,
@@ -40,8 +41,8 @@ var unscoredNames = []string{
 	"AFFINITY_EXPERIMENTAL", "COMPASSION_EXPERIMENTAL", "CONSTRUCTIVE_EXPERIMENTAL", "CURIOSITY_EXPERIMENTAL",
 	"NUANCE_EXPERIMENTAL", "PERSONAL_STORY_EXPERIMENTAL", "REASONING_EXPERIMENTAL", "RESPECT_EXPERIMENTAL",
 	// Persuasion. Programs that rank feeds ask for them beside toxicity.
-	"ALIENATION_EXPERIMENTAL", "FEARMONGERING_EXPERIMENTAL", "GENERALIZATION_EXPERIMENTAL", "MORAL_OUTRAGE_EXPERIMENTAL",
-	"POWER_APPEAL_EXPERIMENTAL", "SCAPEGOATING_EXPERIMENTAL",
+	"ALIENATION_EXPERIMENTAL", "FEARMONGERING_EXPERIMENTAL", "GENERALIZATION_EXPERIMENTAL",
+	"MORAL_OUTRAGE_EXPERIMENTAL", "POWER_APPEAL_EXPERIMENTAL", "SCAPEGOATING_EXPERIMENTAL",
 }
 
 // attributeTable holds the names that may be asked for, each with the index of its score or [unscored].
@@ -66,7 +67,8 @@ func newAttributeTable(configured map[string]string) (attributeTable, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(configured)) {
 		if !isName(name) {
-			return nil, fmt.Errorf("attribute %q is not 1 to %d letters, digits and '_', '-', '.' or '/'", name, maxName)
+			return nil, fmt.Errorf("attribute %q is not 1 to %d letters, digits and '_', '-', '.' or '/'",
+				name, maxName)
 		}
 		if configured[name] == off {
 			table[name] = unscored
@@ -74,7 +76,8 @@ func newAttributeTable(configured map[string]string) (attributeTable, error) {
 		}
 		attribute, err := engine.ParseAttribute(configured[name])
 		if err != nil {
-			return nil, fmt.Errorf("attribute %s is scored as %q; it must be %s or %s", name, configured[name], attributeNames(), off)
+			return nil, fmt.Errorf("attribute %s is scored as %q; it must be %s or %s",
+				name, configured[name], attributeNames(), off)
 		}
 		table[name] = int(attribute)
 	}

@@ -33,8 +33,8 @@ const probability = "PROBABILITY"
 // anyCase accepts the names of members in lowerCamelCase and in snake_case, as Google's servers do.
 var anyCase = json.MatchCaseInsensitiveNames(true)
 
-// lenient accepts what real clients send, also the halves of surrogate pairs that remain when a program cuts a long comment.
-// They become U+FFFD. Both are one UTF-16 code unit, so the offsets of spans stay right.
+// lenient accepts what real clients send, also the halves of surrogate pairs that remain when a program cuts a long
+// comment. They become U+FFFD. Both are one UTF-16 code unit, so the offsets of spans stay right.
 var lenient = json.JoinOptions(anyCase, jsontext.AllowInvalidUTF8(true))
 
 // unmarshal decodes a body into request.
@@ -117,8 +117,8 @@ func (v *violations) bounded(name, text string) string {
 	return text
 }
 
-// isName reports whether an attribute may have this name: the names of the Perspective API, those of this service, and others
-// of the same form.
+// isName reports whether an attribute may have this name: the names of the Perspective API, those of this service,
+// and others of the same form.
 func isName(name string) bool {
 	return len(name) > 0 && len(name) <= maxName && !strings.ContainsFunc(name, func(r rune) bool {
 		return notInTag(r) && r != '.' && r != '/'

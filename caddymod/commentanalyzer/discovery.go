@@ -43,7 +43,8 @@ func (a *Analyze) discover(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if version := r.URL.Query().Get("version"); version != "" && version != "v1alpha1" {
-		WriteProblem(w, r, id, problem.New(problem.NotFound, "Discovery document not found for this version. The version is v1alpha1."))
+		WriteProblem(w, r, id, problem.New(problem.NotFound,
+			"Discovery document not found for this version. The version is v1alpha1."))
 		return nil
 	}
 	// There is no error, because the text is valid UTF-8.
@@ -55,8 +56,8 @@ func (a *Analyze) discover(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// addressOf returns the address, with a slash at the end, below which the client reaches the service: the one that the client
-// used. Proxies that the server trusts (Caddy's option trusted_proxies) report it.
+// addressOf returns the address, with a slash at the end, below which the client reaches the service: the one that
+// the client used. Proxies that the server trusts (Caddy's option trusted_proxies) report it.
 func addressOf(r *http.Request) string {
 	address := url.URL{Scheme: "http", Host: r.Host}
 	if r.TLS != nil {
@@ -77,7 +78,8 @@ func addressOf(r *http.Request) string {
 			address.Host = host
 		}
 		// Caddy does not set this field. Proxies do that remove a prefix of the path (StripPrefix of Traefik).
-		if prefix := forwarded(r, "X-Forwarded-Prefix"); strings.HasPrefix(prefix, "/") && !strings.HasPrefix(prefix, "//") {
+		prefix := forwarded(r, "X-Forwarded-Prefix")
+		if strings.HasPrefix(prefix, "/") && !strings.HasPrefix(prefix, "//") {
 			address.Path = strings.TrimSuffix(prefix, "/") + address.Path
 		}
 	}

@@ -98,8 +98,8 @@ type discoveryType struct {
 	Properties           map[string]*discoveryType
 }
 
-// TestDiscoveryIsComplete: a client library finds every type, and the document names exactly the members that the handlers
-// read and write.
+// TestDiscoveryIsComplete: a client library finds every type, and the document names exactly the members that the
+// handlers read and write.
 func TestDiscoveryIsComplete(t *testing.T) {
 	t.Parallel()
 	var document struct {

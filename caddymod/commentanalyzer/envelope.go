@@ -155,10 +155,14 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request, id string) {
 func (f *failure) details(id string) []any {
 	var details []any
 	if f.errorType != "" {
-		details = append(details, analyzerError{Type: analyzerType + "Error", ErrorType: f.errorType, LanguageError: f.language})
+		details = append(details, analyzerError{
+			Type: analyzerType + "Error", ErrorType: f.errorType, LanguageError: f.language,
+		})
 	}
 	if reason := reasons[f.code]; reason != "" {
-		details = append(details, errorInfo{Type: rpcType + "ErrorInfo", Reason: reason, Domain: reasonDomain, Metadata: f.metadata})
+		details = append(details, errorInfo{
+			Type: rpcType + "ErrorInfo", Reason: reason, Domain: reasonDomain, Metadata: f.metadata,
+		})
 	}
 	if f.retryAfter > 0 {
 		details = append(details, retryInfo{Type: rpcType + "RetryInfo", RetryDelay: fmt.Sprintf("%ds", f.retryAfter)})
@@ -166,15 +170,16 @@ func (f *failure) details(id string) []any {
 	if len(f.violations) > 0 {
 		bad := badRequest{Type: rpcType + "BadRequest"}
 		for _, v := range f.violations {
-			bad.FieldViolations = append(bad.FieldViolations, fieldViolation{Field: fieldPath(v.Pointer), Description: v.Detail})
+			broken := fieldViolation{Field: fieldPath(v.Pointer), Description: v.Detail}
+			bad.FieldViolations = append(bad.FieldViolations, broken)
 		}
 		details = append(details, bad)
 	}
 	return append(details, requestInfo{Type: rpcType + "RequestInfo", RequestID: id})
 }
 
-// WriteProblem answers with a problem in the envelope that clients of Google's interfaces parse; id is the id of the request.
-// It is an [access.ProblemWriter].
+// WriteProblem answers with a problem in the envelope that clients of Google's interfaces parse; id is the id of the
+// request. It is an [access.ProblemWriter].
 func WriteProblem(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
 	f := failure{code: p.Code, message: p.Error(), violations: p.Errors}
 	if p.Code == problem.MissingKey {
@@ -226,7 +231,8 @@ func fieldPath(pointer string) string {
 // jsonType is the Content-Type of all answers, as Google's interfaces write it.
 const jsonType = "application/json; charset=UTF-8"
 
-// writeJSON answers with a value as JSON, indented when the parameter prettyPrint asks for it, as Google's interfaces do.
+// writeJSON answers with a value as JSON, indented when the parameter prettyPrint asks for it, as Google's interfaces
+// do.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, value any) {
 	pretty := []json.Options{json.Deterministic(true)}
 	if strings.Contains(r.URL.RawQuery, "prettyPrint=true") {

@@ -12,18 +12,18 @@ import (
 // knot is a point of a scale: a probability of the classifier and the score that is answered for it.
 type knot struct{ probability, score float64 }
 
-// scale holds the knots of each attribute, ascending in both. The score of an attribute without knots is the probability
-// itself.
+// scale holds the knots of each attribute, ascending in both. The score of an attribute without knots is the
+// probability itself.
 type scale [engine.NumAttributes][]knot
 
-// perspectiveScale maps the probabilities of the embedded model to the scale of the Perspective API, so that a threshold that
-// was chosen there keeps its meaning.
+// perspectiveScale maps the probabilities of the embedded model to the scale of the Perspective API, so that a
+// threshold that was chosen there keeps its meaning.
 //
-// Evidence: the scores that were published (in 2020) for 9,935 distinct texts of RealToxicityPrompts, halves of sentences
-// from web pages, sampled evenly over their toxicity. The two scales were equated on half of the texts: with the table, as
-// many comments exceed a score as at the Perspective API. For that the texts are weighted so that four of five are harmless,
-// as comments are. Equated on the sample as it is, half of it toxic, harmless comments would score too high. Measured on the
-// other half, 4,923 texts:
+// Evidence: the scores that were published (in 2020) for 9,935 distinct texts of RealToxicityPrompts, halves of
+// sentences from web pages, sampled evenly over their toxicity. The two scales were equated on half of the texts:
+// with the table, as many comments exceed a score as at the Perspective API. For that the texts are weighted so that
+// four of five are harmless, as comments are. Equated on the sample as it is, half of it toxic, harmless comments
+// would score too high. Measured on the other half, 4,923 texts:
 //
 //	                   Spearman   Cohen's kappa at 0.7, 0.8, 0.9     without the table
 //	TOXICITY            0.76       0.56  0.52  0.38                  0.31  0.30  0.29
@@ -34,7 +34,8 @@ type scale [engine.NumAttributes][]knot
 //	THREAT              0.35       0.34  0.35  0.36                  0.17  0.16  0.07
 //	SEXUALLY_EXPLICIT   0.39       0.46  0.46  0.43                  0.30  0.29  0.22
 //
-// There are no published scores for SPAM. The table belongs to the model cascade-1-44839a1d; it is fitted and measured by
+// There are no published scores for SPAM. The table belongs to the model cascade-1-44839a1d; it is fitted and
+// measured by
 //
 //	go run ./engine/train/cmd/perspective --scores val.jsonl
 var perspectiveScale = scale{
@@ -72,7 +73,8 @@ var perspectiveScale = scale{
 // embeddedModels is the beginning of the versions of the models that the scale is for.
 const embeddedModels = "cascade-"
 
-// scaleOf returns the scale for a classifier of this version. The scores of others than the embedded model are not changed.
+// scaleOf returns the scale for a classifier of this version. The scores of others than the embedded model are not
+// changed.
 func scaleOf(version string) *scale {
 	if strings.HasPrefix(version, embeddedModels) {
 		return &perspectiveScale
@@ -80,7 +82,8 @@ func scaleOf(version string) *scale {
 	return new(scale)
 }
 
-// score returns the score for a probability, interpolated linearly between the knots around it, from 0 for 0 to 1 for 1.
+// score returns the score for a probability, interpolated linearly between the knots around it, from 0 for 0 to 1 for
+// 1.
 func (s *scale) score(attribute int, probability float64) float64 {
 	below := knot{}
 	for _, above := range s[attribute] {

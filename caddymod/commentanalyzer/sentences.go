@@ -18,9 +18,9 @@ type sentence struct {
 	begin, end int
 }
 
-// sentences splits a text. A sentence ends at a line break, at 。！？, and at . ! ? or … before white space or the end, with
-// the quotation marks and brackets that close it, but not after abbreviations and initials. White space around a sentence
-// is not part of it. What has no letter or digit belongs to the sentence before it, or to the first one.
+// sentences splits a text. A sentence ends at a line break, at 。！？, and at . ! ? or … before white space or the end,
+// with the quotation marks and brackets that close it, but not after abbreviations and initials. White space around a
+// sentence is not part of it. What has no letter or digit belongs to the sentence before it, or to the first one.
 func sentences(text string) []sentence {
 	var found []sentence
 	units := 0 // before text
@@ -82,7 +82,8 @@ func spaceAt(text string, at int) bool {
 	return size == 0 || unicode.IsSpace(r)
 }
 
-// wordless returns the length of the words at the beginning of a text that have no letter and no digit, such as ":)" or "🙂".
+// wordless returns the length of the words at the beginning of a text that have no letter and no digit, such as ":)"
+// or "🙂".
 func wordless(text string) int {
 	kept := 0
 	for {
@@ -106,12 +107,14 @@ func wordless(text string) int {
 
 // abbreviations end in a full stop that ends no sentence.
 var abbreviations = map[string]bool{
-	"mr": true, "mrs": true, "ms": true, "dr": true, "prof": true, "st": true, "jr": true, "sr": true, "vs": true, "e.g": true,
-	"i.e": true, "cf": true, "approx": true, "fig": true, "rev": true, "gen": true, "sen": true, "rep": true, "gov": true,
+	"mr": true, "mrs": true, "ms": true, "dr": true, "prof": true, "st": true, "jr": true, "sr": true, "vs": true,
+	"e.g": true, "i.e": true, "cf": true, "approx": true, "fig": true, "rev": true, "gen": true, "sen": true,
+	"rep": true, "gov": true,
 	"u.s": true, "u.k": true, "ph.d": true, "a.m": true, "p.m": true,
 }
 
-// abbreviated reports whether a text ends in an abbreviation or an initial, so that the full stop behind it is part of it.
+// abbreviated reports whether a text ends in an abbreviation or an initial, so that the full stop behind it is part
+// of it.
 func abbreviated(text string) bool {
 	const longest = 8
 	tail := text[max(0, len(text)-longest):]

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
@@ -31,10 +32,7 @@ import (
 
 func init() {
 	caddy.RegisterModule(new(SuggestScore))
-	httpcaddyfile.RegisterHandlerDirective("moderation_suggestscore", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		handler := new(SuggestScore)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
-	})
+	directive.Handler[SuggestScore]("moderation_suggestscore")
 	httpcaddyfile.RegisterDirectiveOrder("moderation_suggestscore", httpcaddyfile.Before, "respond")
 }
 
@@ -42,23 +40,24 @@ func init() {
 const SuggestScorePath = "/v1alpha1/comments:suggestscore"
 
 const (
-	// maxSuggestScoreBody is the size, in bytes, of the largest body. It leaves room for escapes; the store bounds what is kept.
+	// maxSuggestScoreBody is the size, in bytes, of the largest body. It leaves room for escapes; the store bounds
+	// what is kept.
 	maxSuggestScoreBody = 256 << 10
 	// bodyTimeout is the time that a body may take to arrive.
 	bodyTimeout = 30 * time.Second
 )
 
-// SuggestScore is a handler that accepts corrections: the scores that a comment should have had, in the opinion of a person. It
-// answers POST requests whose path ends in /v1alpha1/comments:suggestscore and passes every other path on.
+// SuggestScore is a handler that accepts corrections: the scores that a comment should have had, in the opinion of a
+// person. It answers POST requests whose path ends in /v1alpha1/comments:suggestscore and passes every other path on.
 //
 // The key may stand in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. Requests
-// count in no limit. What an account may store on one UTC day is bounded by the app's feedback option. The answer is sent when
-// the record survives power loss.
+// count in no limit. What an account may store on one UTC day is bounded by the app's feedback option. The answer is
+// sent when the record survives power loss.
 //
 // Errors have the envelope that clients of Google's interfaces parse.
 type SuggestScore struct {
-	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for all of
-	// them. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for
+	// all of them. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
 	app    *app.App
@@ -82,7 +81,7 @@ func (s *SuggestScore) Provision(ctx caddy.Context) error {
 	s.app = owner
 	s.access = access.Middleware{
 		App:       owner,
-		Operation: metrics.Suggestscore,
+		Operation: metrics.SuggestScore,
 		Sources:   access.Sources{Query: true, GoogleHeader: true},
 		Free:      true,
 		Problem:   WriteProblem,
@@ -126,7 +125,8 @@ func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *acce
 	if err != nil {
 		s.app.Logger().Error("scoring a comment", zap.String("moderation_id", call.ID), zap.Error(err))
 		w.Header().Set("Retry-After", "1")
-		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The classifier cannot answer now. Try again."))
+		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable,
+			"The classifier cannot answer now. Try again."))
 	}
 	record, err := s.record(call, wanted, &scores)
 	if err != nil {
@@ -163,8 +163,8 @@ type suggestScoreResponse struct {
 	ClientToken string `json:"clientToken,omitempty"`
 }
 
-// read reads and decodes the correction. err is an error of package body; failed says what is wrong with the content of the
-// body.
+// read reads and decodes the correction. err is an error of package body; failed says what is wrong with the content
+// of the body.
 func read(w http.ResponseWriter, r *http.Request) (wanted *suggestion, failed *failure, err error) {
 	buffer, err := readBody(w, r, maxSuggestScoreBody)
 	if err != nil {
@@ -177,8 +177,8 @@ func read(w http.ResponseWriter, r *http.Request) (wanted *suggestion, failed *f
 
 // readBody reads a JSON body of at most limit bytes. The error is one of package body.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) (*body.Buffer, error) {
-	// Old clients and scripts send no type, and pages that call fetch with a string send text/plain. All of them can only mean
-	// JSON.
+	// Old clients and scripts send no type, and pages that call fetch with a string send text/plain. All of them can
+	// only mean JSON.
 	if err := body.CheckJSON(r); err != nil && !errors.Is(err, body.ErrMissingType) && !isPlainText(r) {
 		return nil, err
 	}
@@ -218,7 +218,8 @@ func (s *SuggestScore) record(call *access.Call, wanted *suggestion, scores *eng
 	}, nil
 }
 
-// modelScores returns the scores by name, rounded to six decimals: more would say nothing and take room in every record.
+// modelScores returns the scores by name, rounded to six decimals: more would say nothing and take room in every
+// record.
 func modelScores(scores *engine.Scores) map[string]float64 {
 	named := make(map[string]float64, engine.NumAttributes+engine.NumCategories)
 	for i, score := range scores.Attributes {
@@ -232,8 +233,8 @@ func modelScores(scores *engine.Scores) map[string]float64 {
 
 // tooLarge returns the error for a correction that is too large for the store.
 func tooLarge(wanted *suggestion) *failure {
-	detail := fmt.Sprintf("The comment with its scores and its context is too large to be kept; together they may have %d bytes.",
-		feedback.MaxRecordBytes)
+	detail := fmt.Sprintf("The comment with its scores and its context is too large to be kept; "+
+		"together they may have %d bytes.", feedback.MaxRecordBytes)
 	errorType := invalidRequest
 	if len(wanted.text) > feedback.MaxRecordBytes {
 		detail = fmt.Sprintf("Comment text too long. It may have less than %d bytes.", feedback.MaxRecordBytes)
@@ -248,8 +249,9 @@ func boundReached(w http.ResponseWriter, now time.Time, bound feedback.Bound) *f
 	wait := max(1, int64(math.Ceil(tomorrow.Sub(now).Seconds())))
 	w.Header().Set("Retry-After", fmt.Sprint(wait))
 	return &failure{
-		code:       problem.FeedbackBoundReached,
-		message:    "The account has stored as much feedback as it may on one day. Nothing was stored. The next day starts at 00:00 UTC.",
+		code: problem.FeedbackBoundReached,
+		message: "The account has stored as much feedback as it may on one day. Nothing was stored. " +
+			"The next day starts at 00:00 UTC.",
 		retryAfter: wait,
 		metadata:   boundMetadata(bound),
 	}

@@ -26,7 +26,8 @@ type suggestion struct {
 	context     feedback.RawJSON
 }
 
-// The wire form. Pointers distinguish what is absent from what is zero. null stands for absent, as generated clients mean it.
+// The wire form. Pointers distinguish what is absent from what is zero. null stands for absent, as generated clients
+// mean it.
 type (
 	suggestScoreRequest struct {
 		Comment         *textEntry                  `json:"comment"`
@@ -152,8 +153,8 @@ func (v *violations) attributes(wanted map[string]*attributeScores, text string)
 	return kept
 }
 
-// span checks the score of a part of a text of length UTF-16 code units. Generated clients leave out zeros, so an absent begin
-// is the beginning of the text; an absent end is an error.
+// span checks the score of a part of a text of length UTF-16 code units. Generated clients leave out zeros, so an
+// absent begin is the beginning of the text; an absent end is an error.
 func (v *violations) span(pointer string, span *spanScore, length int) feedback.SpanScore {
 	if span == nil || span.Score == nil {
 		v.add(pointer, "must have begin, end and score")

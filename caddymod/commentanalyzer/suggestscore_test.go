@@ -377,7 +377,7 @@ func checkGolden(t *testing.T, name string, got reply) {
 	written := seconds.ReplaceAllString(requestID.ReplaceAllString(text.String(), "mod_ID"), `SECONDSs$1`)
 	for _, secret := range []string{acmeKey, otherKey, largeKey, pausedKey, "walnut"} {
 		if strings.Contains(written, secret) {
-			t.Errorf("the answer tells %q", secret)
+			t.Errorf("the answer has %q in it, want it not to", secret)
 		}
 	}
 	if got.header.Get("X-Request-Id") == "" || !strings.Contains(got.body, got.header.Get("X-Request-Id")) && got.status >= 400 {

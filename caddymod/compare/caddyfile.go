@@ -10,27 +10,24 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 )
 
 func init() {
-	httpcaddyfile.RegisterHandlerDirective("moderation_compare", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		c := new(Compare)
-		return c, c.UnmarshalCaddyfile(h.Dispenser)
-	})
+	directive.Handler[Compare]("moderation_compare")
 	httpcaddyfile.RegisterDirectiveOrder("moderation_compare", httpcaddyfile.Before, "reverse_proxy")
 }
 
-// UnmarshalCaddyfile reads the directive. Syntax:
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	moderation_compare [<matcher>] <upstream> {
 //		thresholds <number>...       # default 0.5 0.7 0.8 0.9
 //	}
 //
-// The upstream is the address of the service that is compared with, such as https://commentanalyzer.googleapis.com or
+// The upstream is the address of the service to compare with, such as https://commentanalyzer.googleapis.com or
 // https://api.openai.com. It gets requests with its own name in the Host header.
 func (c *Compare) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
@@ -39,8 +36,10 @@ func (c *Compare) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	upstream := d.Val()
 	parsed, err := url.Parse(upstream)
-	if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" || parsed.Path != "" || parsed.RawQuery != "" || parsed.User != nil {
-		return d.Errf("moderation_compare: '%s' must be the address of a server, such as https://commentanalyzer.googleapis.com", upstream)
+	if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" ||
+		parsed.Host == "" || parsed.Path != "" || parsed.RawQuery != "" || parsed.User != nil {
+		return d.Errf("moderation_compare: '%s' must be the address of a server, "+
+			"such as https://commentanalyzer.googleapis.com", upstream)
 	}
 	if err := c.proxyTo(parsed); err != nil {
 		return d.Errf("moderation_compare: %v", err)
@@ -66,9 +65,10 @@ func (c *Compare) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
-// proxyTo makes the handler that forwards to an upstream, as a reverse_proxy of a Caddyfile would.
+// proxyTo sets the handler that forwards to an upstream, as the directive reverse_proxy would.
 func (c *Compare) proxyTo(upstream *url.URL) error {
-	tokens, err := caddyfile.Tokenize([]byte("reverse_proxy "+upstream.String()+" {\n\theader_up Host "+upstream.Host+"\n}"), "moderation_compare")
+	directive := "reverse_proxy " + upstream.String() + " {\n\theader_up Host " + upstream.Host + "\n}"
+	tokens, err := caddyfile.Tokenize([]byte(directive), "moderation_compare")
 	if err != nil {
 		return err
 	}

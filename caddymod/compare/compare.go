@@ -1,8 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compare stands between the clients of a scoring service that is to be left and that service: clients get its
-// answers, as before, and the log and the metrics tell how far the judge of this server agrees with them.
+// Package compare stands between a scoring service that a site means to leave and its clients. Clients get that
+// service's answers, as before; the log and the metrics show how far the classifier of this server agrees with them.
+//
+// compare.go forwards and compares, forward.go decides what the other service gets, messages.go keeps copies of the
+// request and the answer, and shapes.go and scores.go understand them.
 package compare
 
 import (
@@ -31,30 +34,31 @@ func init() {
 	caddy.RegisterModule(new(Compare))
 }
 
-// Compare is a handler that forwards requests to another service, answers with its answer, and then judges the same text
-// itself: so a site sees on its own traffic what would change, before it changes the address for good. It understands the
-// Perspective API (comments:analyze) and OpenAI's moderation endpoint (/v1/moderations); what else it forwards it does not
-// compare. The scores that it compares with are those that moderation_analyze and moderation_openai answer by default.
+// Compare is a handler that forwards requests to another service, answers with its answer, and then classifies the
+// same text itself. A site sees on its own traffic what would change before it moves to this service. Compare
+// understands the Perspective API (comments:analyze) and OpenAI's moderation endpoint (/v1/moderations); it forwards
+// everything else without comparing it. The scores that it compares with are those that moderation_analyze and
+// moderation_openai answer by default.
 //
-// The other service gets the path, the body and what describes it, its own credentials (Authorization: Bearer, X-Goog-Api-Key and
-// the parameter key, but no key of this server), and nothing else of a request: no cookie, no address of a client, no other
-// header field or parameter.
+// The other service gets the path, the body and the header fields that describe it, its own credentials
+// (Authorization: Bearer, X-Goog-Api-Key and the parameter key, but no key of this server), and nothing else of a
+// request: no cookie, no address of a client, no other header field or parameter.
 //
-// For each answer there is a line in the log, with both scores of each attribute, and the metrics
-// caddy_moderation_compare_total (by attribute, threshold, and whether both, one or neither of the two are above it) and
-// caddy_moderation_compare_difference. Neither holds any text, nor a key. Judging begins when the client has its answer,
-// and nothing is counted in anybody's usage.
+// Each comparison writes a line to the log, with both scores of each attribute, and counts in the metrics
+// caddy_moderation_compare_total (by attribute, threshold, and whether both, one or neither of the two are above it)
+// and caddy_moderation_compare_difference. Neither holds text or a key. The text is classified after the client has
+// its answer, and counts in no account's usage.
 type Compare struct {
-	// ProxyRaw is the handler that forwards requests, a reverse_proxy. Required.
+	// The handler that forwards requests, a reverse_proxy. Required.
 	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
-	// Thresholds are those at which agreement is counted, at most 10, each greater than 0 and less than 1. Default 0.5, 0.7,
-	// 0.8 and 0.9.
+	// The thresholds at which agreement is counted, at most 10, each greater than 0 and less than 1. Default: 0.5,
+	// 0.7, 0.8 and 0.9.
 	Thresholds []float64 `json:"thresholds,omitempty"`
 
 	app    *app.App
 	logger *zap.Logger
 	proxy  caddyhttp.MiddlewareHandler
-	// prefixes are what the keys of this server begin with, in small letters.
+	// prefixes are the beginnings of the keys of this server, in lower case.
 	prefixes []string
 }
 
@@ -66,10 +70,10 @@ func (*Compare) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// maxThresholds bounds the labels of the metrics.
+// maxThresholds is the maximum number of thresholds. It bounds the labels of the metrics.
 const maxThresholds = 10
 
-// Provision loads the handler that forwards.
+// Provision loads the handler that forwards, fills in the defaults and checks the thresholds.
 func (c *Compare) Provision(ctx caddy.Context) (err error) {
 	if c.app, err = app.Load(ctx); err != nil {
 		return err
@@ -98,6 +102,7 @@ func (c *Compare) Provision(ctx caddy.Context) (err error) {
 	return checkThresholds(c.Thresholds)
 }
 
+// checkThresholds returns an error for thresholds that cannot be counted at.
 func checkThresholds(thresholds []float64) error {
 	if len(thresholds) > maxThresholds {
 		return fmt.Errorf("%d thresholds are given; at most %d are possible", len(thresholds), maxThresholds)
@@ -113,7 +118,7 @@ func checkThresholds(thresholds []float64) error {
 	return nil
 }
 
-// ServeHTTP forwards the request, and compares what is answered.
+// ServeHTTP forwards the request, and compares the answer.
 func (c *Compare) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	shape := shapeOf(r)
 	forwarded := c.forwarded(r)
@@ -127,29 +132,30 @@ func (c *Compare) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if err := c.proxy.ServeHTTP(answer, forwarded, next); err != nil {
 		return err
 	}
-	// The client has its answer; what follows is not its concern, nor can it fail for it.
+	// The client has its whole answer now. What follows cannot change it.
 	_ = http.NewResponseController(w).Flush()
 	c.compare(r, shape, sent.decoded(encodings), answer)
 	return nil
 }
 
-// compare judges the texts of a request and compares the scores with those of the answer.
+// compare classifies the texts of a request and compares the scores with those of the answer.
 func (c *Compare) compare(r *http.Request, s *shape, request []byte, answer *recorder) {
 	if answer.Status() != http.StatusOK {
 		c.app.Metrics().Compare(metrics.CompareUpstreamFailed)
 		return
 	}
-	exchanged, err := s.read(request, answer.body.decoded(answer.Header()["Content-Encoding"]))
-	if err != nil || len(exchanged) == 0 {
+	exchanges, err := s.decode(request, answer.body.decoded(answer.Header()["Content-Encoding"]))
+	if err != nil || len(exchanges) == 0 {
 		c.app.Metrics().Compare(metrics.CompareUnread)
-		c.logger.Warn("an exchange could not be compared", zap.String("path", r.URL.Path), zap.NamedError("reason", err))
+		c.logger.Warn("an exchange could not be compared",
+			zap.String("path", r.URL.Path), zap.NamedError("reason", err))
 		return
 	}
-	// Clients that have their answer may leave, which cancels the request.
+	// A client that has its answer may leave, which cancels the request.
 	ctx := context.WithoutCancel(r.Context())
 	id := access.IDOf(ctx, c.app)
 	score := s.scorer(c.app.Engine().Version())
-	for _, one := range exchanged {
+	for _, one := range exchanges {
 		result, err := c.app.Engine().Moderate(ctx, engine.Request{Content: one.text})
 		if err != nil {
 			c.app.Metrics().Compare(metrics.CompareUnread)
@@ -169,13 +175,13 @@ func (c *Compare) compare(r *http.Request, s *shape, request []byte, answer *rec
 	}
 }
 
-// pair is what two services say of one text.
+// pair is the scores of two services for one attribute of a text.
 type pair struct {
 	name         string
 	theirs, ours float64
 }
 
-// scores writes one side of pairs to a log.
+// scores writes the scores of one service to the log.
 type scores struct {
 	pairs []pair
 	side  func(pair) float64
@@ -189,8 +195,8 @@ func (s scores) MarshalLogObject(log zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// maxMessage is the size, in bytes, of the largest message that is compared, as it is sent and as it is decoded. Larger ones
-// are only forwarded.
+// maxMessage is the size, in bytes, of the largest message that is compared, as it is sent and as it is decoded.
+// Larger ones are only forwarded.
 const maxMessage = 2 << 20
 
 // Interface guards

@@ -14,22 +14,27 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
-// The other service gets what it needs for its answer, and nothing else that the client has sent: no cookie, no address of a
-// visitor, no key of this server.
+// The other service gets what it needs to answer, and nothing else of the request: no cookie, no address of a client,
+// no key of this server.
 var (
 	// forwardedFields are the header fields that it gets.
 	forwardedFields = []string{"Accept", "Accept-Encoding", "Content-Encoding", "Content-Type"}
-	// credentialFields are those of its own credentials.
-	credentialFields = []string{"Authorization", "Openai-Organization", "Openai-Project", "X-Goog-Api-Key", "X-Goog-User-Project"}
-	// forwardedParameters are the parameters of the address that it gets: Google's standard ones that say who calls and how the
-	// answer looks, and the version of a discovery document.
-	forwardedParameters = []string{"key", "access_token", "oauth_token", "alt", "callback", "fields", "prettyPrint", "$.xgafv", "$alt", "$callback", "$fields", "$prettyPrint", "version"}
+	// credentialFields hold its own credentials.
+	credentialFields = []string{
+		"Authorization", "Openai-Organization", "Openai-Project", "X-Goog-Api-Key", "X-Goog-User-Project",
+	}
+	// forwardedParameters are the query parameters that it gets: Google's standard ones that say who calls and how
+	// the answer is formatted, and the version of a discovery document.
+	forwardedParameters = []string{
+		"key", "access_token", "oauth_token", "alt", "callback", "fields", "prettyPrint",
+		"$.xgafv", "$alt", "$callback", "$fields", "$prettyPrint", "version",
+	}
 )
 
-// addedFields are what a reverse_proxy adds, which tells of the client and of this server.
+// addedFields are the header fields with which a reverse_proxy reveals the client and this server.
 var addedFields = []string{"Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Early-Data"}
 
-// userAgent is what the other service gets in the place of the client's own.
+// userAgent replaces the client's own.
 const userAgent = "caddy-moderation"
 
 // forwarded returns the request as the other service gets it.
@@ -56,7 +61,7 @@ func (c *Compare) forwarded(r *http.Request) *http.Request {
 	return &forwarded
 }
 
-// forwardedQuery is the query of the address that the other service gets.
+// forwardedQuery returns the query that the other service gets.
 func (c *Compare) forwardedQuery(sent url.Values) string {
 	query := url.Values{}
 	for _, name := range forwardedParameters {
@@ -87,7 +92,7 @@ func (c *Compare) ours(key string) bool {
 	return slices.ContainsFunc(c.prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// keyPrefixes are what the keys of this server begin with: now, and unless it is configured.
+// keyPrefixes returns the beginnings of the keys of this server: the default and the configured one.
 func keyPrefixes(configured string) []string {
 	prefixes := []string{"mod_sk_"}
 	if configured != "" {
@@ -96,7 +101,7 @@ func keyPrefixes(configured string) []string {
 	return prefixes
 }
 
-// hideClient makes a reverse_proxy not tell who its client is. What the configuration sets is sent.
+// hideClient keeps a reverse_proxy from revealing its client. Fields that the configuration sets are sent.
 func hideClient(ctx caddy.Context, proxy *reverseproxy.Handler) error {
 	if proxy.Headers == nil {
 		proxy.Headers = new(headers.Handler)

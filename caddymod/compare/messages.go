@@ -12,14 +12,15 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 )
 
-// kept is what passed by of a body, up to the limit. A connection may still read a request when its answer is there.
+// kept is a copy of a body, up to [maxMessage]. It is locked because the proxy may still read a request when its
+// answer is there.
 type kept struct {
 	mu   sync.Mutex
 	data []byte
-	over bool
+	over bool // it was too large, and nothing is kept
 }
 
-// add keeps a part.
+// add appends a part.
 func (k *kept) add(p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -30,7 +31,7 @@ func (k *kept) add(p []byte) {
 	k.data = append(k.data, p...)
 }
 
-// decoded is the body without its Content-Encoding; nil when it was too large or is broken.
+// decoded returns the body without its Content-Encoding; nil when it was too large or is broken.
 func (k *kept) decoded(encodings []string) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,7 +45,7 @@ func (k *kept) decoded(encodings []string) []byte {
 	return decoded
 }
 
-// tee keeps what is read of a body.
+// tee returns a body that is kept while it is read.
 func (k *kept) tee(body io.ReadCloser) io.ReadCloser {
 	if body == nil {
 		return nil
@@ -52,19 +53,20 @@ func (k *kept) tee(body io.ReadCloser) io.ReadCloser {
 	return &teeBody{body, k}
 }
 
+// teeBody is a body that is kept while it is read.
 type teeBody struct {
 	io.ReadCloser
 	kept *kept
 }
 
-// Read reads, and keeps what was read.
+// Read reads a part of the body, and keeps it.
 func (t *teeBody) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
 	t.kept.add(p[:n])
 	return n, err
 }
 
-// recorder writes an answer, and keeps a copy.
+// recorder writes an answer and keeps a copy of its body.
 type recorder struct {
 	response.Writer
 	body kept

@@ -9,13 +9,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// flagged is the name under which the verdicts of OpenAI's moderation endpoint as a whole are compared, as 0 or 1.
+// flagged is the name under which the member "flagged" of OpenAI's moderation endpoint is compared, as 0 or 1.
 const flagged = "flagged"
 
-// scorer returns this server's score for a name of another interface; false for names that it has none for.
+// scorer returns this server's score for a name of another interface; false for names without one.
 type scorer func(name string, result *engine.Result) (float64, bool)
 
-// analyzeScores are what moderation_analyze answers for attributes of the Perspective API.
+// analyzeScores returns the scores that moderation_analyze answers for attributes of the Perspective API.
 func analyzeScores(version string) scorer {
 	scores := commentanalyzer.NewScores(version)
 	return func(name string, result *engine.Result) (float64, bool) {
@@ -23,7 +23,7 @@ func analyzeScores(version string) scorer {
 	}
 }
 
-// moderationScores are what moderation_openai answers for categories of OpenAI's moderation endpoint.
+// moderationScores returns the scores that moderation_openai answers for categories of OpenAI's moderation endpoint.
 func moderationScores(string) scorer {
 	return func(name string, result *engine.Result) (float64, bool) {
 		if name == flagged {
@@ -33,6 +33,7 @@ func moderationScores(string) scorer {
 	}
 }
 
+// zeroOrOne returns 1 for true.
 func zeroOrOne(is bool) float64 {
 	if is {
 		return 1

@@ -11,29 +11,31 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/openai"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// shape is an interface whose requests and answers are understood.
+// shape is an interface whose requests and answers can be compared.
 type shape struct {
 	// suffix is the end of the path.
 	suffix string
-	// read finds the texts of a request and the scores of its answer.
-	read func(request, answer []byte) ([]exchanged, error)
-	// scorer makes what scores the same names here, with a classifier of this version.
+	// decode finds the texts of a request and the scores of its answer.
+	decode func(request, answer []byte) ([]exchange, error)
+	// scorer returns this server's scores for the same names, with a classifier of this version.
 	scorer func(version string) scorer
 }
 
-// exchanged is a text and what the other service says of it.
-type exchanged struct {
+// exchange is a text and its scores from the other service.
+type exchange struct {
 	text   string
 	scores map[string]float64
 }
 
-// shapes are all that there are.
+// shapes are all interfaces that can be compared.
 var shapes = []shape{
-	{"/v1alpha1/comments:analyze", readAnalyze, analyzeScores},
-	{"/v1/moderations", readModerations, moderationScores},
+	{commentanalyzer.AnalyzePath, decodeAnalyze, analyzeScores},
+	{openai.Path, decodeModerations, moderationScores},
 }
 
 // shapeOf returns the shape of a request; nil when it is only forwarded.
@@ -50,7 +52,7 @@ func shapeOf(r *http.Request) *shape {
 }
 
 // pairs puts the scores of both services side by side, in the order of their names.
-func (one *exchanged) pairs(score scorer, result *engine.Result) []pair {
+func (one *exchange) pairs(score scorer, result *engine.Result) []pair {
 	var pairs []pair
 	for _, name := range slices.Sorted(maps.Keys(one.scores)) {
 		if ours, ok := score(name, result); ok {
@@ -60,57 +62,59 @@ func (one *exchanged) pairs(score scorer, result *engine.Result) []pair {
 	return pairs
 }
 
-// errUnread says that a message is not in the shape that its address promises. Errors of decoders may quote content.
+// errUnread says that a message does not have the shape that its address promises. It replaces errors of decoders,
+// which may quote content.
 var errUnread = errors.New("the request or the answer is not as its address promises, or too large")
 
-// readAnalyze reads comments:analyze of the Perspective API.
-func readAnalyze(request, answer []byte) ([]exchanged, error) {
-	var asked struct {
+// decodeAnalyze decodes an exchange of comments:analyze of the Perspective API.
+func decodeAnalyze(request, answer []byte) ([]exchange, error) {
+	var sent struct {
 		Comment struct {
 			Text string `json:"text"`
 		} `json:"comment"`
 	}
-	var told struct {
+	var got struct {
 		AttributeScores map[string]struct {
 			SummaryScore *struct {
 				Value float64 `json:"value"`
 			} `json:"summaryScore"`
 		} `json:"attributeScores"`
 	}
-	if json.Unmarshal(request, &asked) != nil || json.Unmarshal(answer, &told) != nil || asked.Comment.Text == "" {
+	if json.Unmarshal(request, &sent) != nil || json.Unmarshal(answer, &got) != nil || sent.Comment.Text == "" {
 		return nil, errUnread
 	}
-	one := exchanged{text: asked.Comment.Text, scores: map[string]float64{}}
-	for name, scores := range told.AttributeScores {
+	one := exchange{text: sent.Comment.Text, scores: map[string]float64{}}
+	for name, scores := range got.AttributeScores {
 		if scores.SummaryScore != nil {
 			one.scores[name] = scores.SummaryScore.Value
 		}
 	}
-	return []exchanged{one}, nil
+	return []exchange{one}, nil
 }
 
-// readModerations reads /v1/moderations of OpenAI's API: one text, several, or the text parts of one input.
-func readModerations(request, answer []byte) ([]exchanged, error) {
-	var asked struct {
+// decodeModerations decodes an exchange of /v1/moderations of OpenAI's API: one text, several, or the text parts of
+// one input.
+func decodeModerations(request, answer []byte) ([]exchange, error) {
+	var sent struct {
 		Input json.RawMessage `json:"input"`
 	}
-	var told struct {
+	var got struct {
 		Results []struct {
 			Flagged bool               `json:"flagged"`
 			Scores  map[string]float64 `json:"category_scores"`
 		} `json:"results"`
 	}
-	if json.Unmarshal(request, &asked) != nil || json.Unmarshal(answer, &told) != nil {
+	if json.Unmarshal(request, &sent) != nil || json.Unmarshal(answer, &got) != nil {
 		return nil, errUnread
 	}
-	texts := textsOf(asked.Input)
-	if len(texts) == 0 || len(texts) != len(told.Results) {
+	texts := textsOf(sent.Input)
+	if len(texts) == 0 || len(texts) != len(got.Results) {
 		return nil, errUnread
 	}
-	all := make([]exchanged, len(texts))
+	all := make([]exchange, len(texts))
 	for i := range texts {
-		all[i] = exchanged{texts[i], map[string]float64{flagged: zeroOrOne(told.Results[i].Flagged)}}
-		maps.Copy(all[i].scores, told.Results[i].Scores)
+		all[i] = exchange{texts[i], map[string]float64{flagged: zeroOrOne(got.Results[i].Flagged)}}
+		maps.Copy(all[i].scores, got.Results[i].Scores)
 	}
 	return all, nil
 }
@@ -135,7 +139,7 @@ func textsOf(input json.RawMessage) []string {
 	var texts []string
 	for _, part := range parts {
 		if part.Type != "text" {
-			return nil // what a picture says is not compared
+			return nil // images are not compared
 		}
 		texts = append(texts, part.Text)
 	}

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics counts what the service does, on Caddy's own metrics endpoint.
+// Package metrics counts what the service does, on Caddy's metrics endpoint.
 //
-// Labels are bounded: operations, outcomes, categories, recommendations and reasons. There is never an account, a key, a
-// theme or any content in them.
+// The values of labels are bounded: operations, outcomes, categories, recommendations and reasons. They never hold an
+// account, a key, a theme or content.
 //
 // Caddy gives each configuration a new registry. The collectors live as long as any configuration uses them, and are
-// registered with each registry anew, so that a reload neither resets a counter nor registers it twice.
+// registered with each new registry, so that a reload neither resets a counter nor registers it twice.
 package metrics
 
 import (
@@ -22,17 +22,22 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// Operation names what was asked for: a bounded label.
+// Operation is what was asked for: a bounded label.
 type Operation string
 
 // The operations.
 const (
-	Text         Operation = "text"
-	Usage        Operation = "usage"
-	Suggestscore Operation = "suggestscore"
-	Analyze      Operation = "analyze"
-	OpenAI       Operation = "openai"
-	// Other is a request that passes through moderation_key_auth or moderation_rate_limit to something else.
+	// Text is a text moderation.
+	Text Operation = "text"
+	// Usage is a usage report.
+	Usage Operation = "usage"
+	// SuggestScore is a correction.
+	SuggestScore Operation = "suggestscore"
+	// Analyze is a comment that is scored as the Perspective API does.
+	Analyze Operation = "analyze"
+	// OpenAI is a request for OpenAI's moderation endpoint.
+	OpenAI Operation = "openai"
+	// Other is a request that moderation_key_auth or moderation_rate_limit passes to any other handler.
 	Other Operation = "other"
 )
 
@@ -49,7 +54,7 @@ const (
 	Limited Outcome = "limited"
 	// Invalid is any other answer from 400 to 499.
 	Invalid Outcome = "invalid"
-	// Failed is an answer from 500 on.
+	// Failed is an answer of 500 or more.
 	Failed Outcome = "failed"
 )
 
@@ -86,15 +91,15 @@ type Metrics struct {
 	differences     *prometheus.HistogramVec
 }
 
-// pool keeps the collectors while a configuration uses them; the value is *Metrics.
+// pool keeps the collectors while a configuration uses them. The value is a *Metrics.
 var pool = caddy.NewUsagePool()
 
 // poolKey is the pool's only key.
 const poolKey = "metrics"
 
-// Acquire returns the process's collectors, registered with registry. Every Acquire that returns no error is followed
-// by one [Release]. store reports whether the stores of the process are available, and whether there is one; it is asked when
-// the metrics are.
+// Acquire returns the process's collectors, registered with registry. Each Acquire that returns no error must be
+// followed by one [Release]. store reports whether the stores of the process are available, and whether one is open;
+// it is called whenever the metrics are collected.
 func Acquire(registry prometheus.Registerer, store func() (up, open bool)) (*Metrics, error) {
 	fresh := newMetrics(store)
 	value, loaded := pool.LoadOrStore(poolKey, fresh)
@@ -111,14 +116,16 @@ func Acquire(registry prometheus.Registerer, store func() (up, open bool)) (*Met
 
 // Release gives back what [Acquire] took.
 func Release() {
-	// The collectors need no destructor, so there is no error to expect.
+	// The collectors have no destructor, so there is no error.
 	_, _ = pool.Delete(poolKey)
 }
 
+// newMetrics returns collectors that are not registered.
 func newMetrics(store func() (up, open bool)) *Metrics {
 	const namespace, subsystem = "caddy", "moderation"
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
+		opts := prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}
+		return prometheus.NewCounterVec(opts, labels)
 	}
 	return &Metrics{
 		requests: counter("requests_total", "Requests by operation and outcome.", "operation", "outcome"),
@@ -138,16 +145,22 @@ func newMetrics(store func() (up, open bool)) *Metrics {
 				"1 while the store keeps what it must, 0 while it cannot. Absent without a store.", nil, nil),
 			ask: store,
 		},
-		guard:        counter("guard_total", "Requests and answers that a guard saw, by what became of them.", "direction", "outcome"),
-		guardFlagged: counter("guard_flagged_total", "Requests and answers in which a guard flagged a category.", "direction", "category"),
-		guardErrors:  counter("guard_errors_total", "Requests and answers that a guard could not judge, by reason.", "direction", "reason"),
+		guard: counter("guard_total",
+			"Requests and answers that a guard saw, by what became of them.", "direction", "outcome"),
+		guardFlagged: counter("guard_flagged_total",
+			"Requests and answers in which a guard flagged a category.", "direction", "category"),
+		guardErrors: counter("guard_errors_total",
+			"Requests and answers that a guard could not judge, by reason.", "direction", "reason"),
 		guardDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "guard_duration_seconds",
 			Help:    "Time that a guard needs to read and judge the texts of a message, without waiting for its body.",
 			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1},
 		}, []string{"direction"}),
-		exchanges: counter("compare_exchanges_total", "Texts that another service has scored, by whether the scores could be compared.", "outcome"),
-		agreement: counter("compare_total", "Scores of another service beside our own, by which of the two reach a threshold.", "attribute", "threshold", "above"),
+		exchanges: counter("compare_exchanges_total",
+			"Texts that another service has scored, by whether the scores could be compared.", "outcome"),
+		agreement: counter("compare_total",
+			"Scores of another service beside our own, by which of the two reach a threshold.",
+			"attribute", "threshold", "above"),
 		differences: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "compare_difference",
 			Help:    "Distance between the scores of another service and our own.",
@@ -156,13 +169,15 @@ func newMetrics(store func() (up, open bool)) *Metrics {
 	}
 }
 
+// register registers the collectors with a registry.
 func (m *Metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{
 		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.refused, m.storeUp,
 		m.guard, m.guardFlagged, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
 	} {
 		err := registry.Register(collector)
-		if already := (prometheus.AlreadyRegisteredError{}); errors.As(err, &already) && already.ExistingCollector == collector {
+		var already prometheus.AlreadyRegisteredError
+		if errors.As(err, &already) && already.ExistingCollector == collector {
 			continue
 		}
 		if err != nil {
@@ -172,16 +187,18 @@ func (m *Metrics) register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// Direction says what a guard judges: a bounded label.
+// Direction is the direction of the message that a guard moderates: a bounded label.
 type Direction string
 
 // The directions.
 const (
-	Inbound  Direction = "request"
+	// Inbound is a request.
+	Inbound Direction = "request"
+	// Outbound is an answer.
 	Outbound Direction = "response"
 )
 
-// GuardOutcome is what became of a request or an answer that a guard saw: a bounded label.
+// GuardOutcome is what a guard did with a request or an answer: a bounded label.
 type GuardOutcome string
 
 // The outcomes of a guard.
@@ -190,24 +207,26 @@ const (
 	GuardApprove GuardOutcome = "approve"
 	// GuardReview is a verdict to review.
 	GuardReview GuardOutcome = "review"
-	// GuardReject is a verdict to reject, acted upon.
+	// GuardReject is a verdict to reject that was acted upon.
 	GuardReject GuardOutcome = "reject"
-	// GuardShadowReview and GuardShadowReject are verdicts in shadow mode, which nothing followed from.
+	// GuardShadowReview is a verdict to review in shadow mode, which has no consequence.
 	GuardShadowReview GuardOutcome = "shadow_review"
+	// GuardShadowReject is a verdict to reject in shadow mode, which has no consequence.
 	GuardShadowReject GuardOutcome = "shadow_reject"
-	// GuardNothing is a message without text to judge.
+	// GuardNothing is a message without text.
 	GuardNothing GuardOutcome = "nothing"
-	// GuardSkipped is a message that was let through unjudged as configured, because it is too large.
+	// GuardSkipped is a message that passed unjudged because it is too large and the guard is configured so.
 	GuardSkipped GuardOutcome = "skipped"
 	// GuardTooLarge is a message that was refused because it is too large.
 	GuardTooLarge GuardOutcome = "too_large"
-	// GuardErrorPassed and GuardErrorRefused are messages that could not be judged.
-	GuardErrorPassed  GuardOutcome = "error_passed"
+	// GuardErrorPassed is a message that could not be moderated and passed.
+	GuardErrorPassed GuardOutcome = "error_passed"
+	// GuardErrorRefused is a message that could not be moderated and was refused.
 	GuardErrorRefused GuardOutcome = "error_refused"
 )
 
-// Guard counts a message that a guard saw, the categories that were flagged in it, and the time it took to judge it; 0 is
-// not observed.
+// Guard counts a message that a guard saw, the categories that were flagged in it, and the time that moderating it
+// took. A time of 0 is not counted.
 func (m *Metrics) Guard(direction Direction, outcome GuardOutcome, flagged []string, took time.Duration) {
 	if m == nil {
 		return
@@ -221,7 +240,7 @@ func (m *Metrics) Guard(direction Direction, outcome GuardOutcome, flagged []str
 	}
 }
 
-// GuardError counts a message that a guard could not judge. The reason is one of a few words.
+// GuardError counts a message that a guard could not moderate. The reason is one of a few words.
 func (m *Metrics) GuardError(direction Direction, reason string) {
 	if m == nil {
 		return
@@ -238,11 +257,11 @@ const (
 	Compared CompareOutcome = "compared"
 	// CompareUpstreamFailed is an answer without scores: an error of the other service.
 	CompareUpstreamFailed CompareOutcome = "upstream_failed"
-	// CompareUnread is an answer, or its request, that could not be read.
+	// CompareUnread is an answer, or its request, that was not understood.
 	CompareUnread CompareOutcome = "unread"
 )
 
-// Compare counts a text that another service has answered for.
+// Compare counts a text that another service has scored.
 func (m *Metrics) Compare(outcome CompareOutcome) {
 	if m == nil {
 		return
@@ -250,8 +269,8 @@ func (m *Metrics) Compare(outcome CompareOutcome) {
 	m.exchanges.WithLabelValues(string(outcome)).Inc()
 }
 
-// CompareScore counts the distance of two scores of an attribute. The attribute is one that the service has a score for, so
-// that there are few.
+// CompareScore counts the distance between two scores of an attribute. The attribute must be one that this service
+// has a score for, so that there are few.
 func (m *Metrics) CompareScore(attribute string, distance float64) {
 	if m == nil {
 		return
@@ -276,7 +295,7 @@ func (m *Metrics) CompareThreshold(attribute string, threshold float64, theirs, 
 	m.agreement.WithLabelValues(attribute, strconv.FormatFloat(threshold, 'g', -1, 64), above).Inc()
 }
 
-// Request counts a request that ended.
+// Request counts a request that has ended.
 func (m *Metrics) Request(operation Operation, status int, took time.Duration) {
 	if m == nil {
 		return
@@ -285,7 +304,7 @@ func (m *Metrics) Request(operation Operation, status int, took time.Duration) {
 	m.durations.WithLabelValues(string(operation)).Observe(took.Seconds())
 }
 
-// Verdict counts what the judge said.
+// Verdict counts a verdict.
 func (m *Metrics) Verdict(result *engine.Result) {
 	if m == nil {
 		return
@@ -311,7 +330,7 @@ func (m *Metrics) Refused(reason string) {
 	m.refused.WithLabelValues(reason).Inc()
 }
 
-// storeUp tells whether the store is available at the moment at which it is asked.
+// storeUp reports whether the store is available at the moment at which it is collected.
 type storeUp struct {
 	desc *prometheus.Desc
 	ask  func() (up, open bool)

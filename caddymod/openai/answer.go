@@ -14,10 +14,10 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// categories are those of the interface, each with the categories of this service that must all apply. The score is the
-// lowest of their probabilities, which the probability of all together cannot exceed; a category is flagged when all of them
-// are. One without any is not classified here: never flagged, scored 0 and applied to no type of input. docs/openai.md says
-// why.
+// categories are those of the interface, each with the categories of this service that must all apply. The score is
+// the lowest of their probabilities, which the probability of all together cannot exceed; a category is flagged when
+// all of them are. One without any is not classified here: never flagged, scored 0 and applied to no type of input.
+// docs/openai.md says why.
 var categories = []struct {
 	name string
 	all  []engine.Category
@@ -37,8 +37,8 @@ var categories = []struct {
 	{name: "violence/graphic"},
 }
 
-// score returns whether a category of the interface is flagged and its score, for a result; all are the categories of this
-// service that must apply.
+// score returns whether a category of the interface is flagged and its score, for a result; all are the categories of
+// this service that must apply.
 func score(result *engine.Result, all []engine.Category) (flagged bool, probability float64) {
 	if len(all) == 0 {
 		return false, 0
@@ -51,8 +51,8 @@ func score(result *engine.Result, all []engine.Category) (flagged bool, probabil
 	return flagged, probability
 }
 
-// round returns a probability with six decimals. A flagged one is rounded up and any other down, so that the score exceeds
-// the threshold exactly when it is flagged, for thresholds of at most six decimals.
+// round returns a probability with six decimals. A flagged one is rounded up and any other down, so that the score
+// exceeds the threshold exactly when it is flagged, for thresholds of at most six decimals.
 func round(c engine.CategoryResult) float64 {
 	const scale = 1_000_000
 	if c.Flagged {
@@ -116,8 +116,8 @@ func appendName(dst []byte, i int) []byte {
 // buffers hold answers while they are written.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxKept is the capacity, in bytes, of the largest buffer that is used again. Larger answers are rare and would only hold
-// memory.
+// maxKept is the capacity, in bytes, of the largest buffer that is used again. Larger answers are rare and would only
+// hold memory.
 const maxKept = 64 << 10
 
 // release gives a buffer back.

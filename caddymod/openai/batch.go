@@ -17,9 +17,9 @@ import (
 // maxSequential is the size, in bytes, of the largest batch that is not shared among workers.
 const maxSequential = 2_000
 
-// batch moderates the texts of requests. The goroutine of each request moderates its texts, helped by workers. All requests
-// together have one worker for each processor but one, so that a large batch is done faster and other requests do not wait
-// for it.
+// batch moderates the texts of requests. The goroutine of each request moderates its texts, helped by workers. All
+// requests together have one worker for each processor but one, so that a large batch is done faster and other
+// requests do not wait for it.
 type batch struct {
 	// workers has room for one value for each worker.
 	workers chan struct{}
@@ -31,7 +31,9 @@ func newBatch(processors int) *batch {
 }
 
 // moderate returns the verdict on each text. It ends early with an error when ctx ends or a text cannot be moderated.
-func (b *batch) moderate(ctx context.Context, e *engine.Engine, texts []string, policy *engine.Policy) ([]engine.Result, error) {
+func (b *batch) moderate(
+	ctx context.Context, e *engine.Engine, texts []string, policy *engine.Policy,
+) ([]engine.Result, error) {
 	results := make([]engine.Result, len(texts))
 	var next atomic.Int64
 	// work moderates texts until none are left.
@@ -73,8 +75,8 @@ func (b *batch) moderate(ctx context.Context, e *engine.Engine, texts []string, 
 	return results, context.Cause(ctx)
 }
 
-// cancelOnError runs work, and cancels the batch when it fails. A panic counts as a failure: in a goroutine that is not the
-// server's it would end the process.
+// cancelOnError runs work, and cancels the batch when it fails. A panic counts as a failure: in a goroutine that is
+// not the server's it would end the process.
 func cancelOnError(cancel context.CancelCauseFunc, work func() error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -29,8 +29,8 @@ func (d *discarding) Header() http.Header         { return d.header }
 func (d *discarding) WriteHeader(status int)      { d.status = status }
 func (d *discarding) Write(p []byte) (int, error) { return len(p), nil }
 
-// send sends a body through the handler: authentication, limits, decoding, moderating by the embedded model, durable counting
-// and encoding, but not the connection.
+// send sends a body through the handler: authentication, limits, decoding, moderating by the embedded model, durable
+// counting and encoding, but not the connection.
 func send(b *testing.B, handler *openai.Moderations, key string, body []byte) {
 	request := httptest.NewRequest(http.MethodPost, "/v1/moderations", bytes.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+key)
@@ -38,17 +38,17 @@ func send(b *testing.B, handler *openai.Moderations, key string, body []byte) {
 	w := &discarding{header: http.Header{}}
 	ctx := context.WithValue(context.Background(), caddyhttp.VarsCtxKey, map[string]any{})
 	if err := handler.ServeHTTP(w, request.WithContext(ctx), nil); err != nil || w.status != http.StatusOK {
-		b.Errorf("%d %v", w.status, err)
+		b.Errorf("got status %d and error %v, want 200", w.status, err)
 	}
 }
 
-// ordinary is a text of so many characters.
+// ordinary returns a harmless text of this many characters.
 func ordinary(length int) string {
 	const sentence = "The committee met on Tuesday to talk about the new playground, and nobody could agree on the colour. "
 	return strings.Repeat(sentence, length/len(sentence)+1)[:length]
 }
 
-// BenchmarkModerations are whole requests, in parallel, so that they share commits as they do on a server.
+// BenchmarkModerations measures whole requests, in parallel, so that they share commits as they do on a server.
 func BenchmarkModerations(b *testing.B) {
 	s, handler, _ := start(b, "embedded", 0, 0, "")
 	for _, test := range []struct{ inputs, length int }{{1, 500}, {1, 10_000}, {1, 100_000}, {10, 500}, {256, 500}} {
@@ -65,7 +65,7 @@ func BenchmarkModerations(b *testing.B) {
 	}
 }
 
-// BenchmarkBatchAlone is one large batch at a time, which idle processors help with.
+// BenchmarkBatchAlone measures one large batch at a time, which idle processors share.
 func BenchmarkBatchAlone(b *testing.B) {
 	s, handler, _ := start(b, "embedded", 0, 0, "")
 	body := []byte(inputs(256, ordinary(500)))
@@ -74,7 +74,8 @@ func BenchmarkBatchAlone(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideBatches are small requests, one after another, while so many clients send large batches all the time.
+// BenchmarkBesideBatches measures small requests, one after another, while other clients send large batches all the
+// time.
 func BenchmarkBesideBatches(b *testing.B) {
 	s, handler, _ := start(b, "embedded", 0, 0, "")
 	batch, small := []byte(inputs(256, ordinary(500))), []byte(inputs(1, ordinary(500)))

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// defaultModel is what the interface calls its current model. This service answers with its own model, whichever one a
-	// request names.
+	// defaultModel is what the interface calls its current model. This service answers with its own model, whichever
+	// one a request names.
 	defaultModel = "omni-moderation-latest"
 	// maxModel is the length in bytes of the longest name of a model. The answer repeats the name.
 	maxModel = 256
@@ -41,9 +41,9 @@ type parser struct {
 	request
 }
 
-// decode reads a request: one JSON object without duplicate members, in UTF-8, with nothing behind it. Unknown members are
-// ignored. Half a surrogate pair, which programs produce that cut texts by UTF-16 code units, becomes U+FFFD. Errors name
-// members and places, and never what stands there.
+// decode reads a request: one JSON object without duplicate members, in UTF-8, with nothing behind it. Unknown
+// members are ignored. Half a surrogate pair, which programs produce that cut texts by UTF-16 code units, becomes
+// U+FFFD. Errors name members and places, and never what stands there.
 func decode(data []byte, l limits) (request, *failure) {
 	if !utf8.Valid(data) {
 		return request{}, malformed(body.MalformedJSON(data, nil))
@@ -68,8 +68,8 @@ func decode(data []byte, l limits) (request, *failure) {
 	return p.request, nil
 }
 
-// object decodes an object; members holds the function that decodes the value of each member. An error means that the JSON
-// is malformed.
+// object decodes an object; members holds the function that decodes the value of each member. An error means that the
+// JSON is malformed.
 func (p *parser) object(members map[string]func() (*failure, error), param string) (*failure, error) {
 	if p.PeekKind() != '{' {
 		if err := p.SkipValue(); err != nil {
@@ -200,7 +200,8 @@ func (p *parser) add(param, text string) *failure {
 	}
 	if n := int64(utf8.RuneCountInString(text)); n > p.limits.characters {
 		return invalid(param, "string_above_max_length",
-			fmt.Sprintf("Invalid '%s': string too long. It may have %d characters and has %d.", param, p.limits.characters, n))
+			fmt.Sprintf("Invalid '%s': string too long. It may have %d characters and has %d.",
+				param, p.limits.characters, n))
 	}
 	p.texts = append(p.texts, text)
 	return nil

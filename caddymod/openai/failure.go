@@ -35,11 +35,13 @@ type failure struct {
 
 // invalid returns an error in the request's body.
 func invalid(param, code, message string) *failure {
-	return &failure{status: http.StatusBadRequest, message: message, errorType: invalidRequestError, param: param, code: code}
+	return &failure{
+		status: http.StatusBadRequest, message: message, errorType: invalidRequestError, param: param, code: code,
+	}
 }
 
-// mapped are the status, type and code of this interface for problems, where they differ. A problem that is not here keeps
-// its status and its code.
+// mapped are the status, type and code of this interface for problems, where they differ. A problem that is not here
+// keeps its status and its code.
 var mapped = map[problem.Code]struct {
 	status          int
 	errorType, code string
@@ -50,7 +52,9 @@ var mapped = map[problem.Code]struct {
 	problem.InvalidKey:           {code: "invalid_api_key"},
 	problem.RateLimitExceeded:    {errorType: requestsError, code: "rate_limit_exceeded"},
 	// Clients do not know 402; they distinguish the two 429s by the code.
-	problem.MonthlyQuotaExhausted: {status: http.StatusTooManyRequests, errorType: "insufficient_quota", code: "insufficient_quota"},
+	problem.MonthlyQuotaExhausted: {
+		status: http.StatusTooManyRequests, errorType: "insufficient_quota", code: "insufficient_quota",
+	},
 }
 
 // failureOf returns a problem as this interface defines it.

@@ -14,7 +14,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// FuzzDecode holds the decoder against encoding/json, which is more lenient, and the encoder against what it reads back.
+// FuzzDecode holds the decoder against encoding/json, which is more lenient, and the encoder against what it reads
+// back.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"input":"hello"}`, `{"input":["a","b"],"model":"m"}`, `{"input":[{"type":"text","text":"a"},{"text":"b","type":"text","x":[{}]}]}`,
@@ -28,8 +29,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, failed := decode(body, bounds)
 		if failed != nil {
-			if failed.status != http.StatusBadRequest || failed.message == "" || failed.errorType != invalidRequestError || failed.code == "" || !utf8.ValidString(failed.message) {
-				t.Fatalf("%+v", failed)
+			if failed.status != http.StatusBadRequest || failed.message == "" || failed.errorType != invalidRequestError ||
+				failed.code == "" || !utf8.ValidString(failed.message) {
+				t.Fatalf("got failure %+v, want status 400 with message, type and code", failed)
 			}
 			return
 		}
@@ -42,11 +44,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		for _, text := range got.texts {
 			if n := utf8.RuneCountInString(text); n < 1 || n > int(bounds.characters) {
-				t.Fatalf("%d characters", n)
+				t.Fatalf("an input has %d characters, want 1 to %d", n, bounds.characters)
 			}
 		}
 		if len(got.texts) < 1 || len(got.texts) > int(bounds.inputs) || len(got.model) < 1 || len(got.model) > maxModel*3 {
-			t.Fatalf("%+v", got)
+			t.Fatalf("got %d inputs and model %q, want 1 to %d and 1 to %d bytes", len(got.texts), got.model, bounds.inputs, maxModel*3)
 		}
 		var answer struct {
 			Model   string
@@ -54,7 +56,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		encoded := appendAnswer(nil, "mod_x", got.model, make([]engine.Result, len(got.texts)))
 		if err := json.Unmarshal(encoded, &answer); err != nil || answer.Model != got.model || len(answer.Results) != len(got.texts) {
-			t.Fatalf("wrote %s: %v", encoded, err)
+			t.Fatalf("wrote %s (error %v), want JSON with model %q and %d results", encoded, err, got.model, len(got.texts))
 		}
 	})
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openai serves POST /v1/moderations with the requests, answers, errors and header fields that programs expect which
-// are written for OpenAI's moderation endpoint.
+// Package openai serves POST /v1/moderations with the requests, answers, errors and header fields that programs
+// expect which are written for OpenAI's moderation endpoint.
 package openai
 
 import (
@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
@@ -36,10 +37,7 @@ import (
 
 func init() {
 	caddy.RegisterModule(new(Moderations))
-	httpcaddyfile.RegisterHandlerDirective("moderation_openai", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		handler := new(Moderations)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
-	})
+	directive.Handler[Moderations]("moderation_openai")
 	httpcaddyfile.RegisterDirectiveOrder("moderation_openai", httpcaddyfile.Before, "respond")
 }
 
@@ -54,11 +52,12 @@ const (
 	defaultBodyTimeout   = 30 * time.Second
 )
 
-// Moderations is a handler that answers as OpenAI's moderation endpoint does, with the verdicts of this service. It answers
-// requests whose path ends in /v1/moderations, even with doubled or trailing slashes, and passes every other path on.
+// Moderations is a handler that answers as OpenAI's moderation endpoint does, with the verdicts of this service. It
+// answers requests whose path ends in /v1/moderations, even with doubled or trailing slashes, and passes every other
+// path on.
 //
-// The key stands in the header Authorization: Bearer. A request counts as many requests as it has inputs, all of them or
-// none. One that cannot be moderated counts one in the minute, and nothing in the month.
+// The key stands in the header Authorization: Bearer. A request counts as many requests as it has inputs, all of them
+// or none. One that cannot be moderated counts one in the minute, and nothing in the month.
 type Moderations struct {
 	// The maximum number of inputs in one request, and of parts of one input. Default: 256.
 	MaxInputs int64 `json:"max_inputs,omitempty"`
@@ -68,8 +67,8 @@ type Moderations struct {
 	MaxBody int64 `json:"max_body,omitempty"`
 	// The maximum time that the body may take to arrive, before 408 is answered. Default: 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
-	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for all of
-	// them. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for
+	// all of them. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
 	app    *app.App
@@ -167,7 +166,8 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 	case err != nil:
 		m.app.Logger().Error("judging a batch", zap.String("moderation_id", call.ID), zap.Error(err))
 		w.Header().Set("Retry-After", "1")
-		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable, "The texts could not be judged now. Try again."))
+		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable,
+			"The texts could not be judged now. Try again."))
 	}
 	whole := highest(results)
 	call.Services.Engine.Policy().With(policy).Decide(&whole)
@@ -212,8 +212,8 @@ func highest(results []engine.Result) (whole engine.Result) {
 	return whole
 }
 
-// setRateLimits reports what remains of the minute in the fields that clients of this interface read. The numbers are those
-// of the fields that package access has set; an account without a limit has none.
+// setRateLimits reports what remains of the minute in the fields that clients of this interface read. The numbers are
+// those of the fields that package access has set; an account without a limit has none.
 func setRateLimits(header http.Header) {
 	for _, name := range []string{"Limit", "Remaining"} {
 		if values := header["X-Ratelimit-"+name]; values != nil {
@@ -254,8 +254,8 @@ func (m *Moderations) Options() map[string]options.Option {
 	}
 }
 
-// positive returns an option whose argument is a number of 1 or more, because none of the limits can be switched off. parse
-// parses the number, and what describes it in errors.
+// positive returns an option whose argument is a number of 1 or more, because none of the limits can be switched off.
+// parse parses the number, and what describes it in errors.
 func positive(dst *int64, syntax, what string, parse func(text string) (uint64, error)) options.Option {
 	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()

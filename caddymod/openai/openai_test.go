@@ -41,8 +41,8 @@ func init() {
 	caddy.RegisterModule(new(spoken))
 }
 
-// spoken is a classifier that gives the scores that a text asks for, such as "hate=0.8 violence=0.7 and more words", so that
-// golden files do not change with the model. Other words make it fail in the ways that classifiers can.
+// spoken is a classifier that gives the scores that a text asks for, such as "hate=0.8 violence=0.7 and more words",
+// so that golden files do not change with the model. Other words make it fail in the ways that classifiers can.
 type spoken struct{}
 
 // begun counts the texts that wait for their client to leave.
@@ -91,8 +91,8 @@ type service struct {
 // provisioning lets one test at a time make an app: Caddy notes in a variable of its own that it did.
 var provisioning sync.Mutex
 
-// start starts an app with a classifier and an account "acme" that may make so many requests a month and a minute, 0 for no
-// limit. config is that of the handler.
+// start starts an app with a classifier and an account "acme" that may make so many requests a month and a minute, 0
+// for no limit. config is that of the handler.
 func start(t testing.TB, classifier string, month, minute int64, config string) (s *service, handler *openai.Moderations, limiter *access.RateLimit) {
 	t.Helper()
 	raw := fmt.Sprintf(`{"storage":{"module":"badger","dir":%q},"classifier":{"module":%q},"tiers":{"free":{"requests_per_month":%d,"requests_per_minute":%d}},"demo":false}`,
@@ -225,7 +225,7 @@ func golden(t *testing.T, name, method, body string, got reply) {
 	}
 	text.WriteByte('\n')
 	if err := json.Indent(&text, randomID.ReplaceAll(got.body, []byte(`"modr-..."`)), "", "\t"); err != nil {
-		t.Fatalf("%v: %s", err, got.body)
+		t.Fatalf("indenting %s: %v", got.body, err)
 	}
 	file := filepath.Join("..", "..", "testdata", "openai", name+".txt")
 	if *update {
@@ -328,7 +328,7 @@ func TestPaths(t *testing.T) {
 	} {
 		got := s.call(t, http.MethodPost, path, strings.NewReader(`{"input":"hello"}`), "Authorization", "Bearer "+s.key)
 		if passed := string(got.body) == "next"; got.status != http.StatusOK || passed == served {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
+			t.Errorf("%s: got %d %s, want 200 and served %v", path, got.status, got.body, served)
 		}
 	}
 }
@@ -340,10 +340,10 @@ func TestIDs(t *testing.T) {
 	got := s.post(t, `{"input":"hello"}`)
 	id := regexp.MustCompile(`^mod_([0-9A-Za-z]{24})$`).FindStringSubmatch(got.header.Get("X-Request-Id"))
 	if id == nil || !bytes.Contains(got.body, []byte(`"id":"modr-`+id[1]+`"`)) {
-		t.Errorf("%q and %s", got.header.Get("X-Request-Id"), got.body)
+		t.Errorf("got X-Request-Id %q and body %s, want one id in both", got.header.Get("X-Request-Id"), got.body)
 	}
 	if !regexp.MustCompile(`^[0-9]+$`).MatchString(got.header.Get("Openai-Processing-Ms")) {
-		t.Errorf("%v", got.header)
+		t.Errorf("got header %v, want a number in Openai-Processing-Ms", got.header)
 	}
 	if other := s.post(t, `{"input":"hello"}`); other.header.Get("X-Request-Id") == got.header.Get("X-Request-Id") {
 		t.Error("two requests have one id")
@@ -355,7 +355,7 @@ func inputs(n int, text string) string {
 	return `{"input":[` + strings.Repeat(`"`+text+`",`, n-1) + `"` + text + `"]}`
 }
 
-// TestBatchCountsItsInputs looks at what is counted, at the limit and for what cannot be judged.
+// TestBatchCountsItsInputs looks at what is counted, at the limit and for what cannot be moderated.
 func TestBatchCountsItsInputs(t *testing.T) {
 	t.Parallel()
 	s := serve(t, 10, 0, "")
@@ -374,7 +374,7 @@ func TestBatchCountsItsInputs(t *testing.T) {
 		{"more than is left", inputs(6, "hello"), nil, 429, 5, 5},
 		{"what cannot be read", `{"input":""}`, nil, 400, 5, 6},
 		{"another method", ``, nil, 400, 5, 7},
-		{"what cannot be judged", inputs(3, "fail"), nil, 503, 5, 10},
+		{"what cannot be moderated", inputs(3, "fail"), nil, 503, 5, 10},
 		{"more than is left, behind the rate limit", inputs(6, "hello"), []string{"Behind-Limiter", "1"}, 429, 5, 11},
 		{"a failure behind the rate limit", inputs(4, "fail"), []string{"Behind-Limiter", "1"}, 503, 5, 15},
 		{"two texts behind the rate limit", inputs(2, "hello"), []string{"Behind-Limiter", "1"}, 200, 7, 17},
@@ -386,11 +386,12 @@ func TestBatchCountsItsInputs(t *testing.T) {
 		got := s.post(t, step.body, step.headers...)
 		usage := s.counts(t)
 		if got.status != step.status || usage.Counts.Period != step.month || usage.Counts.Day != step.month {
-			t.Errorf("%d, %s: %d %s, counted %+v", i, step.name, got.status, got.body, usage.Counts)
+			t.Errorf("step %d, %s: got %d %s and counted %+v, want %d and %d in the month",
+				i, step.name, got.status, got.body, usage.Counts, step.status, step.month)
 		}
-		// The fields of the answer tell the same.
+		// The header fields of the answer report the same.
 		if want := fmt.Sprintf(`"month";r=%d;`, 10-step.month); !strings.Contains(got.header.Get("Ratelimit"), want) {
-			t.Errorf("%s: %q, want %q", step.name, got.header.Get("Ratelimit"), want)
+			t.Errorf("%s: got RateLimit %q, want %q in it", step.name, got.header.Get("Ratelimit"), want)
 		}
 		// A refused request counts nowhere, any other in its minute, which may have turned since the first step.
 		if usage.MinuteReset.Equal(first) && usage.Counts.Minute != step.minute {
@@ -399,38 +400,40 @@ func TestBatchCountsItsInputs(t *testing.T) {
 	}
 	// Each text counts with its own categories.
 	if flagged := s.counts(t).Flagged; flagged["hate"] != 4 || flagged["violence"] != 3 || flagged["sexual"] != 2 || len(flagged) != 3 {
-		t.Errorf("%v", flagged)
+		t.Errorf("got flagged %v, want hate 4, violence 3 and sexual 2", flagged)
 	}
 }
 
-// TestLimitsHoldUnderConcurrency sends batches that do not fit at once: as many texts are judged as the limit allows, to the last.
+// TestLimitsHoldUnderConcurrency sends batches that do not fit at once: as many texts are moderated as the limit
+// allows, to the last.
 func TestLimitsHoldUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const limit, size, clients = 100, 7, 40
 	s := serve(t, limit, 0, "")
-	var judged, refused atomic.Int64
+	var moderated, refused atomic.Int64
 	var waiting sync.WaitGroup
 	for range clients {
 		waiting.Go(func() {
 			switch got := s.post(t, inputs(size, "hate=0.9")); got.status {
 			case http.StatusOK:
-				judged.Add(size)
+				moderated.Add(size)
 			case http.StatusTooManyRequests:
 				refused.Add(1)
 			default:
-				t.Errorf("%d %s", got.status, got.body)
+				t.Errorf("got %d %s, want 200 or 429", got.status, got.body)
 			}
 		})
 	}
 	waiting.Wait()
 	for range limit % size {
 		if got := s.post(t, `{"input":"hello"}`); got.status == http.StatusOK {
-			judged.Add(1)
+			moderated.Add(1)
 		}
 	}
 	usage := s.counts(t)
-	if judged.Load() != limit || usage.Counts.Period != limit || refused.Load() != clients-limit/size || usage.Flagged["hate"] != limit/size*size {
-		t.Errorf("judged %d, refused %d, counted %+v, flagged %v", judged.Load(), refused.Load(), usage.Counts, usage.Flagged)
+	if moderated.Load() != limit || usage.Counts.Period != limit || refused.Load() != clients-limit/size || usage.Flagged["hate"] != limit/size*size {
+		t.Errorf("moderated %d, refused %d, counted %+v, flagged %v; want %d moderated and counted, %d refused, hate %d times",
+			moderated.Load(), refused.Load(), usage.Counts, usage.Flagged, limit, clients-limit/size, limit/size*size)
 	}
 }
 
@@ -448,12 +451,12 @@ func TestRefusals(t *testing.T) {
 			case got.header.Get("X-Ratelimit-Limit-Requests") != "5",
 				!regexp.MustCompile(`^[25]$`).MatchString(got.header.Get("X-Ratelimit-Remaining-Requests")),
 				!regexp.MustCompile(`^([0-9]{1,2}s|1m0s)$`).MatchString(got.header.Get("X-Ratelimit-Reset-Requests")):
-				t.Fatalf("%d %v", got.status, got.header)
+				t.Fatalf("got %d %v, want X-RateLimit fields of a limit of 5", got.status, got.header)
 			}
 		}
 		seconds := got.header.Get("Retry-After")
 		if !regexp.MustCompile(`^([1-9]|[1-5][0-9]|60)$`).MatchString(seconds) {
-			t.Errorf("Retry-After is %q", seconds)
+			t.Errorf("got Retry-After %q, want 1 to 60", seconds)
 		}
 		got.header.Set("Retry-After", "12")
 		got.body = bytes.ReplaceAll(got.body, []byte("in "+seconds+" s"), []byte("in 12 s"))
@@ -527,8 +530,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestMonotone raises one of our probabilities after another: no score and no flag may fall, and a flag never goes without
-// the verdict.
+// TestMonotone raises one of our probabilities after another: no score and no flag may fall, and a flag never goes
+// without the verdict.
 func TestMonotone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, 0, 0, "")
@@ -569,7 +572,7 @@ func TestMonotone(t *testing.T) {
 			}
 		}
 		if flagged != result.Flagged || len(result.Categories) != 13 || len(result.CategoryScores) != 13 {
-			t.Errorf("%q: %+v", texts[i], result)
+			t.Errorf("%q: got %+v, want 13 categories, and flagged when one of them is", texts[i], result)
 		}
 	}
 }
@@ -583,15 +586,15 @@ func TestFailuresOfAClassifier(t *testing.T) {
 		for range 5 {
 			got := s.post(t, inputs(20, word+" "+padding))
 			if got.status != http.StatusServiceUnavailable || !bytes.Contains(got.body, []byte(`"server_error"`)) || bytes.Contains(got.body, []byte("away")) {
-				t.Fatalf("%s: %d %s", word, got.status, got.body)
+				t.Fatalf("%s: got %d %s, want 503 of type server_error without a cause", word, got.status, got.body)
 			}
 		}
 	}
 	if got := s.post(t, inputs(20, "hate=0.9 "+padding)); got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("after the failures: got %d %s, want 200", got.status, got.body)
 	}
 	if usage := s.counts(t); usage.Counts.Period != 20 || usage.Flagged["hate"] != 20 {
-		t.Errorf("counted %+v, flagged %v", usage.Counts, usage.Flagged)
+		t.Errorf("counted %+v, flagged %v; want 20 in the period and hate 20 times", usage.Counts, usage.Flagged)
 	}
 }
 
@@ -612,7 +615,7 @@ func TestClientLeaves(t *testing.T) {
 		}()
 		if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
 			response.Body.Close()
-			t.Errorf("answered %d", response.StatusCode)
+			t.Errorf("got an answer with status %d, want none", response.StatusCode)
 		}
 		cancel()
 	}
@@ -629,17 +632,17 @@ func TestCORS(t *testing.T) {
 	s := serve(t, 0, 0, `"cors_origins":["`+page+`"]`)
 	got := s.call(t, http.MethodOptions, "/v1/moderations", nil, "Origin", page, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
 	if got.status != http.StatusNoContent || got.header.Get("Access-Control-Allow-Origin") != page || got.header.Get("Access-Control-Allow-Headers") != "authorization" {
-		t.Errorf("%d %v", got.status, got.header)
+		t.Errorf("preflight: got %d %v, want 204 that allows the page and the header authorization", got.status, got.header)
 	}
 	if got := s.post(t, `{"input":"hello"}`, "Origin", page); got.status != http.StatusOK || got.header.Get("Access-Control-Allow-Origin") != page {
-		t.Errorf("%d %v", got.status, got.header)
+		t.Errorf("from the page: got %d %v, want 200 that allows the page", got.status, got.header)
 	}
 	if got := s.post(t, `{"input":"hello"}`, "Origin", "https://evil.example"); got.header.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("%v", got.header)
+		t.Errorf("from another page: got header %v, want no Access-Control-Allow-Origin", got.header)
 	}
 	off := serve(t, 0, 0, "")
 	if got := off.call(t, http.MethodOptions, "/v1/moderations", nil, "Origin", page, "Access-Control-Request-Method", "POST"); got.status != http.StatusUnauthorized {
-		t.Errorf("%d %v", got.status, got.header)
+		t.Errorf("preflight without CORS: got %d %v, want 401", got.status, got.header)
 	}
 }
 
@@ -652,7 +655,7 @@ func TestSecretsStayOut(t *testing.T) {
 	} {
 		got := s.post(t, body)
 		if got.status != http.StatusBadRequest || bytes.Contains(got.body, []byte("hidden")) || bytes.Contains(got.body, []byte(s.key)) {
-			t.Errorf("%s: %d %s", body, got.status, got.body)
+			t.Errorf("%s: got %d %s, want 400 without content or key", body, got.status, got.body)
 		}
 	}
 }

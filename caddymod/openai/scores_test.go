@@ -23,7 +23,7 @@ func TestScore(t *testing.T) {
 	}
 	for _, name := range []string{"illicit", "sexual/minors", "unheard/of", ""} {
 		if got, ok := openai.Score(name, result); ok {
-			t.Errorf("%s is scored: %v", name, got)
+			t.Errorf("%s: got score %v, want none", name, got)
 		}
 	}
 }

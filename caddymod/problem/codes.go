@@ -5,10 +5,11 @@ package problem
 
 import "net/http"
 
-// Code is the stable, snake_case name of an error. Programs decide by it; everything else in a problem is for people.
+// Code is the stable name of an error, in snake_case. Programs decide by it; everything else in a problem is for
+// people.
 type Code string
 
-// The codes. [Code.Status] and [Code.Title] say what each stands for; docs/api.md lists them for users.
+// The codes. docs/api.md lists them with their status.
 const (
 	// MalformedJSON says that the body is not one well-formed JSON object.
 	MalformedJSON Code = "malformed_json"
@@ -16,60 +17,61 @@ const (
 	InvalidRequest Code = "invalid_request"
 	// IncompleteBody says that the body ended, or could not be decoded, before it was whole.
 	IncompleteBody Code = "incomplete_body"
-	// AmbiguousBody says that programs differ in what the body is, so that nobody can say what an app would read in it.
+	// AmbiguousBody says that programs differ in what they read in the body, so that nobody knows what an app would
+	// read.
 	AmbiguousBody Code = "ambiguous_body"
-	// MalformedCredentials says that the key is sent in a way that is not understood, or that two keys are sent.
+	// MalformedCredentials says that the Authorization header is malformed, or that two different keys were sent.
 	MalformedCredentials Code = "malformed_credentials"
 	// MissingKey says that no key was sent.
 	MissingKey Code = "missing_key"
-	// InvalidKey says that the key is unknown, revoked or expired: one code for all three.
+	// InvalidKey says that the key is unknown, revoked or expired.
 	InvalidKey Code = "invalid_key"
 	// MonthlyQuotaExhausted says that the billing period's requests are used up.
 	MonthlyQuotaExhausted Code = "monthly_quota_exhausted"
-	// AccountInactive says that the key is valid and its account is not served.
+	// AccountInactive says that the key is valid but its account is not served.
 	AccountInactive Code = "account_inactive"
-	// NotFound says that the service has nothing at this address.
+	// NotFound says that nothing is at this address.
 	NotFound Code = "not_found"
-	// MethodNotAllowed says that the address does not answer this method; Allow names those that it does.
+	// MethodNotAllowed says that the address does not answer this method; the header Allow names those that it does.
 	MethodNotAllowed Code = "method_not_allowed"
 	// RequestTimeout says that the body did not arrive in time.
 	RequestTimeout Code = "request_timeout"
-	// BodyTooLarge says that the body is larger than the operation takes.
+	// BodyTooLarge says that the body is larger than the operation accepts.
 	BodyTooLarge Code = "body_too_large"
 	// UnsupportedMediaType says that Content-Type is not application/json in UTF-8.
 	UnsupportedMediaType Code = "unsupported_media_type"
 	// UnsupportedEncoding says that Content-Encoding is neither identity nor gzip.
 	UnsupportedEncoding Code = "unsupported_encoding"
-	// ContentRejected says that a site's guard does not let the request's text through; the problem names the categories and
+	// ContentRejected says that a site's guard rejects the text of the request; the problem names the categories and
 	// the fields.
 	ContentRejected Code = "content_rejected"
-	// ResponseRejected says that a site's guard does not let the text of the app's answer through.
+	// ResponseRejected says that a site's guard rejects the text of the upstream's answer.
 	ResponseRejected Code = "response_rejected"
-	// TextTooLong says that the request holds more text than the site's guard judges.
+	// TextTooLong says that the request holds more text than the site's guard moderates.
 	TextTooLong Code = "text_too_long"
-	// NotJudged says that a site's guard could not judge the request and lets nothing through unjudged.
+	// NotJudged says that a site's guard could not moderate the text and lets nothing pass unjudged.
 	NotJudged Code = "not_judged"
 	// RateLimitExceeded says that the minute's requests are used up; Retry-After says when to come back.
 	RateLimitExceeded Code = "rate_limit_exceeded"
-	// FeedbackBoundReached says that the account stored as much feedback today as it may.
+	// FeedbackBoundReached says that the account has stored as many corrections today as it may.
 	FeedbackBoundReached Code = "feedback_bound_reached"
-	// InternalError says that the service failed in a way that nobody foresaw. The log has the request's id.
+	// InternalError says that the service failed unexpectedly. The log has the request's id.
 	InternalError Code = "internal_error"
 	// StorageUnavailable says that the store cannot answer now. Nothing was counted or kept.
 	StorageUnavailable Code = "storage_unavailable"
-	// ClassifierUnavailable says that no judgement could be made now.
+	// ClassifierUnavailable says that the classifier has failed.
 	ClassifierUnavailable Code = "classifier_unavailable"
 	// Starting says that the service has not finished starting.
 	Starting Code = "starting"
-	// TierNotConfigured says that the account's tier stands no longer in the server's configuration.
+	// TierNotConfigured says that the account's tier is no longer in the server's configuration.
 	TierNotConfigured Code = "tier_not_configured"
 )
 
-// quotaType is the type that the IANA registry of problem types has for a used-up quota.
+// quotaType is the type of a used-up quota in IANA's registry of problem types.
 const quotaType = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// kinds is the one table of all codes.
-var kinds = map[Code]struct {
+// codes is the table of all codes.
+var codes = map[Code]struct {
 	status int
 	title  string
 	uri    string // empty: urn:caddy-moderation:problem:<code>
@@ -102,32 +104,32 @@ var kinds = map[Code]struct {
 	TierNotConfigured:     {status: http.StatusServiceUnavailable, title: "The account's tier is not configured"},
 }
 
-// Codes returns every code there is, in no order.
+// Codes returns all codes, in no order.
 func Codes() []Code {
-	all := make([]Code, 0, len(kinds))
-	for code := range kinds {
+	all := make([]Code, 0, len(codes))
+	for code := range codes {
 		all = append(all, code)
 	}
 	return all
 }
 
-// Status is the HTTP status of the code; 500 for a code that is not in the table.
+// Status returns the HTTP status of the code; 500 for a code that is not in the table.
 func (c Code) Status() int {
-	if kind, ok := kinds[c]; ok {
-		return kind.status
+	if row, ok := codes[c]; ok {
+		return row.status
 	}
 	return http.StatusInternalServerError
 }
 
-// Title is the code's constant, human-readable summary.
+// Title returns the code's constant summary for people.
 func (c Code) Title() string {
-	return kinds[c].title
+	return codes[c].title
 }
 
-// Type is the URI that identifies the kind of problem. It is a name and not an address to visit, but for those in the
-// IANA registry.
+// Type returns the URI that identifies the type of the problem. It is a name and not an address to visit, except for
+// those in IANA's registry.
 func (c Code) Type() string {
-	if uri := kinds[c].uri; uri != "" {
+	if uri := codes[c].uri; uri != "" {
 		return uri
 	}
 	return "urn:caddy-moderation:problem:" + string(c)

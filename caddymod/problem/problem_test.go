@@ -38,7 +38,7 @@ func TestWire(t *testing.T) {
 			w := httptest.NewRecorder()
 			problem.Write(w, httptest.NewRequest(http.MethodPost, "/", nil), "mod_x", &test.problem)
 			if w.Code != test.status || w.Body.String() != test.want {
-				t.Errorf("%d %s", w.Code, w.Body)
+				t.Errorf("got %d %s, want %d %s", w.Code, w.Body, test.status, test.want)
 			}
 			for name, want := range map[string]string{
 				"Content-Type": "application/problem+json", "Content-Length": strconv.Itoa(len(test.want)), "Cache-Control": "no-store",
@@ -58,7 +58,7 @@ func TestHeadHasNoBody(t *testing.T) {
 	w := httptest.NewRecorder()
 	problem.Write(w, httptest.NewRequest(http.MethodHead, "/", nil), "mod_x", problem.New(problem.NotFound, ""))
 	if w.Body.Len() != 0 || w.Header().Get("Content-Length") == "0" {
-		t.Errorf("%v %q", w.Header(), w.Body)
+		t.Errorf("got header %v and body %q, want the length of a body, and none", w.Header(), w.Body)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestEveryCodeIsDocumented(t *testing.T) {
 			t.Errorf("docs/api.md has no row %q", row)
 		}
 		if code.Title() == "" || !snake.MatchString(string(code)) || code.Status() < 400 {
-			t.Errorf("%s: %q %d", code, code.Title(), code.Status())
+			t.Errorf("%s: got title %q and status %d, want a title, a status of 400 or more, and a name in snake_case", code, code.Title(), code.Status())
 		}
 	}
 	if rows := strings.Count(string(docs), "\n| 4") + strings.Count(string(docs), "\n| 5"); rows != len(problem.Codes()) {

@@ -42,7 +42,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // fake is a classifier and a screener that finds its answers in the text: "hate=0.9 cats=0.4". What is not
-// named has the probability 0.05. It cannot judge "broken".
+// named has the probability 0.05. It fails on "broken".
 type fake struct{}
 
 func (fake) Version() string { return "fake-1" }
@@ -356,7 +356,7 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what was judged so far is not passed off as the whole.
+// TestInterrupted: a report on some of the rows is not presented as one on all.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -24,7 +24,10 @@
 //     the head; a threshold in report.go. The tests of the package fail until the numbers agree.
 //  4. The weights: a file is trained for the heads of its build, and [Load] refuses any other with [ErrSchema]. Train
 //     one as docs/training.md says, replace default.model, and run the tests of this package with -update.
-//  5. What users see: see below.
+//  5. The documents: a test of package engine names those that list the heads and lack it. docs/model-card.md is written
+//     by train/cmd/card. The help of the command evaluate and the comments in caddymod/commentanalyzer list the
+//     attributes too, and that package has a table of calibrations to Perspective's scores. Names and answers follow by
+//     themselves: they are made of the names in package engine.
 //
 // A new category goes after the last category and not at the end, and needs more than a line: [NumCategories], a constant
 // and a default threshold in package engine, a definition in the model card, and labels for every row of the corpus.

@@ -35,7 +35,7 @@ const (
 	lessJoinedAtOpening = 40  // of joined words that begin a sentence
 	lessJoinedEach      = 4   // more for each letter of joined words with a capital
 	lessJoinedAsName    = 120 // of joined words with a capital inside a sentence
-	moreAsPhrase        = 64  // of joined words that begin a sentence, and the first of them costs at most maxOpeningWord
+	moreAsPhrase        = 64  // of joined words that begin a sentence with a word that costs at most maxOpeningWord
 	maxOpeningWord      = 80
 	moreWithoutVowel    = 32 // of a changed word without a vowel, as no name is
 )
@@ -319,9 +319,8 @@ func (s *Scratch) insertTwo(word []byte, prefixes *[maxWord + 1]uint64, best *ed
 				for w := range len(vowels) {
 					c := d.cost((middle*base+coefficient(vowels[w]))*powers[n-j]+rest) + costTwoDropped
 					if c < best.cost {
-						*best = edit{
-							cost: c, operation: insert, at: int8(i), insert: vowels[v], at2: int8(j), insert2: vowels[w],
-						}
+						*best = edit{cost: c, operation: insert, at: int8(i), insert: vowels[v]}
+						best.at2, best.insert2 = int8(j), vowels[w]
 					}
 				}
 			}

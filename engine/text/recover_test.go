@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// dictionary is a small one with about the costs that the words have in running text.
+// dictionary returns a small dictionary. The costs are about those that the words have in running text.
 func dictionary() *text.Dictionary {
 	var words []text.Word
 	for cost, list := range map[uint8]string{
@@ -27,8 +27,8 @@ func dictionary() *text.Dictionary {
 	return text.NewDictionary(words)
 }
 
-// read returns the folded forms of a text, divided by spaces, as a dictionary helps to read it.
-func read(d *text.Dictionary, content string) string {
+// recovered returns the folded forms of a text with a dictionary, with spaces between them.
+func recovered(d *text.Dictionary, content string) string {
 	var s text.Scratch
 	var words []string
 	for _, t := range s.TokenizeWith(content, d) {
@@ -37,7 +37,7 @@ func read(d *text.Dictionary, content string) string {
 	return strings.Join(words, " ")
 }
 
-func TestADictionaryTellsWhatAChangedWordMeans(t *testing.T) {
+func TestChangedWordsAreRecovered(t *testing.T) {
 	t.Parallel()
 	d := dictionary()
 	for _, c := range []struct{ name, in, want string }{
@@ -63,13 +63,13 @@ func TestADictionaryTellsWhatAChangedWordMeans(t *testing.T) {
 		{"a word before letters apart", "I h-a-t-e a b.i.t.c.h", "i hate a bitch"},
 		{"no dictionary word", "xqzt vbnm wrtlk", "xqzt vbnm wrtlk"},
 	} {
-		if got := read(d, c.in); got != c.want {
-			t.Errorf("%s: %q reads as %q, want %q", c.name, c.in, got, c.want)
+		if got := recovered(d, c.in); got != c.want {
+			t.Errorf("%s: %q is tokenized as %q, want %q", c.name, c.in, got, c.want)
 		}
 	}
 }
 
-// What is no disguise must stay: a name that becomes a bad word is an accusation.
+// Hazard: a name becomes a bad word, which is an accusation.
 func TestNamesAndAddressesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	d := dictionary()
@@ -78,8 +78,8 @@ func TestNamesAndAddressesStayAsTheyAre(t *testing.T) {
 		"mail idoit@stupd.com", "www.idoit.com", "set_idoit(stupd_x)", "идиот", "note*",
 		"we met in Middlesex", "it was allé and fuçk", "an IDT",
 	} {
-		if got, want := read(d, in), folded(in); got != want {
-			t.Errorf("%q reads as %q, want %q", in, got, want)
+		if got, want := recovered(d, in), folded(in); got != want {
+			t.Errorf("%q is tokenized as %q, want %q", in, got, want)
 		}
 	}
 }
@@ -106,14 +106,15 @@ func TestRecoveredWordsSayWhereTheyStand(t *testing.T) {
 			}
 			found = true
 			if tok.Begin != c.begin || tok.End != c.end || tok.Flags != c.flags {
-				t.Errorf("%q: %q is [%d, %d) with flags %b, want [%d, %d) with %b", c.in, c.word, tok.Begin, tok.End, tok.Flags, c.begin, c.end, c.flags)
+				t.Errorf("%q: %q is [%d, %d) with flags %b, want [%d, %d) with %b",
+					c.in, c.word, tok.Begin, tok.End, tok.Flags, c.begin, c.end, c.flags)
 			}
 			if tok.Hash() != text.Hash(tok.Folded) {
-				t.Errorf("%q: %q has the hash of another word", c.in, c.word)
+				t.Errorf("%q: the hash of %q is %x, want %x", c.in, c.word, tok.Hash(), text.Hash(tok.Folded))
 			}
 		}
 		if !found {
-			t.Errorf("%q: no token %q", c.in, c.word)
+			t.Errorf("%q has no token %q, want one", c.in, c.word)
 		}
 	}
 }
@@ -139,13 +140,16 @@ func TestADictionaryCostsNoAllocation(t *testing.T) {
 func TestAnEmptyDictionaryIsHarmless(t *testing.T) {
 	t.Parallel()
 	const content = "fcuk th1s youareanidiot k.i.l.l f*ck"
-	if got, want := read(text.NewDictionary(nil), content), folded(content); got != want {
-		t.Errorf("%q reads as %q, want %q", content, got, want)
+	if got, want := recovered(text.NewDictionary(nil), content), folded(content); got != want {
+		t.Errorf("%q is tokenized as %q, want %q", content, got, want)
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	for _, seed := range []string{"youareanidiot", "fcuk 7h47 l*ser", "y o u a r e.s.u.c.h", "ææææææ ßßßß", "@ttack $71ll !d*ot*", "#killthe", "k\u200bil l\xff"} {
+func FuzzTokenizeWith(f *testing.F) {
+	for _, seed := range []string{
+		"youareanidiot", "fcuk 7h47 l*ser", "y o u a r e.s.u.c.h", "ææææææ ßßßß", "@ttack $71ll !d*ot*", "#killthe",
+		"k\u200bil l\xff",
+	} {
 		f.Add(seed)
 	}
 	d := dictionary()
@@ -154,10 +158,10 @@ func FuzzRead(f *testing.F) {
 		at := 0
 		for _, tok := range s.TokenizeWith(content, d) {
 			if tok.Begin < at || tok.End <= tok.Begin || tok.End > s.CodePoints() {
-				t.Fatalf("token [%d, %d) after %d in a text of %d", tok.Begin, tok.End, at, s.CodePoints())
+				t.Fatalf("token [%d, %d), want it after %d in a text of %d", tok.Begin, tok.End, at, s.CodePoints())
 			}
 			if len(tok.Raw) == 0 || len(tok.Folded) == 0 {
-				t.Fatalf("empty form of token [%d, %d)", tok.Begin, tok.End)
+				t.Fatalf("token [%d, %d) has the forms %q and %q, want none empty", tok.Begin, tok.End, tok.Raw, tok.Folded)
 			}
 			at = tok.End
 		}

@@ -16,8 +16,8 @@
 //   - Compatibility forms become plain letters (full-width, mathematical, circled, parenthesised, superscript), as do
 //     regional indicators that are not flags.
 //   - Accents and stacked combining marks on Latin letters go, and so do apostrophes.
-//   - Look-alike letters of other scripts become ASCII, but only in a word that mixes scripts, or in a word of nothing but
-//     look-alikes in a text most letters of which are Latin. Honest Russian or Greek stays as it is.
+//   - Look-alike letters of other scripts become ASCII, but only in a word that mixes scripts, or in a word of nothing
+//     but look-alikes in a text most letters of which are Latin. Honest Russian or Greek stays as it is.
 //   - Digits and symbols that stand for letters become those letters (sh1t, a$$), but only in a word with a letter, and
 //     never in ordinals, units and figures (4th, 10km, mp3).
 //   - Letters that are repeated more than twice are squeezed to two, or to one where that makes a known word.
@@ -142,7 +142,7 @@ type Scratch struct {
 	comparisons int       // how many more words of the dictionary masked ones may be compared with
 	vowelTries  int       // how many more words may be tried with two vowels more
 	capitals    int       // how many more words are in capitals than not; 0 until that is counted
-	strokes     int       // which of the first four of 1, | and ! stand for l, a bit for each; -1 when their neighbours decide
+	strokes     int       // a bit for each of the first four of 1, | and ! that is l; -1 when their neighbours decide
 }
 
 // Words returns the number of word tokens of the last text: all tokens but emoji. Joined words count as one, as they

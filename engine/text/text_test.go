@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// folded returns the folded forms of a text, divided by spaces.
+// folded returns the folded forms of a text, with spaces between them.
 func folded(content string) string {
 	var s text.Scratch
 	var words []string
@@ -21,7 +21,7 @@ func folded(content string) string {
 	return strings.Join(words, " ")
 }
 
-func TestDisguisesReadAsTheWordTheyHide(t *testing.T) {
+func TestDisguisesAreFolded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, in, want string }{
 		{"plain", "You are kind.", "you are kind"},
@@ -58,7 +58,7 @@ func TestDisguisesReadAsTheWordTheyHide(t *testing.T) {
 		{"mention and address", "@user mail joe@example.com", "user mail joe example com"},
 	} {
 		if got := folded(c.in); got != c.want {
-			t.Errorf("%s: %q reads as %q, want %q", c.name, c.in, got, c.want)
+			t.Errorf("%s: %q is tokenized as %q, want %q", c.name, c.in, got, c.want)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestHonestTextOfOtherScriptsStaysAsItIs(t *testing.T) {
 		{"سلام دنیا", "سلام دنیا"},
 	} {
 		if got := folded(c.in); got != c.want {
-			t.Errorf("%q reads as %q, want %q", c.in, got, c.want)
+			t.Errorf("%q is tokenized as %q, want %q", c.in, got, c.want)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestFlags(t *testing.T) {
 			}
 		}
 		if !found {
-			t.Errorf("%q: no token %q", c.in, c.word)
+			t.Errorf("%q has no token %q, want one", c.in, c.word)
 		}
 	}
 }
@@ -149,7 +149,9 @@ func TestWordsCountsTokensThatAreNotEmoji(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want int
-	}{{"", 0}, {"...", 0}, {"one two", 2}, {"one 😀 two", 2}, {"f u c k", 1}, {"我爱你", 3}, {"a b", 2}} {
+	}{
+		{"", 0}, {"...", 0}, {"one two", 2}, {"one 😀 two", 2}, {"f u c k", 1}, {"我爱你", 3}, {"a b", 2},
+	} {
 		var s text.Scratch
 		s.Tokenize(c.in)
 		if got := s.Words(); got != c.want {
@@ -158,7 +160,7 @@ func TestWordsCountsTokensThatAreNotEmoji(t *testing.T) {
 	}
 }
 
-func TestASteadyScratchDoesNotAllocate(t *testing.T) {
+func TestAReusedScratchDoesNotAllocate(t *testing.T) {
 	content := strings.Repeat("Some of th1s is k.i.l.l pläin, ѕоme \"is\" nooooot 😀 我们. ", 150)
 	var s text.Scratch
 	s.Tokenize(content)
@@ -168,7 +170,10 @@ func TestASteadyScratchDoesNotAllocate(t *testing.T) {
 }
 
 func FuzzTokenize(f *testing.F) {
-	for _, seed := range []string{"plain text", "k1ll f.u.c.k 😀🇫🇷🇰🇮🇱", "\xff\xc3", "a\u0301\u0301\u0301", "$$$ @@@ *** f***", "\u200b\u200b", "Ⱥ ﷺ ǅ", "“a ‘b’ c”"} {
+	for _, seed := range []string{
+		"plain text", "k1ll f.u.c.k 😀🇫🇷🇰🇮🇱", "\xff\xc3", "a\u0301\u0301\u0301", "$$$ @@@ *** f***", "\u200b\u200b",
+		"Ⱥ ﷺ ǅ", "“a ‘b’ c”",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
@@ -181,10 +186,10 @@ func FuzzTokenize(f *testing.F) {
 		at, words := 0, 0
 		for _, tok := range tokens {
 			if tok.Begin < at || tok.End <= tok.Begin || tok.End > points {
-				t.Fatalf("token [%d, %d) after %d in a text of %d", tok.Begin, tok.End, at, points)
+				t.Fatalf("token [%d, %d), want it after %d in a text of %d", tok.Begin, tok.End, at, points)
 			}
 			if len(tok.Raw) == 0 || len(tok.Folded) == 0 {
-				t.Fatalf("empty form of token [%d, %d)", tok.Begin, tok.End)
+				t.Fatalf("token [%d, %d) has the forms %q and %q, want none empty", tok.Begin, tok.End, tok.Raw, tok.Folded)
 			}
 			if !tok.Is(text.Emoji) {
 				words++

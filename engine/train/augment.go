@@ -11,16 +11,21 @@ import (
 	"unicode/utf8"
 )
 
-// disguise is a way in which people hide a word.
+// disguise is a way in which people disguise a word.
 type disguise struct {
 	name  string
 	apply func(word []rune, r *rand.Rand) []rune
 }
 
-// disguises are what Augment applies. Positives and negatives are disguised alike, or disguise itself would become harm.
+// disguises are those that Augment applies. It disguises positives and negatives alike; otherwise the model would
+// learn that disguise is harm.
 var disguises = []disguise{
-	{"leet", substitute(map[rune][]rune{'a': {'4', '@'}, 'e': {'3'}, 'i': {'1', '!'}, 'o': {'0'}, 's': {'5', '$'}, 't': {'7'}, 'l': {'1'}})},
-	{"look-alike", substitute(map[rune][]rune{'a': {'а'}, 'e': {'е'}, 'o': {'о', 'ο'}, 'c': {'с'}, 'p': {'р'}, 'i': {'і'}, 'x': {'х'}, 'y': {'у'}})},
+	{"leet", substitute(map[rune][]rune{
+		'a': {'4', '@'}, 'e': {'3'}, 'i': {'1', '!'}, 'o': {'0'}, 's': {'5', '$'}, 't': {'7'}, 'l': {'1'},
+	})},
+	{"look-alike", substitute(map[rune][]rune{
+		'a': {'а'}, 'e': {'е'}, 'o': {'о', 'ο'}, 'c': {'с'}, 'p': {'р'}, 'i': {'і'}, 'x': {'х'}, 'y': {'у'},
+	})},
 	{"zero width", between('\u200b')},
 	{"spaced", between(' ')},
 	{"dotted", between('.')},
@@ -70,7 +75,7 @@ var disguises = []disguise{
 	}},
 }
 
-// innerVowels returns where the vowels of a word are, but for its ends.
+// innerVowels returns the positions of the vowels of a word, except at its ends.
 func innerVowels(word []rune) (at []int) {
 	for i := 1; i < len(word)-1; i++ {
 		if strings.ContainsRune("aeiouAEIOU", word[i]) {
@@ -80,6 +85,7 @@ func innerVowels(word []rune) (at []int) {
 	return at
 }
 
+// substitute makes a disguise that replaces letters by those of a table.
 func substitute(table map[rune][]rune) func([]rune, *rand.Rand) []rune {
 	return func(word []rune, r *rand.Rand) []rune {
 		out := slices.Clone(word)
@@ -92,6 +98,7 @@ func substitute(table map[rune][]rune) func([]rune, *rand.Rand) []rune {
 	}
 }
 
+// between makes a disguise that puts a mark between the letters.
 func between(mark rune) func([]rune, *rand.Rand) []rune {
 	return func(word []rune, _ *rand.Rand) []rune {
 		var out []rune
@@ -107,8 +114,8 @@ func between(mark rune) func([]rune, *rand.Rand) []rune {
 
 func repeat(c rune, n int) []rune { return slices.Repeat([]rune{c}, n) }
 
-// Disguise rewrites some words of a text in one way, about a third of those of three letters and more or all of those of
-// four and more, or joins or recapitalises the whole.
+// Disguise rewrites words of a text in one way: about a third of those of three letters and more, or all of those of
+// four and more. Or it removes spaces or changes the capitals of the whole text.
 func Disguise(text string, r *rand.Rand) string {
 	switch r.IntN(len(disguises) + 4) {
 	case 0:
@@ -144,7 +151,7 @@ func Disguise(text string, r *rand.Rand) string {
 	return strings.Join(words, " ")
 }
 
-// joinSome removes one in so many of the spaces.
+// joinSome removes one in every of the spaces.
 func joinSome(text string, every int, r *rand.Rand) string {
 	var b strings.Builder
 	for _, c := range text {
@@ -156,8 +163,8 @@ func joinSome(text string, every int, r *rand.Rand) string {
 	return b.String()
 }
 
-// Augment returns disguised copies of a part of the examples: the share is of those labelled for this project, a third
-// of it of the others. Labels stay; the weight of a copy is half.
+// Augment returns disguised copies of a share of the examples, from 0 to 1; of those from public sources, of a third
+// of that share. Copies keep the labels at half the weight.
 func Augment(examples []Example, share float64, seed uint64) []Example {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var out []Example
@@ -178,9 +185,9 @@ func Augment(examples []Example, share float64, seed uint64) []Example {
 	return out
 }
 
-// Embed returns a part of the examples that were labelled for this project with ordinary harmless texts before and
-// after them, so that the judge learns to find them there, and as many copies of harmless ones, so that context itself
-// means nothing.
+// Surround returns copies of a share of the examples of the corpus, from 0 to 1, with ordinary harmless texts before
+// and after them. The model learns to find harm inside a text, and from copies of harmless examples that context by
+// itself means nothing. Copies keep the labels at half the weight.
 func Surround(examples []Example, share float64, seed uint64) []Example {
 	r := rand.New(rand.NewPCG(seed, 4))
 	var around []string

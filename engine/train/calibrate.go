@@ -14,21 +14,24 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// priors are the shares of traffic that are assumed to be harmful in the way of each category, and of the attributes. A
-// threshold of 0.7 means little without them: the same ranking gives other probabilities where harm is rarer.
-var priors = [categories + 1]float64{hate: 0.07, harassment: 0.06, selfHarm: 0.045, sexual: 0.05, violence: 0.045, categories: 0.07}
+// priors are the assumed shares of traffic to which each category applies, and each attribute. A threshold of 0.7 means
+// little without them: the same ranking gives lower probabilities where harm is rarer.
+var priors = [categories + 1]float64{
+	hate: 0.07, harassment: 0.06, selfHarm: 0.045, sexual: 0.05, violence: 0.045, categories: 0.07,
+}
 
 func prior(head int) float64 { return priors[min(head, categories)] }
 
-// ordinary is the part of the harmless traffic that is ordinary text; the rest looks like harm and is not.
+// ordinary is the assumed share of ordinary text in the harmless traffic. The rest looks like harm.
 const ordinary = 0.8
 
-// Calibrate fits how the evidence of each head becomes a probability, on examples that the weights of a file have not
-// seen, and returns the finished weights file. What the file says of calibration but its scales does not matter.
+// Calibrate fits the curves that turn logits into probabilities, on examples that the weights were not fitted on, and
+// returns the finished weights file. Of the file's calibration it keeps only the scales and biases.
 //
-// gate is the probability of a category, by the linear model alone, above which a text is read again.
-func Calibrate(file []byte, tune []Example, gate float64, seed uint64) ([]byte, error) {
-	from := math.Log(gate / (1 - gate))
+// cnnThreshold is the probability of a category, by the linear model alone, above which the network classifies a text,
+// too.
+func Calibrate(file []byte, examples []Example, cnnThreshold float64, seed uint64) ([]byte, error) {
+	threshold := math.Log(cnnThreshold / (1 - cnnThreshold))
 	m, err := model.Load(bytes.NewReader(file))
 	if err != nil {
 		return nil, fmt.Errorf("loading the weights: %w", err)
@@ -37,23 +40,23 @@ func Calibrate(file []byte, tune []Example, gate float64, seed uint64) ([]byte, 
 	for h := range c {
 		c[h] = model.Calibration{Scale: c[h].Scale, Bias: c[h].Bias, Alone: model.Curve{Large: 1}}
 	}
-	if file, m, err = with(file, from, c); err != nil {
+	if file, m, err = recalibrate(file, threshold, c); err != nil {
 		return nil, err
 	}
-	alone := evidenceOf(m, tune)
-	long := evidenceOf(m, Lengthen(tune, seed))
+	alone := logitsOf(m, examples)
+	long := logitsOf(m, Lengthen(examples, seed))
 	for h := range c {
 		curve := &c[h].Alone
-		terms := func(e weighed) [5]float64 { return e.Terms(h, curve) }
+		terms := func(e scored) [5]float64 { return e.Terms(h, curve) }
 		set(curve, logistic(pointsOf(alone, h, prior(h), terms), [5]bool{0: true, 2: true, 4: true}))
-		curve.Length = length(alone, long, h, curve)
+		curve.Length = lengthPenalty(alone, long, h, curve)
 	}
-	// What the reader reads depends on what the linear model alone makes of it.
-	if file, m, err = with(file, from, c); err != nil {
+	// Which texts the network classifies depends on the calibration of the linear model alone.
+	if file, m, err = recalibrate(file, threshold, c); err != nil {
 		return nil, err
 	}
-	var short, many []weighed
-	for _, e := range append(evidenceOf(m, tune), evidenceOf(m, Lengthen(tune, seed))...) {
+	var short, many []scored
+	for _, e := range append(logitsOf(m, examples), logitsOf(m, Lengthen(examples, seed))...) {
 		if len(e.SmallCNN) > 0 {
 			many = append(many, e)
 		} else {
@@ -63,22 +66,24 @@ func Calibrate(file []byte, tune []Example, gate float64, seed uint64) ([]byte, 
 	for h := range c {
 		read := &c[h].Both
 		read.Large, read.CNN = 1, 0.5
-		terms := func(e weighed) [5]float64 { return e.Terms(h, read) }
-		for range 3 { // which window is the worst depends on the curve
-			set(read, logistic(passing(pointsOf(short, h, prior(h), terms), from), [5]bool{0: true, 1: true, 2: true, 4: true}))
+		terms := func(e scored) [5]float64 { return e.Terms(h, read) }
+		for range 3 { // which window has the largest logit depends on the curve
+			points := aboveThreshold(pointsOf(short, h, prior(h), terms), threshold)
+			set(read, logistic(points, [5]bool{0: true, 1: true, 2: true, 4: true}))
 		}
-		terms = func(e weighed) [5]float64 { return e.LongTerms(h, read) }
-		w := logistic(passing(pointsOf(many, h, prior(h), terms), from), [5]bool{true, true, true, true, true})
+		terms = func(e scored) [5]float64 { return e.LongTerms(h, read) }
+		points := aboveThreshold(pointsOf(many, h, prior(h), terms), threshold)
+		w := logistic(points, [5]bool{true, true, true, true, true})
 		c[h].Long = model.LongCurve{Window: w[0], Sentence: w[1], Max: w[2], Length: w[3], Offset: w[4]}
 	}
-	file, _, err = with(file, from, c)
+	file, _, err = recalibrate(file, threshold, c)
 	return file, err
 }
 
-// with returns a weights file with another calibration, and the model that it holds.
-func with(file []byte, gate float64, c [model.Heads]model.Calibration) ([]byte, *model.Model, error) {
+// recalibrate returns a weights file with another calibration, and its model.
+func recalibrate(file []byte, cnnThreshold float64, c [model.Heads]model.Calibration) ([]byte, *model.Model, error) {
 	var b bytes.Buffer
-	if err := model.Recalibrate(&b, file, gate, c); err != nil {
+	if err := model.Recalibrate(&b, file, cnnThreshold, c); err != nil {
 		return nil, nil, fmt.Errorf("calibrating: %w", err)
 	}
 	m, err := model.Load(bytes.NewReader(b.Bytes()))
@@ -89,43 +94,42 @@ func set(c *model.Curve, w [5]float64) {
 	*c = model.Curve{Large: w[0], CNN: w[1], Small: w[2], Length: w[3], Offset: w[4]}
 }
 
-// passing keeps the points of texts that the reader reads.
-func passing(points []point, from float64) (out []point) {
+// aboveThreshold keeps the points of texts that the network classifies.
+func aboveThreshold(points []point, threshold float64) (out []point) {
 	for _, p := range points {
-		if p.worst > from {
+		if p.maxLogit > threshold {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// weighed is an example with its evidence.
-type weighed struct {
+// scored is an example with its logits.
+type scored struct {
 	*Example
 	model.Logits
 }
 
-func evidenceOf(m *model.Model, examples []Example) []weighed {
-	out := make([]weighed, len(examples))
+func logitsOf(m *model.Model, examples []Example) []scored {
+	out := make([]scored, len(examples))
 	for i := range examples {
-		out[i] = weighed{&examples[i], m.Logits(examples[i].Text)}
+		out[i] = scored{&examples[i], m.Logits(examples[i].Text)}
 	}
 	return out
 }
 
-// pointsOf takes the evidence of one head, with the weights that the assumed traffic gives to positives, look-alikes
-// and ordinary text; prior is the
-// share of the positives.
-func pointsOf(all []weighed, h int, prior float64, terms func(weighed) [5]float64) []point {
+// pointsOf makes the points of one head. It weighs positives, look-alikes and ordinary texts by their shares of the
+// assumed traffic, of which prior is positive.
+func pointsOf(all []scored, h int, prior float64, terms func(scored) [5]float64) []point {
 	var points []point
 	var yes, alike, plain float64
 	for _, e := range all {
 		usual := isOrdinary(e.Example)
 		if !e.Labelled(h) || e.Source == "lexicon" || h < categories && !e.InCorpus && !usual {
-			continue // scraped positives do not follow the definitions of the categories
+			continue // positives of public sources do not follow the definitions of the categories
 		}
 		y := float64(e.Labels[h].Value)
-		points = append(points, point{x: terms(e), y: y, ordinary: usual, worst: e.Max})
+		points = append(points, point{x: terms(e), y: y, ordinary: usual, maxLogit: e.Max})
 		yes += y
 		if usual {
 			plain += 1 - y
@@ -152,29 +156,32 @@ func pointsOf(all []weighed, h int, prior float64, terms func(weighed) [5]float6
 	return points
 }
 
-// File returns the weights as a file, without calibration.
+// File returns the weights as a file without calibration.
 func (f *Fitted) File() ([]byte, error) {
 	var b bytes.Buffer
 	err := model.Write(&b, f.Header, f.Weights)
 	return b.Bytes(), err
 }
 
-// isOrdinary says whether an example is of a source of everyday harmless text.
+// isOrdinary reports whether an example comes from a source of everyday harmless text.
 func isOrdinary(e *Example) bool {
-	return strings.HasPrefix(e.Source, "clean_") || e.Source == "everyday" || e.Source == "goemotions_reddit" && e.Labelled(hate)
+	if e.Source == "goemotions_reddit" {
+		return e.Labelled(hate)
+	}
+	return strings.HasPrefix(e.Source, "clean_") || e.Source == "everyday"
 }
 
-// point is the evidence of one head with its truth.
+// point is what the curve of one head is fitted on.
 type point struct {
-	x        [5]float64
-	y        float64
+	x        [5]float64 // the terms of the curve
+	y        float64    // the true answer, from 0 to 1
 	ordinary bool
-	worst    float64 // largest logit by the linear model alone
+	maxLogit float64 // of any category, by the linear model alone
 	weight   float64
 }
 
-// logistic fits probability = sigmoid(w*x) by Newton's method on the weighted log loss, for those weights that are used.
-// Those of the evidence are never negative: more evidence in a window must not lower the probability.
+// logistic fits probability = sigmoid(w*x) to the points, for the terms that are used. The weights of the first three
+// terms, which are logits, are never negative: a larger logit must not lower the probability.
 func logistic(points []point, use [5]bool) [5]float64 {
 	for {
 		w := newton(points, use)
@@ -191,6 +198,7 @@ func logistic(points []point, use [5]bool) [5]float64 {
 	}
 }
 
+// newton minimises the weighted log loss by Newton's method.
 func newton(points []point, use [5]bool) (w [5]float64) {
 	for i := range w {
 		if use[i] {
@@ -234,7 +242,7 @@ func newton(points []point, use [5]bool) (w [5]float64) {
 		}
 		moved := 0.0
 		for i, s := range step {
-			// A step of at most one keeps Newton from running away where the start is far off.
+			// Steps of at most one keep the method from diverging where the start is far off.
 			w[i] -= s / longest
 			moved += math.Abs(s)
 		}
@@ -245,11 +253,11 @@ func newton(points []point, use [5]bool) (w [5]float64) {
 	return w
 }
 
-// length returns what each factor of e in the number of windows takes from the logit, so that of long ordinary texts no
-// more are near the top than of short ones: length by itself is no evidence.
-func length(alone, long []weighed, h int, c *model.Curve) float64 {
+// lengthPenalty returns what each factor of e in the number of windows takes from the logit, so that long ordinary
+// texts score as high as short ones at the top. Length by itself is no evidence.
+func lengthPenalty(alone, long []scored, h int, c *model.Curve) float64 {
 	const quantile = 0.985
-	logits := func(all []weighed, windows *float64) []float64 {
+	logits := func(all []scored, windows *float64) []float64 {
 		var z []float64
 		for _, e := range all {
 			if isOrdinary(e.Example) && e.Labelled(h) && !e.Positive(h) {
@@ -272,7 +280,7 @@ func length(alone, long []weighed, h int, c *model.Curve) float64 {
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// solve solves five linear equations by elimination; the last column is the right side.
+// solve solves five linear equations by Gaussian elimination. The last column is the right side.
 func solve(m [5][6]float64) (x [5]float64) {
 	for c := range m {
 		best := c
@@ -303,12 +311,12 @@ func solve(m [5][6]float64) (x [5]float64) {
 	return x
 }
 
-// Lengthen puts examples that were labelled for this project, and ordinary ones, inside ordinary harmless text of very
-// different length, from some sentences to about 12,000 characters.
+// Lengthen puts part of the examples inside ordinary harmless text, which makes them from a few sentences to about
+// 12,000 characters long.
 func Lengthen(examples []Example, seed uint64) []Example {
 	var around []string
 	for i := range examples {
-		// Tweets and forum posts are harmless on the whole only; hundreds of them in one text are not.
+		// Tweets and forum posts are harmless only on average. Hundreds of them in one text would not be.
 		if e := &examples[i]; isOrdinary(e) && e.Source != "clean_tweets" && e.Source != "goemotions_reddit" {
 			around = append(around, e.Text)
 		}
@@ -333,14 +341,14 @@ func Lengthen(examples []Example, seed uint64) []Example {
 		place := r.IntN(size)
 		var b strings.Builder
 		for put := false; b.Len() < size || !put; {
-			piece := e.Text
+			part := e.Text
 			if !put && b.Len() >= place {
 				put = true
 			} else {
-				piece = around[r.IntN(len(around))]
+				part = around[r.IntN(len(around))]
 			}
-			b.WriteString(piece)
-			if !endsSentence(piece) && r.IntN(4) > 0 {
+			b.WriteString(part)
+			if !endsSentence(part) && r.IntN(4) > 0 {
 				b.WriteByte('.')
 			}
 			b.WriteByte(' ')
@@ -351,7 +359,7 @@ func Lengthen(examples []Example, seed uint64) []Example {
 	return out
 }
 
-// endsSentence reports whether a text ends as a sentence does.
+// endsSentence reports whether a text ends with the mark of a sentence.
 func endsSentence(text string) bool {
 	return strings.HasSuffix(text, ".") || strings.HasSuffix(text, "!") || strings.HasSuffix(text, "?")
 }

@@ -15,18 +15,18 @@ import (
 // Sizes of the word clusters.
 const (
 	clusterCount   = 500
-	clusterMinimum = 12 // times that a word must be met
-	dimensions     = 32
-	reachOfWords   = 4
-	negatives      = 4
+	clusterMinimum = 12 // how often a word must occur
+	dimensions     = 32 // of the skip-gram embeddings
+	contextWords   = 4  // to either side
+	negatives      = 4  // samples per pair of words
 )
 
+// embedding is the skip-gram embedding of a word.
 type embedding [dimensions]float32
 
-// Cluster groups the words of the texts by the company that they keep: skip-gram embeddings with negative sampling
-// (Mikolov et al. 2013), then k-means. Labels play no part. Words with a class in the lexicon are left to it. Texts are
-// read with the dictionary known. The result
-// maps the hash of a word to its cluster, from 0.
+// Cluster groups the words of the texts by the contexts that they are used in: skip-gram embeddings with negative
+// sampling (Mikolov et al. 2013), then k-means. It does not use labels. Texts are tokenized with the dictionary
+// known. The result maps the hash of a word to its cluster, from 0; it is nil for few words.
 func Cluster(examples []Example, known *text.Dictionary, seed uint64) map[uint64]uint16 {
 	v := newVocabulary(examples, known)
 	if len(v.words) < 4*clusterCount {
@@ -42,7 +42,7 @@ func Cluster(examples []Example, known *text.Dictionary, seed uint64) map[uint64
 	return out
 }
 
-// vocabulary holds the words that are met often enough and the texts as indexes of them.
+// vocabulary holds the words that occur often enough, and the texts as indexes of them.
 type vocabulary struct {
 	words  []uint64
 	counts []int
@@ -86,7 +86,7 @@ func newVocabulary(examples []Example, known *text.Dictionary) *vocabulary {
 	return v
 }
 
-// embed learns a vector for each word.
+// embed learns a skip-gram embedding of each word.
 func (v *vocabulary) embed(r *rand.Rand) []embedding {
 	in, out := make([]embedding, len(v.words)), make([]embedding, len(v.words))
 	for i := range in {
@@ -94,7 +94,7 @@ func (v *vocabulary) embed(r *rand.Rand) []embedding {
 			in[i][d] = (r.Float32() - 0.5) / dimensions
 		}
 	}
-	// Negatives are drawn by the 3/4 power of the counts.
+	// Negative samples are drawn with the 3/4 power of the counts.
 	var noise []int32
 	for i, n := range v.counts {
 		for range max(1, int(math.Pow(float64(n), 0.75)/2)) {
@@ -117,7 +117,7 @@ func (v *vocabulary) embed(r *rand.Rand) []embedding {
 			}
 		}
 		for i, w := range line {
-			reach := 1 + r.IntN(reachOfWords)
+			reach := 1 + r.IntN(contextWords)
 			for j := max(0, i-reach); j <= min(len(line)-1, i+reach); j++ {
 				if j != i {
 					step(&in[w], out, line[j], noise, rate, r)
@@ -128,7 +128,7 @@ func (v *vocabulary) embed(r *rand.Rand) []embedding {
 	return in
 }
 
-// step moves a word towards a neighbour and away from random words.
+// step moves a word towards a neighbour and away from negative samples.
 func step(word *embedding, out []embedding, neighbour int32, noise []int32, rate float32, r *rand.Rand) {
 	var move embedding
 	for k := range negatives + 1 {
@@ -152,7 +152,7 @@ func step(word *embedding, out []embedding, neighbour int32, noise []int32, rate
 	}
 }
 
-// kMeans assigns each vector, by direction, to one of clusterCount centres.
+// kMeans assigns each vector to one of clusterCount centres by cosine.
 func kMeans(vectors []embedding, counts []int, r *rand.Rand) []int {
 	for i := range vectors {
 		normalise(&vectors[i])
@@ -192,6 +192,7 @@ func kMeans(vectors []embedding, counts []int, r *rand.Rand) []int {
 	return assigned
 }
 
+// normalise scales an embedding to the length 1.
 func normalise(e *embedding) {
 	var sum float64
 	for _, x := range e {

@@ -21,8 +21,8 @@ type CNNOptions struct {
 	Rate float64
 	// PublicShare is the share of the texts of public sources that each pass uses, above 0 and up to 1. Default: 0.15.
 	PublicShare float64
-	// WordDropout is the share of words whose own embedding a pass leaves out, so that their sub-words learn to stand in.
-	// Default: 0.1.
+	// WordDropout is the share of words whose own embedding a pass leaves out, so that their sub-words learn to stand
+	// in. Default: 0.1.
 	WordDropout float64
 	// TokenDropout is the share of tokens that a pass leaves out entirely. Default: 0.05.
 	TokenDropout float64
@@ -70,8 +70,8 @@ const (
 
 const channels = cnn.Channels
 
-// cnnTrainer is the state of a training. See cnn_vocabulary.go for its words, cnn_worker.go for the gradients of a text,
-// and cnn_adam.go for the optimizer.
+// cnnTrainer is the state of a training. See cnn_vocabulary.go for its words, cnn_worker.go for the gradients of a
+// text, and cnn_adam.go for the optimizer.
 type cnnTrainer struct {
 	opt            CNNOptions
 	examples       []Example
@@ -93,8 +93,8 @@ type cnnTrainer struct {
 	wordGradients, groupGradients, subwordGradients rowGradients
 }
 
-// FitCNN trains the convolutional network with Adam on mini-batches. The same examples and options give the same weights.
-// It takes the clusters and the dictionary of the linear model.
+// FitCNN trains the convolutional network with Adam on mini-batches. The same examples and options give the same
+// weights. It takes the clusters and the dictionary of the linear model.
 func FitCNN(examples []Example, linear *Fitted, opt CNNOptions) *cnn.Model {
 	tr := &cnnTrainer{
 		opt:        opt.withDefaults(),

@@ -44,8 +44,8 @@ func (t *embeddingTable) row(r int32) []float32 {
 	return t.values[int(r)*channels : (int(r)+1)*channels]
 }
 
-// step takes a step of Adam on the rows with gradients, and clears these. The moments of the other rows stay as they are,
-// and there is no correction of the bias.
+// step takes a step of Adam on the rows with gradients, and clears these. The moments of the other rows stay as they
+// are, and there is no correction of the bias.
 func (t *embeddingTable) step(g *rowGradients, rate float64, scale float32) {
 	for i, r := range g.rows {
 		at := int(r) * channels
@@ -100,8 +100,8 @@ func (g *rowGradients) clear() {
 	g.rows, g.values = g.rows[:0], g.values[:0]
 }
 
-// updateEmbeddings passes the workers' gradients of vocabulary words on to the embeddings of the words, their groups and
-// their sub-words, and takes a step.
+// updateEmbeddings passes the workers' gradients of vocabulary words on to the embeddings of the words, their groups
+// and their sub-words, and takes a step.
 func (tr *cnnTrainer) updateEmbeddings(workers []*cnnWorker, rate float64, scale float32) {
 	first := &workers[0].embeddings
 	for _, w := range workers[1:] {

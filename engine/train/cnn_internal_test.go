@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// tinyTrainer makes a training of one text of n tokens with random weights. Its words are of every sort: with and without
-// an embedding of their own, with and without a group, one without sub-words, and some that recur.
+// tinyTrainer makes a training of one text of n tokens with random weights. Its words are of every sort: with and
+// without an embedding of their own, with and without a group, one without sub-words, and some that recur.
 func tinyTrainer(n int) *cnnTrainer {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	fill := func(w []float32, size float64) {
@@ -131,7 +131,8 @@ func TestGradientsAreTheSlopesOfTheLoss(t *testing.T) {
 			}
 			if n == 1 && g.name == "attention queries" {
 				if wrong > 1e-6 {
-					t.Errorf("1 token: attention queries: slope %v, want 0: the attention of a lone token is 1", math.Sqrt(wrong))
+					t.Errorf("1 token: attention queries: slope %v, want 0, as the attention of a lone token is 1",
+						math.Sqrt(wrong))
 				}
 				continue
 			}

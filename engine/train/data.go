@@ -19,28 +19,28 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// Weights of the rows that were labelled for this project, against scraped rows of at most 1.
+// Weights of labels of the corpus. Those of public sources are at most 1.
 const (
-	weightWritten   = 4
+	weightCorpus    = 4
 	weightAnnotated = 3
-	weightUnsure    = 1
+	weightUnsure    = 1 // annotations with a question mark
 )
 
-// row is a line of any of the files.
+// row is a line of a file of the corpus or of a public source.
 type row struct {
-	Text   string `json:"text"`
-	Labels native `json:"labels"`
-	Kind   string `json:"kind"`
-	Voice  string `json:"voice"`
-	Group  int    `json:"group"`
-	Sure   *bool  `json:"sure"`
-	Hit    *bool  `json:"hit"`
+	Text   string       `json:"text"`
+	Labels sourceLabels `json:"labels"`
+	Kind   string       `json:"kind"`
+	Voice  string       `json:"voice"`
+	Group  int          `json:"group"`
+	Sure   *bool        `json:"sure"`
+	Hit    *bool        `json:"hit"`
 }
 
-// Read reads every file that training uses: corpus holds the project's own JSON Lines and annotations.tsv; data, which
-// may be nil, holds the folder moderation with the scraped texts. Files that are not there are left out.
+// Read reads all files that training uses. corpus holds JSON Lines and annotations.tsv. data, which may be nil, holds
+// the folder moderation with the public sources. Missing files are left out. An error names the file and line.
 func Read(corpus, data fs.FS) ([]Example, error) {
-	var all, scraped []Example
+	var all, public []Example
 	names, err := fs.Glob(corpus, "*.jsonl")
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 				return // a text for themes
 			}
 			e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, InCorpus: true}
-			written(r.Labels, weightWritten, &e)
+			setCorpusLabels(r.Labels, weightCorpus, &e)
 			all = append(all, e)
 		})
 		if err != nil {
@@ -61,7 +61,7 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 	if data == nil {
 		return all, nil
 	}
-	read, err := readAnnotations(corpus)
+	annotations, err := readAnnotations(corpus)
 	if err != nil {
 		return nil, err
 	}
@@ -70,22 +70,22 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 		return nil, err
 	}
 	for _, s := range sources {
-		rows, err := s.read(data, read)
+		rows, err := s.read(data, annotations)
 		if err != nil {
 			return nil, err
 		}
 		for i := range rows {
 			words.weaklyLabel(&rows[i])
 		}
-		scraped = append(scraped, rows...)
+		public = append(public, rows...)
 	}
-	// The rows that were read for this project come first: they are not overruled.
-	for _, e := range scraped {
+	// Annotated rows come first, because the first label of a text is not overruled.
+	for _, e := range public {
 		if e.InCorpus {
 			all = append(all, e)
 		}
 	}
-	for _, e := range scraped {
+	for _, e := range public {
 		if !e.InCorpus {
 			all = append(all, e)
 		}
@@ -93,17 +93,19 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 	return append(all, words.examples()...), nil
 }
 
-// annotation is what a reader of a scraped text said of it.
+// annotation holds this project's labels of a text from a public source.
 type annotation struct {
-	labels native
+	labels sourceLabels
 	sure   bool
 }
 
-// annotationLetters are how the file of annotations writes the categories.
-var annotationLetters = map[rune]string{'h': "hate", 'r': "harassment", 's': "self-harm", 'x': "sexual", 'v': "violence"}
+// annotationLetters are the letters of the categories in annotations.tsv.
+var annotationLetters = map[rune]string{
+	'h': "hate", 'r': "harassment", 's': "self-harm", 'x': "sexual", 'v': "violence",
+}
 
-// readAnnotations reads what was read for this project: lines of a text's [Key] and the letters of the categories that
-// apply, - for none, with a question mark behind them where two careful readers might differ.
+// readAnnotations parses annotations.tsv: lines of a text's [Key], a tab and the letters of the categories that
+// apply, or - for none. A question mark at the end says that two careful annotators might differ.
 func readAnnotations(corpus fs.FS) (map[string]annotation, error) {
 	const name = "annotations.tsv"
 	file, err := fs.ReadFile(corpus, name)
@@ -118,7 +120,7 @@ func readAnnotations(corpus fs.FS) (map[string]annotation, error) {
 	for line := range strings.Lines(string(file)) {
 		n++
 		key, letters, ok := strings.Cut(strings.TrimSpace(line), "\t")
-		a := annotation{labels: native{}}
+		a := annotation{labels: sourceLabels{}}
 		letters, unsure := strings.CutSuffix(letters, "?")
 		a.sure = !unsure
 		for _, c := range letters {
@@ -138,23 +140,23 @@ func readAnnotations(corpus fs.FS) (map[string]annotation, error) {
 	return out, nil
 }
 
-// annotate gives an example the labels of a reader. What its source says of the attributes stays.
+// annotate replaces an example's labels of the categories. The source's labels of the attributes stay.
 func (a annotation) annotate(e *Example) {
 	weight := float32(weightAnnotated)
 	if !a.sure {
 		weight = weightUnsure
 	}
-	crowd := e.Labels
-	written(a.labels, weight, e)
+	bySource := e.Labels
+	setCorpusLabels(a.labels, weight, e)
 	for h := categories; h < model.Heads; h++ {
-		if crowd[h].Weight > 0 {
-			e.Labels[h] = crowd[h]
+		if bySource[h].Weight > 0 {
+			e.Labels[h] = bySource[h]
 		}
 	}
 	e.Source, e.InCorpus = "annotated", true
 }
 
-// read reads the rows of a source, spread evenly where there is a limit, and all of those that were read for this project.
+// read reads the rows of a source, spread evenly over its file if there is a limit, and all rows that are annotated.
 func (s source) read(data fs.FS, annotations map[string]annotation) ([]Example, error) {
 	var rows []row
 	err := lines(data, "moderation/"+s.name+".jsonl.gz", func(r row) { rows = append(rows, r) })
@@ -171,17 +173,17 @@ func (s source) read(data fs.FS, annotations map[string]annotation) ([]Example, 
 	var out []Example
 	at := 0.0
 	for i, r := range rows {
-		a, known := annotations[Key(r.Text)]
+		a, annotated := annotations[Key(r.Text)]
 		chosen := i == int(math.Floor(at))
 		if chosen {
 			at += step
 		}
-		if !chosen && !known {
+		if !chosen && !annotated {
 			continue
 		}
 		e := Example{Text: r.Text, Source: s.name}
 		s.label(r.Labels, &e)
-		if known {
+		if annotated {
 			a.annotate(&e)
 		}
 		if e.Labels != (Example{}).Labels {
@@ -191,7 +193,7 @@ func (s source) read(data fs.FS, annotations map[string]annotation) ([]Example, 
 	return out, nil
 }
 
-// lines calls yield for every line of a JSON Lines file, compressed when its name ends in gz.
+// lines calls yield for every line of a JSON Lines file, which is compressed if its name ends in .gz.
 func lines(files fs.FS, name string, yield func(row)) error {
 	f, err := files.Open(name)
 	if err != nil {
@@ -225,6 +227,7 @@ func lines(files fs.FS, name string, yield func(row)) error {
 	return nil
 }
 
+// base returns the name of a file without folder and extension.
 func base(name string) string {
 	name = path.Base(name)
 	return strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".jsonl")

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/train"
 )
 
-// placed is a text with where it stands.
+// placed is a text with its file and line.
 type placed struct {
 	place, text string
 }
@@ -27,7 +27,7 @@ func textsOf(t *testing.T, pattern string) (out []placed) {
 	t.Helper()
 	names, err := filepath.Glob(pattern)
 	if err != nil || len(names) == 0 {
-		t.Fatalf("no file %s: %v", pattern, err)
+		t.Fatalf("files of %s: got none, error %v, want some", pattern, err)
 	}
 	for _, name := range names {
 		file, err := os.ReadFile(name)
@@ -60,16 +60,16 @@ func shingles(text string, n int) map[string]bool {
 	return out
 }
 
-// A text that is examined and trained on would make the examination worthless. Messages name places and no texts: nobody
-// should read the examination to mend the corpus.
+// A text that is examined and trained on would make the examination worthless. Messages name places and no texts:
+// nobody should read the examination to mend the corpus.
 func TestTheExaminationIsNotInTheCorpus(t *testing.T) {
 	t.Parallel()
+	repositoryCorpus(t)
 	const (
-		run     = 12  // so many words in a row are no accident; shorter runs are turns of phrase that two hands may share
-		gram    = 5   // words of a shingle
-		most    = 0.5 // the share of a text's shingles that it may share with another
-		fewest  = 4   // shingles, so that stock phrases do not count
-		written = "corpus/*.jsonl"
+		run      = 12  // words in a row that are no accident; two authors may share shorter turns of phrase
+		gram     = 5   // words of a shingle
+		maxShare = 0.5 // of the shingles of a text that another one has, too
+		minGrams = 4   // shared shingles, so that stock phrases do not count
 	)
 	exam := textsOf(t, "exam/*.jsonl")
 	keys := map[string]string{}
@@ -78,7 +78,7 @@ func TestTheExaminationIsNotInTheCorpus(t *testing.T) {
 	size := map[string]int{}
 	for _, e := range exam {
 		if first, ok := keys[train.Key(e.text)]; ok {
-			t.Errorf("%s is %s again", e.place, first)
+			t.Errorf("%s has the text of %s, want another", e.place, first)
 		}
 		keys[train.Key(e.text)] = e.place
 		for s := range shingles(e.text, run) {
@@ -90,14 +90,14 @@ func TestTheExaminationIsNotInTheCorpus(t *testing.T) {
 			grams[s] = append(grams[s], e.place)
 		}
 	}
-	for _, c := range textsOf(t, written) {
+	for _, c := range textsOf(t, "corpus/*.jsonl") {
 		if place, ok := keys[train.Key(c.text)]; ok {
-			t.Errorf("%s has the text of %s", c.place, place)
+			t.Errorf("%s has the text of %s, want another", c.place, place)
 			continue
 		}
 		for s := range shingles(c.text, run) {
 			if place, ok := runs[s]; ok {
-				t.Errorf("%s shares %d words in a row with %s", c.place, run, place)
+				t.Errorf("%s shares %d words in a row with %s, want fewer", c.place, run, place)
 				break
 			}
 		}
@@ -109,8 +109,9 @@ func TestTheExaminationIsNotInTheCorpus(t *testing.T) {
 			}
 		}
 		for place, n := range shared {
-			if n >= fewest && float64(n) >= most*float64(min(size[place], len(own))) {
-				t.Errorf("%s shares %d of its %d sequences of %d words with %s", c.place, n, len(own), gram, place)
+			if n >= minGrams && float64(n) >= maxShare*float64(min(size[place], len(own))) {
+				t.Errorf("%s shares %d of its %d sequences of %d words with %s, want fewer",
+					c.place, n, len(own), gram, place)
 			}
 		}
 	}
@@ -122,7 +123,7 @@ func TestTheExaminationIsNotInTheCorpus(t *testing.T) {
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		key, _, _ := strings.Cut(lines.Text(), "\t")
 		if place, ok := keys[key]; ok {
-			t.Errorf("the annotated text %s is %s", key, place)
+			t.Errorf("the annotated text %s is that of %s, want another", key, place)
 		}
 	}
 }

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package train makes the weights file that package model reads.
+// Package train makes the weights file that package model loads.
 //
-// The way of a row: [Read] maps the labels of every source to the 13 heads, missing ones masked; [NewPool] removes
-// duplicates and splits; [Augment], [Surround] and [Swap] add copies and [Neutral] sentences; [Fit] learns the linear model by
-// AdaGrad on one goroutine and [FitCNN] the second stage by Adam on two, with fixed seeds; [Calibrate] fits probabilities on
-// rows that were held back; [Evaluate] reports. The same data gives the same bytes.
+// [Read] maps the labels of every source to the 13 heads and masks missing ones. [NewPool] removes duplicates and
+// splits. [Augment], [Surround] and [Swap] add copies, and [Neutral] adds sentences. [Fit] fits the linear model with
+// AdaGrad on one goroutine, [FitCNN] the convolutional network with Adam on two, both with fixed seeds. [Calibrate]
+// fits probabilities on examples that the weights were not fitted on, and [Evaluate] reports. The same data gives the
+// same bytes.
 package train
 
 import (
@@ -19,35 +20,37 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// Label is what a source says of one head.
+// Label is a source's label of one head.
 type Label struct {
-	// Value is from 0 (no) to 1 (yes); fractions are shares of annotators or doubt.
+	// Value is from 0 (no) to 1 (yes). A fraction is a share of annotators, or doubt.
 	Value float32
-	// Weight is how much the label counts; 0 means that the source does not say.
+	// Weight is how much the label counts. 0 means that the source has no such label.
 	Weight float32
 }
 
 // Example is a labelled text.
 type Example struct {
+	// Text is the text, and Labels its labels by head.
 	Text   string
 	Labels [model.Heads]Label
-	// Source is the file the text comes from, without folder and extension.
+	// Source is the name of the file that the text comes from, without folder and extension.
 	Source string
-	// Kind and Group are the source's own sub-division: kind of text, group of contrasted texts.
+	// Kind is the source's own name for a kind of text. Group is the number of a group of contrasts, from 1, or 0.
 	Kind  string
 	Group int
-	// Written says that the text was written or labelled for this project, by the definitions of the categories.
+	// InCorpus reports whether the text was written for the corpus or annotated there, by the definitions of the
+	// categories. The other texts have the labels of a public source.
 	InCorpus bool
 	// Derived reports whether the text was made from others, by [Augment] or [Surround].
 	Derived bool
 }
 
-// Positive reports whether the example is a certain yes for the head.
+// Positive reports whether the label of a head is a yes, from 0.5 on.
 func (e *Example) Positive(head int) bool {
 	return e.Labels[head].Weight > 0 && e.Labels[head].Value >= 0.5
 }
 
-// Labelled reports whether the source says anything of the head.
+// Labelled reports whether the example has a label of a head.
 func (e *Example) Labelled(head int) bool { return e.Labels[head].Weight > 0 }
 
 // Harmless reports whether all five categories are labelled and none applies.
@@ -60,10 +63,10 @@ func (e *Example) Harmless() bool {
 	return true
 }
 
-// categories is the number of heads that are categories; they come first.
+// categories is the number of heads that are categories. They are the first ones.
 const categories = 5
 
-// key identifies a text for removing duplicates and for splits: its letters and digits in lower case.
+// key identifies a text when duplicates are removed and splits made: a hash of its letters and digits in lower case.
 func key(text string) uint64 {
 	var b strings.Builder
 	for _, r := range text {
@@ -78,6 +81,6 @@ func key(text string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// Key names a text without telling it: 16 hexadecimal digits that depend on its letters and digits only. Annotations
-// of other people's texts are kept under it.
+// Key names a text without revealing it: 16 hexadecimal digits that depend on its letters and digits only. The
+// annotations of texts from public sources have these keys.
 func Key(text string) string { return fmt.Sprintf("%016x", key(text)) }

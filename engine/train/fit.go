@@ -12,30 +12,30 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// Options say how to learn. The zero value of a field stands for the default.
+// Options configure [Fit]. The zero value of a field stands for its default.
 type Options struct {
-	// Epochs is the number of passes over the examples. Default 5.
+	// Epochs is the number of passes over the examples. Default: 5.
 	Epochs int
-	// Rate is the learning rate of AdaGrad. Default 0.5.
+	// Rate is the learning rate of AdaGrad. Default: 0.5.
 	Rate float64
-	// SubwordRate is the rate of the parts of words, relative to that of words. A word has a dozen parts that always come
-	// together; a lower rate lets the word itself and its neighbours say more. Default 1.
+	// SubwordRate is the learning rate of sub-words, relative to that of words. A word has a dozen sub-words that
+	// always occur together; a lower rate gives more weight to the word itself and its neighbours. Default: 1.
 	SubwordRate float64
-	// InitialAccumulator is where the sum of squared gradients of a row starts. The larger it is, the less a feature that was met
-	// a few times is believed. Default 0.1.
+	// InitialAccumulator is the initial sum of squared gradients of a row. The larger it is, the less weight features
+	// get that occur only a few times. Default: 0.1.
 	InitialAccumulator float64
-	// Decay pulls weights to zero at each step, relative to the rate. Default 1e-5.
+	// Decay is the weight decay at each step, relative to the rate. Default: 1e-5.
 	Decay float64
-	// MinCount is how often a feature must be met to be learned; a row of this project's own text counts twice.
-	// Default 3.
+	// MinCount is how often a feature must occur to be learned. A text of the corpus counts twice. Default: 3.
 	MinCount int
-	// Rows bounds the rows that are kept. Default 240,000.
+	// Rows is the maximum number of rows to keep. Default: 240,000.
 	Rows int
-	// Buckets is the size of the table, a power of two. Default 65,536.
+	// Buckets is the size of the hash table, a power of two. Default: 65,536.
 	Buckets int
 	// Seed seeds the order of the examples.
 	Seed uint64
-	// English reports whether a folded word is in some list of English words: see [Dictionary]. Nil says no.
+	// English reports whether a folded word is in a list of English words: see [Dictionary]. Nil stands for an empty
+	// list.
 	English func(folded []byte) bool
 }
 
@@ -67,56 +67,57 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Fitted is what was learned, before calibration.
+// Fitted is a fitted model before calibration.
 type Fitted struct {
 	Header  model.Header
 	Weights model.Weights
 }
 
-// document is an example as indexes of features, token by token.
+// document is an example as a range of fitter.tokens.
 type document struct {
-	from, to int32 // its tokens, in fitter.tokens
+	from, to int32
 }
 
-// token ends at the index end of fitter.ids; features is the number of features up to its end, known or not.
+// token is a token of a document.
 type token struct {
-	end      int32
-	features int32
+	end      int32 // of its features in fitter.ids
+	features int32 // the number of features of the document up to its end, known or not
 }
 
-// vector holds one number for each head.
+// vector holds one number per head.
 type vector [model.Heads]float32
 
-// fitter holds the state of a training.
+// fitter is the state of a training.
 type fitter struct {
-	opt       Options
-	ids       []uint32
-	tokens    []token
-	documents []document
-	examples  []Example
-	index     map[uint64]uint32
-	hashes    []uint64 // by index
-	counts    []float32
-	speed     []float32 // of learning, relative to the rate
-	weights   []vector
-	grads     [][2]float32 // sums of squared gradients of a row: of its categories and of its attributes
-	bias      [model.Heads]float64
-	boost     [model.Heads]float32
-	prefix    []vector       // scratch of step
-	windows   []model.Window // scratch of worst
-	clusters  map[uint64]uint16
-	words     []text.Word
-	known     *text.Dictionary // the same
+	opt            Options
+	ids            []uint32
+	tokens         []token
+	documents      []document
+	examples       []Example
+	index          map[uint64]uint32
+	hashes         []uint64 // by index
+	counts         []float32
+	rateFactors    []float32 // by index: the learning rate, relative to Options.Rate
+	weights        []vector
+	squares        [][2]float32 // by index: AdaGrad's accumulators, of the categories and of the attributes
+	bias           [model.Heads]float64
+	positiveWeight [model.Heads]float32
+	prefix         []vector       // scratch of maxLogits
+	windows        []model.Window // scratch of maxLogits
+	clusters       map[uint64]uint16
+	words          []text.Word
+	dictionary     *text.Dictionary // of words
 }
 
-// Fit learns weights. It runs on one goroutine with a fixed order, so that the same examples give the same weights.
+// Fit fits the linear model with AdaGrad. It runs on one goroutine in a fixed order, so that the same examples and
+// options give the same weights.
 func Fit(examples []Example, opt Options) *Fitted {
 	f := &fitter{opt: opt.withDefaults(), examples: examples, index: map[uint64]uint32{}}
 	f.words = Dictionary(examples, f.opt.English)
-	f.known = text.NewDictionary(f.words)
-	f.clusters = Cluster(examples, f.known, f.opt.Seed)
+	f.dictionary = text.NewDictionary(f.words)
+	f.clusters = Cluster(examples, f.dictionary, f.opt.Seed)
 	f.collect()
-	f.boost, f.bias = balance(examples)
+	f.positiveWeight, f.bias = balance(examples)
 	order := make([]int, len(examples))
 	for i := range order {
 		order[i] = i
@@ -132,7 +133,7 @@ func Fit(examples []Example, opt Options) *Fitted {
 	return f.export()
 }
 
-// collect finds the features that are met often enough and turns every example into windows of their indexes.
+// collect finds the features that occur often enough, and turns every example into indexes of them.
 func (f *fitter) collect() {
 	const counters = 1 << 26
 	seen := make([]uint8, counters)
@@ -145,18 +146,18 @@ func (f *fitter) collect() {
 		if e.InCorpus {
 			weight = 2
 		}
-		tokens := limit(scratch.TokenizeWith(e.Text, f.known))
+		tokens := limit(scratch.TokenizeWith(e.Text, f.dictionary))
 		features.Extract(tokens)
 		for i := range tokens {
 			if features.Repeats(i) {
 				continue
 			}
-			meet(seen, features.Word(i), weight)
-			meet(seen, features.Context(i), weight)
+			countFeatures(seen, features.Word(i), weight)
+			countFeatures(seen, features.Context(i), weight)
 		}
 	}
 	for i := range f.examples {
-		tokens := limit(scratch.TokenizeWith(f.examples[i].Text, f.known))
+		tokens := limit(scratch.TokenizeWith(f.examples[i].Text, f.dictionary))
 		features.Extract(tokens)
 		first, count := int32(len(f.tokens)), int32(0)
 		for i := range tokens {
@@ -170,11 +171,11 @@ func (f *fitter) collect() {
 		f.documents = append(f.documents, document{first, int32(len(f.tokens))})
 	}
 	f.weights = make([]vector, len(f.hashes))
-	f.grads = make([][2]float32, len(f.hashes))
+	f.squares = make([][2]float32, len(f.hashes))
 }
 
-// meet counts features that were met.
-func meet(seen []uint8, hashes []uint64, weight uint8) {
+// countFeatures adds to the counters of features. A few features share each counter.
+func countFeatures(seen []uint8, hashes []uint64, weight uint8) {
 	for _, h := range hashes {
 		if c := &seen[h>>38]; *c < 200 {
 			*c += weight
@@ -182,8 +183,8 @@ func meet(seen []uint8, hashes []uint64, weight uint8) {
 	}
 }
 
-// add appends the features that are met often enough to the current text and returns the number of all.
-func (f *fitter) add(seen []uint8, hashes []uint64, speed float32) int32 {
+// add appends the features that occur often enough to the current document, and returns the number of all hashes.
+func (f *fitter) add(seen []uint8, hashes []uint64, rateFactor float32) int32 {
 	for _, h := range hashes {
 		if int(seen[h>>38]) < f.opt.MinCount {
 			continue
@@ -194,7 +195,7 @@ func (f *fitter) add(seen []uint8, hashes []uint64, speed float32) int32 {
 			f.index[h] = id
 			f.hashes = append(f.hashes, h)
 			f.counts = append(f.counts, 0)
-			f.speed = append(f.speed, speed)
+			f.rateFactors = append(f.rateFactors, rateFactor)
 		}
 		f.counts[id]++
 		f.ids = append(f.ids, id)
@@ -202,15 +203,15 @@ func (f *fitter) add(seen []uint8, hashes []uint64, speed float32) int32 {
 	return int32(len(hashes))
 }
 
-// limit cuts a text to the tokens that training looks at.
+// limit cuts a text to the tokens that training uses.
 func limit(tokens []text.Token) []text.Token {
-	const most = 250
-	return tokens[:min(len(tokens), most)]
+	const maxTokens = 250
+	return tokens[:min(len(tokens), maxTokens)]
 }
 
-// balance finds, for each head, how much more its positives should weigh: by the root of what they lack, at most four
-// times; and the logarithm of the odds that are left, where a bias may start.
-func balance(examples []Example) (boost [model.Heads]float32, odds [model.Heads]float64) {
+// balance returns, for each head, how much more its positives weigh: the square root of how many more negatives there
+// are, from 1 to 4. It also returns the logarithm of the odds with these weights, which is a good initial bias.
+func balance(examples []Example) (positiveWeight [model.Heads]float32, logOdds [model.Heads]float64) {
 	for h := range model.Heads {
 		var yes, no float64
 		for i := range examples {
@@ -218,30 +219,30 @@ func balance(examples []Example) (boost [model.Heads]float32, odds [model.Heads]
 			yes += float64(l.Weight * l.Value)
 			no += float64(l.Weight * (1 - l.Value))
 		}
-		boost[h] = float32(min(max(math.Sqrt(no/max(yes, 1)), 1), 4))
-		odds[h] = math.Log(max(yes, 1) * float64(boost[h]) / max(no, 1))
+		positiveWeight[h] = float32(min(max(math.Sqrt(no/max(yes, 1)), 1), 4))
+		logOdds[h] = math.Log(max(yes, 1) * float64(positiveWeight[h]) / max(no, 1))
 	}
-	return boost, odds
+	return positiveWeight, logOdds
 }
 
-// step learns from one example. For each head the window that looks worst carries the label: in a long text one bad
-// window is enough for a yes, and all must be fine for a no.
+// step learns from one example. For each head the label applies to the window with the largest logit: in a long text
+// one harmful window is enough for a yes, and all must be harmless for a no.
 func (f *fitter) step(e *Example, d document, rate float64) {
 	tokens := f.tokens[d.from:d.to]
 	first := int32(0)
 	if d.from > 0 {
 		first = f.tokens[d.from-1].end
 	}
-	best, which := f.worst(tokens, first)
+	best, which := f.maxLogits(tokens, first)
 
-	var grad vector // of each head's sum over its window
+	var grad vector // of each head's sum over the features of its window
 	for h, l := range e.Labels {
 		if l.Weight == 0 {
 			continue
 		}
 		const smoothing = 0.01
 		y := float64(l.Value)*(1-2*smoothing) + smoothing
-		weight := l.Weight * (1 + (f.boost[h]-1)*l.Value)
+		weight := l.Weight * (1 + (f.positiveWeight[h]-1)*l.Value)
 		g := float32(1/(1+math.Exp(-best[h]))-y) * weight
 		f.bias[h] -= rate * 0.002 * float64(g)
 		grad[h] = g * norm(tokens, which[h])
@@ -257,15 +258,15 @@ func (f *fitter) step(e *Example, d document, rate float64) {
 		}
 		if squares[0]+squares[1] > 0 {
 			for _, id := range f.ids[first:t.end] {
-				row, sums := &f.weights[id], &f.grads[id]
+				row, sums := &f.weights[id], &f.squares[id]
 				sums[0] += squares[0]
 				sums[1] += squares[1]
-				// The two groups learn from different rows, so each has its own pace.
+				// Categories and attributes learn from different examples, so each has an accumulator of its own.
 				if squares[0] > 0 {
-					f.move(row[:categories], g[:categories], rate*float64(f.speed[id]), sums[0])
+					f.move(row[:categories], g[:categories], rate*float64(f.rateFactors[id]), sums[0])
 				}
 				if squares[1] > 0 {
-					f.move(row[categories:], g[categories:], rate*float64(f.speed[id]), sums[1])
+					f.move(row[categories:], g[categories:], rate*float64(f.rateFactors[id]), sums[1])
 				}
 			}
 		}
@@ -273,7 +274,7 @@ func (f *fitter) step(e *Example, d document, rate float64) {
 	}
 }
 
-// move takes a step of AdaGrad.
+// move takes a step of AdaGrad on a part of a row.
 func (f *fitter) move(row, grad []float32, rate float64, squares float32) {
 	step := float32(rate / math.Sqrt(float64(squares)+f.opt.InitialAccumulator))
 	keep := 1 - step*float32(f.opt.Decay)
@@ -282,8 +283,8 @@ func (f *fitter) move(row, grad []float32, rate float64, squares float32) {
 	}
 }
 
-// worst returns, for each head, the largest logit of a window and the window.
-func (f *fitter) worst(tokens []token, first int32) (best [model.Heads]float64, which [model.Heads]model.Window) {
+// maxLogits returns, for each head, the largest logit of a window, and the window.
+func (f *fitter) maxLogits(tokens []token, first int32) (best [model.Heads]float64, which [model.Heads]model.Window) {
 	prefix := append(f.prefix[:0], vector{})
 	for i, t := range tokens {
 		sum := prefix[i]
@@ -312,7 +313,7 @@ func (f *fitter) worst(tokens []token, first int32) (best [model.Heads]float64, 
 	return best, which
 }
 
-// norm is what the sum over a window is multiplied by.
+// norm returns the factor of the sum over a window.
 func norm(tokens []token, w model.Window) float32 {
 	features := int32(0)
 	if w.End > 0 {
@@ -324,9 +325,12 @@ func norm(tokens []token, w model.Window) float32 {
 	return float32(1 / model.Norm(int(features)))
 }
 
-// export rounds the weights to int8, with a scale per head, and keeps the rows that matter most.
+// export rounds the weights to int8 with a scale per head, and keeps the most important rows.
 func (f *fitter) export() *Fitted {
-	out := &Fitted{Weights: model.Weights{Clusters: f.clusters, Words: f.words}, Header: model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples)}}
+	out := &Fitted{
+		Weights: model.Weights{Clusters: f.clusters, Words: f.words},
+		Header:  model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples)},
+	}
 	var scale [model.Heads]float32
 	for h := range scale {
 		sizes := make([]float32, 0, len(f.weights))
@@ -338,10 +342,12 @@ func (f *fitter) export() *Fitted {
 		scale[h] = 1e-6
 		if len(sizes) > 0 {
 			slices.Sort(sizes)
-			// The few largest weights are clipped: finer steps for all others are worth more.
+			// The few largest weights are clipped, because finer steps for all others are worth more.
 			scale[h] = max(sizes[len(sizes)-1-len(sizes)/5000]/127, 1e-6)
 		}
-		out.Header.Calibration[h] = model.Calibration{Scale: float64(scale[h]), Bias: f.bias[h], Alone: model.Curve{Large: 1}}
+		out.Header.Calibration[h] = model.Calibration{
+			Scale: float64(scale[h]), Bias: f.bias[h], Alone: model.Curve{Large: 1},
+		}
 	}
 	importance := make(map[uint64]float64, len(f.weights))
 	for i := range f.weights {

@@ -13,11 +13,12 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
-// lexicons hold what lists of bad words say: how profane a word is, and whether it is sexual or a slur.
+// lexicons are lists of bad words: how profane a word is, and whether it is sexual or a slur.
 type lexicons struct {
 	terms map[string]term
 }
 
+// term is a word of such a list.
 type term struct {
 	severity      float64 // 1 to 3
 	sexual, slur  bool
@@ -48,16 +49,16 @@ func readLexicons(data fs.FS) (*lexicons, error) {
 	return l, nil
 }
 
-// swears are the severity from which a single word makes a text profane.
-const swears = 1.8
+// profaneSeverity is the severity from which a single word makes a text profane.
+const profaneSeverity = 1.8
 
-// weaklyLabel fills in the heads that few sources label from the words that a row holds: PROFANITY where a strong
-// word stands, and SEXUALLY_EXPLICIT not where no sexual word does. What a source says itself stays.
+// weaklyLabel adds labels that few sources have, by the words of the text: PROFANITY is yes with a strong word, and
+// SEXUALLY_EXPLICIT is no without a sexual word. Labels of the source stay.
 func (l *lexicons) weaklyLabel(e *Example) {
 	if len(l.terms) == 0 || e.Labelled(profanity) && e.Labelled(explicit) {
 		return
 	}
-	worst, sexualWords := 0.0, 0
+	severity, sexualWords := 0.0, 0
 	s := text.Get()
 	defer text.Put(s)
 	for _, t := range s.Tokenize(e.Text) {
@@ -65,16 +66,16 @@ func (l *lexicons) weaklyLabel(e *Example) {
 		if !ok || found.otherLanguage {
 			continue
 		}
-		worst = max(worst, found.severity)
+		severity = max(severity, found.severity)
 		if found.sexual {
 			sexualWords++
 		}
 	}
 	if !e.Labelled(profanity) {
 		switch {
-		case worst >= swears:
+		case severity >= profaneSeverity:
 			e.set(1, 0.3, profanity)
-		case worst == 0:
+		case severity == 0:
 			e.set(0, 0.15, profanity)
 		}
 	}
@@ -83,7 +84,7 @@ func (l *lexicons) weaklyLabel(e *Example) {
 	}
 }
 
-// examples makes a short text of every term.
+// examples makes an example of every term.
 func (l *lexicons) examples() []Example {
 	words := make([]string, 0, len(l.terms))
 	for w := range l.terms {
@@ -99,7 +100,7 @@ func (l *lexicons) examples() []Example {
 			out = append(out, e)
 			continue
 		}
-		if t.severity >= swears {
+		if t.severity >= profaneSeverity {
 			e.set(1, 0.4, profanity)
 			e.set(1, 0.2, toxicity)
 		}

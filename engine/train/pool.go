@@ -11,32 +11,34 @@ import (
 	"slices"
 )
 
-// Split says what a text is used for.
+// Split is what a text is used for.
 type Split uint8
 
 // The splits.
 const (
-	// Training is what the weights are fitted on.
+	// Training texts are those that weights are fitted on.
 	Training Split = iota
-	// Calibration is what the probabilities are calibrated on.
+	// Calibration texts are those that probabilities are fitted on.
 	Calibration
-	// Test is what the figures of the report come from. Nothing is fitted on it.
+	// Test texts are those that the report's figures come from. Nothing is fitted on them.
 	Test
 )
 
 // Pool holds the examples without duplicates, by split.
 type Pool struct {
+	// Splits holds the examples of each split.
 	Splits [Test + 1][]Example
 	// Digest is the SHA-256 over all examples, in hex.
 	Digest string
 }
 
-// strangers are the written files that a development run holds back as a whole: other hands and voices than those of
-// the rest, which predicts strangers' text better than random rows do.
-var strangers = []string{"code_dev", "long", "posts", "voices"}
+// heldOutFiles are the files of the corpus that a development run holds out as a whole for the test split. They have
+// other authors and voices than the rest, so they predict figures on unknown text better than random rows do.
+var heldOutFiles = []string{"code_dev", "long", "posts", "voices"}
 
-// NewPool removes duplicates and splits. A text always lands in the same split: the split depends on its own letters,
-// or on its file or group. With ship, whole files are not held back, so that the shipped weights learn from all hands.
+// NewPool removes duplicates and splits. The split of a text depends only on its own letters, or on its file or
+// group, so it is always the same. With ship, no whole files are held out, so that the shipped weights learn from all
+// authors.
 func NewPool(all []Example, ship bool) *Pool {
 	first := make(map[uint64]int, len(all))
 	var kept []Example
@@ -56,7 +58,8 @@ func NewPool(all []Example, ship bool) *Pool {
 	for i, e := range kept {
 		fmt.Fprintf(digest, "%q", e.Text)
 		for _, l := range e.Labels {
-			digest.Write(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, math.Float32bits(l.Value)), math.Float32bits(l.Weight)))
+			b := binary.LittleEndian.AppendUint32(nil, math.Float32bits(l.Value))
+			digest.Write(binary.LittleEndian.AppendUint32(b, math.Float32bits(l.Weight)))
 		}
 		s := split(&e, keys[i], ship)
 		p.Splits[s] = append(p.Splits[s], e)
@@ -65,8 +68,8 @@ func NewPool(all []Example, ship bool) *Pool {
 	return p
 }
 
-// merge adds what a second row of the same text says. The rows that were labelled for this project come first and
-// are not overruled; other sources fill in the heads that are missing.
+// merge adds the labels of a second row with the same text. Rows of the corpus come first and are not overruled; later
+// ones fill in missing labels.
 func merge(into, e *Example) {
 	for h := range into.Labels {
 		if !into.Labelled(h) {
@@ -75,9 +78,10 @@ func merge(into, e *Example) {
 	}
 }
 
+// split returns the split of an example with the given key.
 func split(e *Example, key uint64, ship bool) Split {
 	if !ship && e.InCorpus {
-		if slices.Contains(strangers, e.Source) || e.Group > 0 && e.Group%4 == 0 {
+		if slices.Contains(heldOutFiles, e.Source) || e.Group > 0 && e.Group%4 == 0 {
 			return Test
 		}
 	}
@@ -96,7 +100,7 @@ func split(e *Example, key uint64, ship bool) Split {
 	return Training
 }
 
-// Sample keeps all examples that were labelled for this project and one of every so many of the others.
+// Sample keeps all examples of the corpus, and one in every of the others.
 func Sample(examples []Example, every int) []Example {
 	if every <= 1 {
 		return examples
@@ -110,7 +114,7 @@ func Sample(examples []Example, every int) []Example {
 	return out
 }
 
-// Reweigh multiplies the weight of the category labels that scraped rows carry.
+// Reweigh multiplies the weights of the category labels that come from public sources.
 func Reweigh(examples []Example, factor float32) {
 	for i := range examples {
 		if e := &examples[i]; !e.InCorpus {

@@ -15,16 +15,17 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// Thresholds are the thresholds of the report: those of the interface for the categories, 0.5 for the attributes.
+// Thresholds are the thresholds of the report, by head: the service's defaults for the categories, 0.5 for the
+// attributes.
 var Thresholds = [model.Heads]float64{0.7, 0.7, 0.5, 0.8, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}
 
-// judged is an example with its probabilities.
-type judged struct {
+// prediction is an example with its probabilities.
+type prediction struct {
 	*Example
 	p model.Probabilities
 }
 
-func (j *judged) flagged() bool {
+func (j *prediction) flagged() bool {
 	for h := range categories {
 		if j.p[h] > Thresholds[h] {
 			return true
@@ -33,8 +34,8 @@ func (j *judged) flagged() bool {
 	return false
 }
 
-// margin is the largest logit distance from a threshold: it ranks texts by "any".
-func (j *judged) margin() float64 {
+// margin returns the largest ratio of a category's odds to those of its threshold. It ranks texts by "any category".
+func (j *prediction) margin() float64 {
 	best := 0.0
 	for h := range categories {
 		odds := j.p[h] / (1 - j.p[h] + 1e-12) / (Thresholds[h] / (1 - Thresholds[h]))
@@ -43,39 +44,45 @@ func (j *judged) margin() float64 {
 	return best
 }
 
-func judgeAll(m *model.Model, examples []Example) []judged {
-	all := make([]judged, len(examples))
+// predict computes the probabilities of examples.
+func predict(m *model.Model, examples []Example) []prediction {
+	all := make([]prediction, len(examples))
 	for i := range examples {
-		all[i] = judged{Example: &examples[i], p: m.Probabilities(examples[i].Text)}
+		all[i] = prediction{Example: &examples[i], p: m.Probabilities(examples[i].Text)}
 	}
 	return all
 }
 
-// Evaluate writes a report in Markdown of what the model does on examples that nothing was fitted on.
+// Evaluate writes a report in Markdown on a model. Nothing must have been fitted on the examples.
 func Evaluate(w io.Writer, m *model.Model, examples []Example) {
-	all := judgeAll(m, examples)
+	all := predict(m, examples)
 	fmt.Fprintf(w, "Model %s, %d training texts, %d held-back texts.\n\n", m.Version(), m.Header().Examples, len(all))
-	heads(w, "Categories, on texts written or labelled for this project", all, func(j *judged) bool { return j.InCorpus }, 0, categories)
-	heads(w, "Attributes, on the crowd labels of their sources", all, func(j *judged) bool { return !j.InCorpus && j.Source != "lexicon" }, categories, model.Heads)
+	inCorpus := func(p *prediction) bool { return p.InCorpus }
+	heads(w, "Categories, on texts written or labelled for this project", all, inCorpus, 0, categories)
+	bySource := func(p *prediction) bool { return !p.InCorpus && p.Source != "lexicon" }
+	heads(w, "Attributes, on the crowd labels of their sources", all, bySource, categories, model.Heads)
 	sources := map[string]bool{}
 	for i := range all {
 		if all[i].InCorpus {
 			sources[all[i].Source] = true
 		}
 	}
-	fmt.Fprintf(w, "## Any category, by file\n\n| file | texts | harmful | AUC | recall | specificity |\n|---|---|---|---|---|---|\n")
-	anyRow(w, "all", all, func(j *judged) bool { return j.InCorpus })
-	anyRow(w, "own texts (all but annotated)", all, func(j *judged) bool { return j.InCorpus && j.Source != "annotated" })
+	fmt.Fprintf(w, "## Any category, by file\n\n| file | texts | harmful | AUC | recall | specificity |\n"+
+		"|---|---|---|---|---|---|\n")
+	anyRow(w, "all", all, inCorpus)
+	written := func(p *prediction) bool { return p.InCorpus && p.Source != "annotated" }
+	anyRow(w, "own texts (all but annotated)", all, written)
 	for _, s := range sorted(sources) {
-		anyRow(w, s, all, func(j *judged) bool { return j.InCorpus && j.Source == s })
+		anyRow(w, s, all, func(j *prediction) bool { return j.InCorpus && j.Source == s })
 	}
-	harmless(w, all)
-	sourceCode(w, all)
-	identities(w, m)
-	disguisedReport(w, m, all)
-	lengths(w, m, all)
+	reportOrdinary(w, all)
+	reportCode(w, all)
+	reportGroups(w, m)
+	reportNoise(w, m, all)
+	reportLengths(w, m, all)
 }
 
+// sorted returns the members of a set in order.
 func sorted(set map[string]bool) []string {
 	var names []string
 	for s := range set {
@@ -85,32 +92,36 @@ func sorted(set map[string]bool) []string {
 	return names
 }
 
-func heads(w io.Writer, title string, all []judged, use func(*judged) bool, from, to int) {
-	fmt.Fprintf(w, "## %s\n\n| head | texts | yes | AUC | AP | ECE | threshold | precision | recall | F1 | balanced accuracy |\n|---|---|---|---|---|---|---|---|---|---|---|\n", title)
+// heads writes a table of the heads from from to to, which is exclusive, over the examples that use selects.
+func heads(w io.Writer, title string, all []prediction, use func(*prediction) bool, from, to int) {
+	fmt.Fprintf(w, "## %s\n\n| head | texts | yes | AUC | AP | ECE | threshold | precision | recall | F1 | "+
+		"balanced accuracy |\n|---|---|---|---|---|---|---|---|---|---|---|\n", title)
 	for h := from; h < to; h++ {
 		var s []evaluate.Scored
-		yes := 0
+		positives := 0
 		for i := range all {
 			if j := &all[i]; use(j) && j.Labelled(h) {
 				s = append(s, evaluate.Scored{Score: j.p[h], Positive: j.Positive(h)})
 				if j.Positive(h) {
-					yes++
+					positives++
 				}
 			}
 		}
-		if yes == 0 || yes == len(s) {
+		if positives == 0 || positives == len(s) {
 			continue
 		}
 		at := evaluate.AtThreshold(s, Thresholds[h])
-		fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f | %.1f | %.2f | %.2f | %.2f | %.3f |\n", model.HeadNames[h], len(s), yes, evaluate.AUC(s),
-			evaluate.AveragePrecision(s), evaluate.ECE(s), Thresholds[h], at.Precision(), at.Recall(), at.F1(), at.BalancedAccuracy())
+		fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f | %.1f | %.2f | %.2f | %.2f | %.3f |\n",
+			model.HeadNames[h], len(s), positives, evaluate.AUC(s), evaluate.AveragePrecision(s), evaluate.ECE(s),
+			Thresholds[h], at.Precision(), at.Recall(), at.F1(), at.BalancedAccuracy())
 	}
 	fmt.Fprintln(w)
 }
 
-func anyRow(w io.Writer, name string, all []judged, use func(*judged) bool) {
+// anyRow writes a row of a table about "any category", over the examples that use selects.
+func anyRow(w io.Writer, name string, all []prediction, use func(*prediction) bool) {
 	var rank, flag []evaluate.Scored
-	yes := 0
+	positives := 0
 	for i := range all {
 		j := &all[i]
 		if !use(j) {
@@ -118,7 +129,7 @@ func anyRow(w io.Writer, name string, all []judged, use func(*judged) bool) {
 		}
 		harmful := !j.Harmless()
 		if harmful {
-			yes++
+			positives++
 		}
 		rank = append(rank, evaluate.Scored{Score: j.margin(), Positive: harmful})
 		p := 0.0
@@ -131,22 +142,23 @@ func anyRow(w io.Writer, name string, all []judged, use func(*judged) bool) {
 		return
 	}
 	at := evaluate.AtThreshold(flag, 0.5)
-	fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f |\n", name, len(rank), yes, evaluate.AUC(rank), at.Recall(), at.Specificity())
+	fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.3f |\n",
+		name, len(rank), positives, evaluate.AUC(rank), at.Recall(), at.Specificity())
 }
 
-// Examine writes a section on an examination: texts that nothing is trained or tuned on, ever, with the labels of all five
-// categories (see [ReadTexts]). It tells figures of the whole only, so that nobody is led to mend single answers. Contrasts
-// are all pairs of a harmful and a harmless text of the same group: of texts that differ by little, the harmful one should
-// come nearer to a threshold.
+// Examine writes a section on an examination: texts that nothing is ever trained or tuned on, with labels of all five
+// categories (see [ReadTexts]). It reports figures of the whole only, so that nobody is tempted to correct single
+// answers. Contrasts are all pairs of a harmful and a harmless text of the same group. Of two texts that differ by
+// little, the harmful one should score nearer to a threshold.
 func Examine(w io.Writer, m *model.Model, rows []Example) {
-	all := judgeAll(m, rows)
-	everything := func(*judged) bool { return true }
+	all := predict(m, rows)
+	everything := func(*prediction) bool { return true }
 	heads(w, "Examination, texts that nothing was trained or tuned on", all, everything, 0, categories)
 	fmt.Fprintf(w, "| any category | texts | harmful | AUC | recall | specificity |\n|---|---|---|---|---|---|\n")
 	anyRow(w, "all", all, everything)
-	anyRow(w, "in groups of contrasts", all, func(j *judged) bool { return j.Group > 0 })
-	anyRow(w, "alone", all, func(j *judged) bool { return j.Group == 0 })
-	groups := map[int][]*judged{}
+	anyRow(w, "in groups of contrasts", all, func(j *prediction) bool { return j.Group > 0 })
+	anyRow(w, "alone", all, func(j *prediction) bool { return j.Group == 0 })
+	groups := map[int][]*prediction{}
 	for i := range all {
 		if j := &all[i]; j.Group > 0 {
 			groups[j.Group] = append(groups[j.Group], j)
@@ -175,30 +187,31 @@ func Examine(w io.Writer, m *model.Model, rows []Example) {
 	fmt.Fprintln(w)
 }
 
-// ReadTexts reads one JSON Lines file of texts with all five categories, in the format of the corpus.
+// ReadTexts reads a JSON Lines file of texts with labels of all five categories, in the format of the corpus.
 func ReadTexts(files fs.FS, name string) ([]Example, error) {
 	var all []Example
 	err := lines(files, name, func(r row) {
 		e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, InCorpus: true}
-		written(r.Labels, weightWritten, &e)
+		setCorpusLabels(r.Labels, weightCorpus, &e)
 		all = append(all, e)
 	})
 	return all, err
 }
 
-// crowds are the sources that tell how many of several readers called a text toxic, or where it stands between harmless and
-// offensive. [Read] makes yes and no of it, and leaves out what is between.
+// crowds are the sources that say how many of several annotators called a text toxic, or how offensive it is. [Read]
+// makes labels of yes and no of it, and leaves out what is between.
 var crowds = []struct {
 	name, meaning string
-	share         func(native) float64
+	share         func(sourceLabels) float64
 }{
-	{"convabuse", "share of the readers who saw abuse", func(n native) float64 { return n["abuse"] }},
-	{"davidson2017", "share of the readers who saw offence or hate", func(n native) float64 { return 1 - n["neither"] }},
-	{"ruddit", "offensiveness by best-worst scaling", func(n native) float64 { return n["offensiveness_score"] }},
+	{"convabuse", "share of the readers who saw abuse", func(n sourceLabels) float64 { return n["abuse"] }},
+	{"davidson2017", "share of the readers who saw offence or hate",
+		func(n sourceLabels) float64 { return 1 - n["neither"] }},
+	{"ruddit", "offensiveness by best-worst scaling", func(n sourceLabels) float64 { return n["offensiveness_score"] }},
 }
 
-// Agreement writes the rank correlation (Spearman) of TOXICITY with what crowds say in fractions, on texts of those sources
-// that are in none of the splits that weights or calibration were fitted on.
+// Agreement writes the rank correlation (Spearman) of TOXICITY with the fractions of crowds, on texts of their
+// sources that are in neither the training nor the calibration split.
 func Agreement(w io.Writer, m *model.Model, data fs.FS, pool *Pool) error {
 	seen := map[uint64]bool{}
 	for _, s := range []Split{Training, Calibration} {
@@ -206,26 +219,31 @@ func Agreement(w io.Writer, m *model.Model, data fs.FS, pool *Pool) error {
 			seen[key(pool.Splits[s][i].Text)] = true
 		}
 	}
-	fmt.Fprintf(w, "## TOXICITY and the fractions of crowds\n\n| source | what it says | texts | Spearman |\n|---|---|---|---|\n")
+	fmt.Fprintf(w, "## TOXICITY and the fractions of crowds\n\n| source | what it says | texts | Spearman |\n"+
+		"|---|---|---|---|\n")
 	for _, c := range crowds {
-		var said, judged []float64
+		var fractions, probabilities []float64
 		err := lines(data, "moderation/"+c.name+".jsonl.gz", func(r row) {
 			if k := key(r.Text); !seen[k] {
-				said, judged = append(said, c.share(r.Labels)), append(judged, m.Probabilities(r.Text)[toxicity])
+				fractions = append(fractions, c.share(r.Labels))
+				probabilities = append(probabilities, m.Probabilities(r.Text)[toxicity])
 			}
 		})
 		if err != nil {
 			return fmt.Errorf("reading the fractions of crowds: %w", err)
 		}
-		fmt.Fprintf(w, "| %s | %s | %d | %.3f |\n", c.name, c.meaning, len(said), evaluate.Spearman(said, judged))
+		fmt.Fprintf(w, "| %s | %s | %d | %.3f |\n",
+			c.name, c.meaning, len(fractions), evaluate.Spearman(fractions, probabilities))
 	}
 	fmt.Fprintln(w)
 	return nil
 }
 
-// harmless reports how much ordinary text is flagged.
-func harmless(w io.Writer, all []judged) {
-	fmt.Fprintf(w, "\n## Ordinary harmless text that is flagged\n\n| source | texts | any category | hate | harassment | self-harm | sexual | violence |\n|---|---|---|---|---|---|---|---|\n")
+// reportOrdinary reports how much ordinary text is flagged.
+func reportOrdinary(w io.Writer, all []prediction) {
+	fmt.Fprintf(w, "\n## Ordinary harmless text that is flagged\n\n"+
+		"| source | texts | any category | hate | harassment | self-harm | sexual | violence |\n"+
+		"|---|---|---|---|---|---|---|---|\n")
 	names := map[string]bool{}
 	for i := range all {
 		if isOrdinary(all[i].Example) {
@@ -259,9 +277,9 @@ func harmless(w io.Writer, all []judged) {
 	fmt.Fprintln(w)
 }
 
-// sourceCode reports how much harmless code and talk about code is flagged, and how much harm is found that is written
-// into code. The files whose names begin with "code" are about that.
-func sourceCode(w io.Writer, all []judged) {
+// reportCode reports how much harmless code and talk about code is flagged, and how much harm within code is found. It
+// uses the files whose names begin with "code".
+func reportCode(w io.Writer, all []prediction) {
 	names := map[string]bool{}
 	for i := range all {
 		if strings.HasPrefix(all[i].Source, "code") {
@@ -271,9 +289,10 @@ func sourceCode(w io.Writer, all []judged) {
 	if len(names) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "## Source code and talk about it\n\n| file | harmless texts | flagged | harmful texts | found |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "## Source code and talk about it\n\n| file | harmless texts | flagged | harmful texts | found |\n"+
+		"|---|---|---|---|---|\n")
 	for _, name := range sorted(names) {
-		var texts, flagged [2]int // of harmless and of harmful ones
+		var texts, flagged [2]int // by harmless and harmful
 		for i := range all {
 			j := &all[i]
 			if j.Source != name {
@@ -293,6 +312,7 @@ func sourceCode(w io.Writer, all []judged) {
 	fmt.Fprintln(w)
 }
 
+// one returns 1 for true and 0 for false.
 func one(b bool) float64 {
 	if b {
 		return 1
@@ -300,10 +320,10 @@ func one(b bool) float64 {
 	return 0
 }
 
-// lengths reports what length does: long harmless texts, and one flagged text inside them.
-func lengths(w io.Writer, m *model.Model, all []judged) {
+// reportLengths reports on long harmless texts, and on one flagged text inside them.
+func reportLengths(w io.Writer, m *model.Model, all []prediction) {
 	var plain []string
-	var bad []*judged
+	var bad []*prediction
 	for i := range all {
 		j := &all[i]
 		switch {
@@ -316,7 +336,9 @@ func lengths(w io.Writer, m *model.Model, all []judged) {
 	if len(plain) < 100 || len(bad) < 20 {
 		return
 	}
-	fmt.Fprintf(w, "## Length\n\nHarmless documents are joined from ordinary texts; in the others one flagged text of at most 200 bytes stands in the middle.\n\n| characters | harmless flagged | flagged text found |\n|---|---|---|\n")
+	fmt.Fprintf(w, "## Length\n\nHarmless documents are joined from ordinary texts; in the others one flagged text of "+
+		"at most 200 bytes stands in the middle.\n\n"+
+		"| characters | harmless flagged | flagged text found |\n|---|---|---|\n")
 	r := rand.New(rand.NewPCG(9, 9))
 	const documents = 200
 	for _, size := range []int{500, 2000, 10000} {
@@ -329,9 +351,9 @@ func lengths(w io.Writer, m *model.Model, all []judged) {
 			for after.Len() < size/2 {
 				after.WriteString(" " + plain[r.IntN(len(plain))])
 			}
-			p := judged{p: m.Probabilities(before.String() + after.String())}
+			p := prediction{p: m.Probabilities(before.String() + after.String())}
 			flagged += one(p.flagged())
-			p = judged{p: m.Probabilities(before.String() + bad[r.IntN(len(bad))].Text + after.String())}
+			p = prediction{p: m.Probabilities(before.String() + bad[r.IntN(len(bad))].Text + after.String())}
 			found += one(p.flagged())
 		}
 		fmt.Fprintf(w, "| %d | %.1f %% | %.1f %% |\n", size, 100*flagged/documents, 100*found/documents)

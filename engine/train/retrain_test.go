@@ -6,7 +6,6 @@ package train_test
 import (
 	"bytes"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
@@ -16,7 +15,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/train"
 )
 
-// part keeps one in so many of the texts.
+// part returns one in every of the examples.
 func part(examples []train.Example, every int) (out []train.Example) {
 	for i := range examples {
 		if i%every == 0 {
@@ -35,55 +34,59 @@ func load(t *testing.T, file []byte) *model.Model {
 	return m
 }
 
-// anyCategory is the AUC of "any of the five categories" by a score of texts.
+// anyCategory returns the AUC of "any of the five categories" by a score of texts.
 func anyCategory(examples []train.Example, score func(content string) float64) float64 {
 	var scored []evaluate.Scored
 	for i := range examples {
-		scored = append(scored, evaluate.Scored{Score: score(examples[i].Text), Positive: !examples[i].Harmless()})
+		e := &examples[i]
+		scored = append(scored, evaluate.Scored{Score: score(e.Text), Positive: !e.Harmless()})
 	}
 	return evaluate.AUC(scored)
 }
 
-// together scores a text by how far its worst category is above the threshold, in odds.
-func together(m *model.Model) func(string) float64 {
+// byCascade scores a text by the largest ratio of a category's odds to those of its threshold.
+func byCascade(m *model.Model) func(string) float64 {
 	return func(content string) float64 {
-		p, most := m.Probabilities(content), 0.0
+		p, best := m.Probabilities(content), 0.0
 		for h, threshold := range train.Thresholds[:5] {
-			most = max(most, p[h]/(1-p[h]+1e-12)*(1-threshold)/threshold)
+			best = max(best, p[h]/(1-p[h]+1e-12)*(1-threshold)/threshold)
 		}
-		return most
+		return best
 	}
 }
 
-// byReader scores a text by the largest logit that the reader alone gives to a category.
-func byReader(m *model.Model) func(string) float64 {
+// byCNN scores a text by the largest logit that the network alone gives to a category.
+func byCNN(m *model.Model) func(string) float64 {
 	return func(content string) float64 {
-		most := math.Inf(-1)
+		best := math.Inf(-1)
 		for _, w := range m.Logits(content).LargeCNN {
-			most = max(most, slices.Max(w.CNN[:5]))
+			best = max(best, slices.Max(w.CNN[:5]))
 		}
-		return most
+		return best
 	}
 }
 
-// small learns a small cascade the way the shipped one is learned: linear model, reader, calibration.
-func small(t *testing.T, learn, tune []train.Example, opt train.Options, second train.CNNOptions) (*train.Fitted, []byte) {
+// small trains a small cascade the way the shipped one is trained: linear model, network, calibration.
+func small(
+	t *testing.T, training, calibration []train.Example, linear train.Options, network train.CNNOptions,
+) (*train.Fitted, []byte) {
 	t.Helper()
-	learn = slices.Concat(learn, train.Augment(learn, 0.1, 1), train.Surround(learn, 0.1, 1), train.Swap(learn, 0.1, 1))
-	fitted := train.Fit(learn, opt)
-	fitted.Weights.CNN = train.FitCNN(learn, fitted, second)
+	training = slices.Concat(training,
+		train.Augment(training, 0.1, 1), train.Surround(training, 0.1, 1), train.Swap(training, 0.1, 1))
+	fitted := train.Fit(training, linear)
+	fitted.Weights.CNN = train.FitCNN(training, fitted, network)
 	raw, err := fitted.File()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("writing the weights: %v", err)
 	}
-	file, err := train.Calibrate(raw, tune, 0.1, 1)
+	file, err := train.Calibrate(raw, calibration, 0.1, 1)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("calibrating: %v", err)
 	}
 	return fitted, file
 }
 
-// calibratedLike is a file of weights with the calibration of a model.
+// calibratedLike returns a file of the fitted weights with the calibration of a model.
 func calibratedLike(t *testing.T, m *model.Model, fitted *train.Fitted) []byte {
 	t.Helper()
 	raw, err := fitted.File()
@@ -97,35 +100,36 @@ func calibratedLike(t *testing.T, m *model.Model, fitted *train.Fitted) []byte {
 	return b.Bytes()
 }
 
-// coarsened rounds weights of eight bits to seven. That errs as much as the rounding to eight bits did, and as much again.
+// coarsened rounds a weight of eight bits to seven, which errs as much again as the rounding to eight bits did.
 func coarsened(w int8) int8 { return w / 2 * 2 }
 
-// TestASmallModelLearnsFromTheCorpus goes the whole way of a training on a part of the project's own texts and judges texts
-// that were held back: a change that breaks the reading of the corpus, the learning of either stage, the calibration or the
-// rounding cannot pass unseen until the next training.
+// TestASmallModelLearnsFromTheCorpus runs a whole training on a part of the corpus and classifies held-out texts. It
+// catches changes that break the reading of the corpus, the training of either stage, the calibration or the rounding,
+// which would otherwise show only in the next training.
 func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 	t.Parallel()
 	if racing {
-		t.Skip("ten times slower with the race detector, and no other goroutines than TestTheSameDataGivesTheSameCascade has")
+		t.Skip("ten times slower with the race detector; TestTheSameDataGivesTheSameCascade has the same goroutines")
 	}
-	all, err := train.Read(os.DirFS("corpus"), nil)
+	all, err := train.Read(repositoryCorpus(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := train.NewPool(all, false)
-	learn, tune, held := part(pool.Splits[train.Training], 5), part(pool.Splits[train.Calibration], 3), part(pool.Splits[train.Test], 4)
-	fitted, file := small(t, learn, tune, train.Options{Epochs: 3, Buckets: 1 << 15, Rows: 120_000, Seed: 1}, train.CNNOptions{Epochs: 4, Seed: 1})
+	heldOut := part(pool.Splits[train.Test], 4)
+	fitted, file := small(t, part(pool.Splits[train.Training], 5), part(pool.Splits[train.Calibration], 3),
+		train.Options{Epochs: 3, Buckets: 1 << 15, Rows: 120_000, Seed: 1}, train.CNNOptions{Epochs: 4, Seed: 1})
 	m := load(t, file)
-	got := anyCategory(held, together(m))
+	got := anyCategory(heldOut, byCascade(m))
 	for _, c := range []struct {
 		name       string
 		auc, bound float64
 	}{
 		{"both stages", got, 0.75},
-		{"the reader alone", anyCategory(held, byReader(m)), 0.65},
+		{"the network alone", anyCategory(heldOut, byCNN(m)), 0.65},
 	} {
-		if t.Logf("%s: AUC %.4f on %d texts", c.name, c.auc, len(held)); c.auc < c.bound {
-			t.Errorf("%s: AUC of any category is %.3f on texts that were held back, want at least %.2f", c.name, c.auc, c.bound)
+		if t.Logf("%s: AUC %.4f on %d texts", c.name, c.auc, len(heldOut)); c.auc < c.bound {
+			t.Errorf("%s: AUC of any category on held-out texts is %.3f, want at least %.2f", c.name, c.auc, c.bound)
 		}
 	}
 
@@ -138,7 +142,7 @@ func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 				}
 			}
 		},
-		"a reader of seven bits": func(f *train.Fitted) {
+		"a network of seven bits": func(f *train.Fitted) {
 			bytes := f.Weights.CNN.Marshal()
 			words := int(bytes[0]) | int(bytes[1])<<8 | int(bytes[2])<<16 | int(bytes[3])<<24
 			for i := len(bytes) - (words+cnn.SubwordRows)*cnn.Channels; i < len(bytes); i++ {
@@ -148,37 +152,38 @@ func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"a fifth of the rows pruned": func(f *train.Fitted) { f.Weights.Rows = f.Weights.Rows[:len(f.Weights.Rows)*4/5] },
+		"a fifth of the rows pruned": func(f *train.Fitted) {
+			f.Weights.Rows = f.Weights.Rows[:len(f.Weights.Rows)*4/5]
+		},
 	} {
 		other := *fitted
 		other.Weights.Rows = slices.Clone(fitted.Weights.Rows)
 		change(&other)
-		auc := anyCategory(held, together(load(t, calibratedLike(t, m, &other))))
+		auc := anyCategory(heldOut, byCascade(load(t, calibratedLike(t, m, &other))))
 		if t.Logf("%s: AUC %.4f", name, auc); auc < got-loss {
-			t.Errorf("%s: AUC is %.4f less than the %.4f without that, want at most %.3f less", name, got-auc, got, loss)
+			t.Errorf("%s: AUC is %.4f less than the %.4f without that, want at most %.3f less",
+				name, got-auc, got, loss)
 		}
 	}
 }
 
-// The bytes of a cascade are reproducible, the reader's too, which learns on several goroutines.
+// The bytes of a cascade are reproducible, also those of the network, which is trained on several goroutines.
 func TestTheSameDataGivesTheSameCascade(t *testing.T) {
 	t.Parallel()
-	all, err := train.Read(os.DirFS("corpus"), nil)
+	all, err := train.Read(repositoryCorpus(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	learn := part(all, 120)
-	options := func() (train.Options, train.CNNOptions) {
-		return train.Options{Epochs: 1, Buckets: 1 << 13, Rows: 20_000, Seed: 1}, train.CNNOptions{Epochs: 1, Seed: 1}
-	}
-	first, second := options()
-	_, a := small(t, learn, part(all, 61), first, second)
-	_, b := small(t, learn, part(all, 61), first, second)
+	training, calibration := part(all, 120), part(all, 61)
+	linear := train.Options{Epochs: 1, Buckets: 1 << 13, Rows: 20_000, Seed: 1}
+	network := train.CNNOptions{Epochs: 1, Seed: 1}
+	_, a := small(t, training, calibration, linear, network)
+	_, b := small(t, training, calibration, linear, network)
 	if !bytes.Equal(a, b) {
-		t.Error("two trainings on the same data differ")
+		t.Error("two trainings on the same data gave different bytes, want the same")
 	}
-	second.Seed = 2
-	if _, c := small(t, learn, part(all, 61), first, second); bytes.Equal(a, c) {
-		t.Error("another seed of the reader changes nothing: is there a reader at all?")
+	network.Seed = 2
+	if _, c := small(t, training, calibration, linear, network); bytes.Equal(a, c) {
+		t.Error("another seed of the network gave the same bytes, want others: is there a network at all?")
 	}
 }

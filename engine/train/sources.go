@@ -22,13 +22,13 @@ const (
 	spam
 )
 
-// native are the labels of a row as its source gives them.
-type native map[string]float64
+// sourceLabels are the labels of a row, by the names of its source.
+type sourceLabels map[string]float64
 
-func (n native) has(key string) bool { _, ok := n[key]; return ok }
+func (n sourceLabels) has(key string) bool { _, ok := n[key]; return ok }
 
-// any reports whether one of the keys that start with prefix is set.
-func (n native) any(prefix string) bool {
+// any reports whether any label whose name starts with prefix is yes.
+func (n sourceLabels) any(prefix string) bool {
 	for k, v := range n {
 		if v >= 0.5 && strings.HasPrefix(k, prefix) {
 			return true
@@ -37,42 +37,45 @@ func (n native) any(prefix string) bool {
 	return false
 }
 
-// source says how the labels of one file map to the heads.
+// source says how the labels of a public source map to the heads.
 type source struct {
 	name string
-	// limit bounds the rows taken, spread evenly over the file; 0 takes all.
+	// limit is the maximum number of rows to take, spread evenly over the file. 0 takes all.
 	limit int
-	label func(n native, e *Example)
+	label func(n sourceLabels, e *Example)
 }
 
-// set gives a label to heads.
+// set labels heads.
 func (e *Example) set(value, weight float32, heads ...int) {
 	for _, h := range heads {
 		e.Labels[h] = Label{Value: value, Weight: weight}
 	}
 }
 
-// benign says that nothing applies.
+// benign labels all heads as no.
 func (e *Example) benign(weight float32) {
 	for h := range e.Labels {
 		e.Labels[h] = Label{Weight: weight}
 	}
 }
 
-// notToxic says that nothing applies of what a crowd would call toxic; self-harm is another matter.
+// notToxic labels the heads as no that a crowd would call toxic. Self-harm is not among them.
 func (e *Example) notToxic(weight float32) {
-	e.set(0, weight, hate, harassment, violence, sexual, toxicity, severe, identity, insult, profanity, threat, explicit)
+	e.set(0, weight, hate, harassment, violence, sexual)
+	e.set(0, weight, toxicity, severe, identity, insult, profanity, threat, explicit)
 }
 
-func soft(v float64) float32 { return float32(min(max(v, 0), 1)) }
+// clamp cuts a label to the range from 0 to 1.
+func clamp(v float64) float32 { return float32(min(max(v, 0), 1)) }
 
-func clean(weight float32) func(native, *Example) {
-	return func(_ native, e *Example) { e.benign(weight) }
+// clean maps sources of everyday harmless text.
+func clean(weight float32) func(sourceLabels, *Example) {
+	return func(_ sourceLabels, e *Example) { e.benign(weight) }
 }
 
-// suicideBoard maps the sets that label by subreddit: writing on r/SuicideWatch is a strong hint and not more.
-func suicideBoard(key string, yes, no, weight float32) func(native, *Example) {
-	return func(n native, e *Example) {
+// suicideBoard maps sources that label by subreddit. A post on r/SuicideWatch is a strong hint and no more.
+func suicideBoard(key string, yes, no, weight float32) func(sourceLabels, *Example) {
+	return func(n sourceLabels, e *Example) {
 		if n[key] >= 0.5 {
 			e.set(yes, weight, selfHarm)
 		} else {
@@ -81,29 +84,29 @@ func suicideBoard(key string, yes, no, weight float32) func(native, *Example) {
 	}
 }
 
-// sources is the mapping of every scraped file that training uses. A label is mapped only where it really means the
-// head; what the reading of 7,254 rows showed about each source decides its weight.
+// sources maps every public source that training uses. A label is mapped only where it really means the head. The
+// weights follow from a review of 7,254 rows.
 var sources = []source{
 	{name: "jigsaw_wiki_multilabel_a", label: jigsaw},
 	{name: "jigsaw_wiki_multilabel_b", label: jigsaw},
 	{name: "jigsaw_wiki_binary", label: jigsawBinary},
 	{name: "jigsaw_wiki_binary_b", label: jigsawBinary},
 	{name: "jigsaw_wiki_binary_c", label: jigsawBinary},
-	{name: "jigsaw_sentences_detox", label: func(n native, e *Example) { // silver labels
+	{name: "jigsaw_sentences_detox", label: func(n sourceLabels, e *Example) { // silver labels
 		if n["toxic"] >= 0.5 {
 			e.set(1, 0.4, toxicity)
 		} else {
 			e.notToxic(0.3)
 		}
 	}},
-	{name: "paradetox", label: func(n native, e *Example) { // swearing without a target counts as toxic here
+	{name: "paradetox", label: func(n sourceLabels, e *Example) { // swearing without a target counts as toxic here
 		if n["toxic"] >= 0.5 {
 			e.set(1, 0.5, toxicity)
 		} else {
 			e.notToxic(0.4)
 		}
 	}},
-	{name: "civil_comments_toxic_spans", label: func(n native, e *Example) {
+	{name: "civil_comments_toxic_spans", label: func(n sourceLabels, e *Example) {
 		e.set(1, 0.3, toxicity)
 		for _, m := range []struct {
 			key  string
@@ -117,12 +120,12 @@ var sources = []source{
 			}
 		}
 	}},
-	{name: "civil_comments_semeval_tsd", label: func(n native, e *Example) {
+	{name: "civil_comments_semeval_tsd", label: func(n sourceLabels, e *Example) {
 		if n["toxic_span_chars"] > 0 {
 			e.set(1, 0.3, toxicity)
 		}
 	}},
-	{name: "davidson2017", label: func(n native, e *Example) { // dialect words count as offence here
+	{name: "davidson2017", label: func(n sourceLabels, e *Example) { // dialect words count as offence here
 		switch {
 		case n["neither"] >= 0.5:
 			e.set(0, 0.2, hate, harassment, toxicity, identity)
@@ -134,8 +137,8 @@ var sources = []source{
 			e.set(1, 0.1, profanity)
 		}
 	}},
-	{name: "stormfront", label: func(n native, e *Example) { e.set(soft(n["hate"]), 0.3, hate, identity) }},
-	{name: "implicit_hate", label: func(n native, e *Example) {
+	{name: "stormfront", label: func(n sourceLabels, e *Example) { e.set(clamp(n["hate"]), 0.3, hate, identity) }},
+	{name: "implicit_hate", label: func(n sourceLabels, e *Example) {
 		switch {
 		case n["explicit_hate"] >= 0.5:
 			e.set(1, 0.4, hate, identity)
@@ -148,8 +151,8 @@ var sources = []source{
 			e.set(0.7, 0.1, threat)
 		}
 	}},
-	{name: "gab_hate_corpus", label: func(n native, e *Example) {
-		e.set(soft(n["hd"]), 0.3, hate, identity)
+	{name: "gab_hate_corpus", label: func(n sourceLabels, e *Example) {
+		e.set(clamp(n["hd"]), 0.3, hate, identity)
 		if n["cv"] >= 0.5 {
 			e.set(1, 0.5, violence, threat)
 		}
@@ -157,7 +160,7 @@ var sources = []source{
 			e.set(1, 0.3, toxicity)
 		}
 	}},
-	{name: "edos_sexism", label: func(n native, e *Example) { // much ordinary dating talk
+	{name: "edos_sexism", label: func(n sourceLabels, e *Example) { // much ordinary dating talk
 		if n["sexist"] < 0.5 {
 			e.set(0, 0.15, hate, identity)
 			return
@@ -175,12 +178,12 @@ var sources = []source{
 	}},
 	{name: "hatexplain_train", label: hatexplain},
 	{name: "hatexplain_dev", label: hatexplain},
-	{name: "mlma_en", label: func(n native, e *Example) {
+	{name: "mlma_en", label: func(n sourceLabels, e *Example) {
 		if n["normal"] >= 0.5 && n["hateful"] < 0.5 {
 			e.set(0, 0.1, hate, identity)
 		}
 	}},
-	{name: "mlma_fr_ar", label: func(n native, e *Example) {
+	{name: "mlma_fr_ar", label: func(n sourceLabels, e *Example) {
 		switch {
 		case n["hateful"] >= 0.5:
 			e.set(0.8, 0.15, hate, toxicity)
@@ -188,14 +191,15 @@ var sources = []source{
 			e.set(0, 0.2, hate, harassment, sexual, violence, selfHarm, toxicity)
 		}
 	}},
-	{name: "waseem_twitter_text", label: func(n native, e *Example) { // television griping and criticism of religion
+	// This one has much griping about television, and criticism of religion.
+	{name: "waseem_twitter_text", label: func(n sourceLabels, e *Example) {
 		if n["none"] >= 0.5 {
 			e.set(0, 0.1, hate, identity)
 		} else {
 			e.set(0.7, 0.08, hate, identity)
 		}
 	}},
-	{name: "kaggle_insults", label: func(n native, e *Example) {
+	{name: "kaggle_insults", label: func(n sourceLabels, e *Example) {
 		if n["Insult"] >= 0.5 {
 			e.set(1, 0.7, insult, toxicity)
 			e.set(1, 0.6, harassment)
@@ -203,7 +207,7 @@ var sources = []source{
 			e.set(0, 0.5, insult, harassment)
 		}
 	}},
-	{name: "ruddit", label: func(n native, e *Example) {
+	{name: "ruddit", label: func(n sourceLabels, e *Example) {
 		switch v := n["offensiveness_score"]; {
 		case v > 0.4:
 			e.set(1, 0.5, toxicity)
@@ -211,14 +215,14 @@ var sources = []source{
 			e.notToxic(0.3)
 		}
 	}},
-	{name: "surge_toxicity", label: func(n native, e *Example) {
+	{name: "surge_toxicity", label: func(n sourceLabels, e *Example) {
 		if n["toxic"] >= 0.5 {
 			e.set(1, 1, toxicity)
 		} else {
 			e.notToxic(0.7)
 		}
 	}},
-	{name: "convabuse", label: func(n native, e *Example) {
+	{name: "convabuse", label: func(n sourceLabels, e *Example) {
 		switch {
 		case n["sex_harassment"] >= 0.5:
 			e.set(1, 1, explicit, toxicity)
@@ -230,7 +234,7 @@ var sources = []source{
 			e.set(0, 0.5, spam)
 		}
 	}},
-	{name: "conda_dota", label: func(n native, e *Example) {
+	{name: "conda_dota", label: func(n sourceLabels, e *Example) {
 		switch {
 		case n["explicit_toxicity"] >= 0.5:
 			e.set(1, 0.3, toxicity)
@@ -239,18 +243,18 @@ var sources = []source{
 			e.set(0, 0.2, toxicity, harassment, hate, violence, sexual, selfHarm)
 		}
 	}},
-	{name: "diasafety", label: func(n native, e *Example) {
+	{name: "diasafety", label: func(n sourceLabels, e *Example) {
 		if n.has("Offending User") {
-			e.set(soft(n["Offending User"]), 0.25, harassment)
+			e.set(clamp(n["Offending User"]), 0.25, harassment)
 		}
 		if n.has("Biased Opinion") {
-			e.set(soft(n["Biased Opinion"])*0.8, 0.1, hate)
+			e.set(clamp(n["Biased Opinion"])*0.8, 0.1, hate)
 		}
 	}},
-	{name: "toxic_tweets_kaggle_noisy", limit: 10_000, label: func(n native, e *Example) {
-		e.set(soft(n["Toxicity"])*0.9, 0.08, toxicity)
+	{name: "toxic_tweets_kaggle_noisy", limit: 10_000, label: func(n sourceLabels, e *Example) {
+		e.set(clamp(n["Toxicity"])*0.9, 0.08, toxicity)
 	}},
-	{name: "olid", label: func(n native, e *Example) {
+	{name: "olid", label: func(n sourceLabels, e *Example) {
 		if n["offensive"] >= 0.5 {
 			e.set(1, 0.25, toxicity)
 		} else {
@@ -258,8 +262,8 @@ var sources = []source{
 			e.set(0, 0.1, hate, harassment, violence, sexual)
 		}
 	}},
-	{name: "hatemoji_build", label: func(n native, e *Example) {
-		e.set(soft(n["hateful"]), 0.5, hate, identity)
+	{name: "hatemoji_build", label: func(n sourceLabels, e *Example) {
+		e.set(clamp(n["hateful"]), 0.5, hate, identity)
 		if n.any("type:threatening") {
 			e.set(1, 0.5, violence)
 			e.set(1, 0.4, threat)
@@ -269,14 +273,14 @@ var sources = []source{
 	{name: "sdcnl", label: suicideBoard("is_suicide", 0.75, 0.15, 0.2)},
 	{name: "suicidewatch_vs_depression", label: suicideBoard("is_suicide", 0.75, 0.15, 0.2)},
 	{name: "twitter_suicidal_intention", label: suicideBoard("intention", 0.4, 0, 0.1)}, // 11 of 44 were confirmed
-	{name: "social_media_extremism", label: func(n native, e *Example) { // corrupted by word swaps
+	{name: "social_media_extremism", label: func(n sourceLabels, e *Example) { // corrupted by word swaps
 		if n["extremist"] >= 0.5 {
 			e.set(0.7, 0.08, violence)
 		} else {
 			e.set(0, 0.08, violence)
 		}
 	}},
-	{name: "sms_spam", label: func(n native, e *Example) {
+	{name: "sms_spam", label: func(n sourceLabels, e *Example) {
 		if n["spam"] >= 0.5 {
 			e.set(1, 1, spam)
 			e.set(0, 0.5, hate, harassment, selfHarm, violence)
@@ -284,14 +288,14 @@ var sources = []source{
 			e.benign(0.5)
 		}
 	}},
-	{name: "goemotions_reddit", label: func(n native, e *Example) {
+	{name: "goemotions_reddit", label: func(n sourceLabels, e *Example) {
 		if n["anger"]+n["annoyance"]+n["disgust"]+n["disapproval"]+n["sadness"]+n["desire"]+n["fear"] > 0 {
 			return
 		}
 		e.set(0, 0.4, hate, harassment, selfHarm, sexual, violence, threat, identity, severe, spam)
 		e.set(0, 0.2, toxicity, insult)
 	}},
-	{name: "clean_tweets", limit: 40_000, label: func(_ native, e *Example) { // swearing may be left in
+	{name: "clean_tweets", limit: 40_000, label: func(_ sourceLabels, e *Example) { // swearing may be left in
 		e.benign(0.5)
 		e.set(0, 0.2, profanity)
 	}},
@@ -303,14 +307,16 @@ var sources = []source{
 	{name: "clean_instructions_qa", limit: 20_000, label: clean(0.4)},
 }
 
-func jigsaw(n native, e *Example) {
+func jigsaw(n sourceLabels, e *Example) {
 	if n["toxic"] < 0.5 {
 		e.notToxic(0.6)
 		return
 	}
-	for key, head := range map[string]int{"toxic": toxicity, "severe_toxic": severe, "identity_hate": identity, "insult": insult,
-		"obscene": profanity, "threat": threat} {
-		e.set(soft(n[key]), 1, head)
+	for key, head := range map[string]int{
+		"toxic": toxicity, "severe_toxic": severe, "identity_hate": identity, "insult": insult, "obscene": profanity,
+		"threat": threat,
+	} {
+		e.set(clamp(n[key]), 1, head)
 	}
 	if n["identity_hate"] >= 0.5 {
 		e.set(1, 0.4, hate)
@@ -323,7 +329,7 @@ func jigsaw(n native, e *Example) {
 	}
 }
 
-func jigsawBinary(n native, e *Example) {
+func jigsawBinary(n sourceLabels, e *Example) {
 	if n["toxic"] >= 0.5 {
 		e.set(1, 1, toxicity)
 		return
@@ -331,7 +337,7 @@ func jigsawBinary(n native, e *Example) {
 	e.notToxic(0.5)
 }
 
-func hatexplain(n native, e *Example) {
+func hatexplain(n sourceLabels, e *Example) {
 	switch {
 	case n["label:hatespeech"] >= 0.5, n["label:hate"] >= 0.5:
 		e.set(1, 0.2, hate, identity)
@@ -343,16 +349,16 @@ func hatexplain(n native, e *Example) {
 	}
 }
 
-// written maps the project's own labels: the five categories as they are, and the attributes that follow from them.
-func written(n native, weight float32, e *Example) {
+// setCorpusLabels sets labels of the corpus: those of the five categories, and those of the attributes that follow.
+func setCorpusLabels(n sourceLabels, weight float32, e *Example) {
 	any := false
 	for h, name := range []string{"hate", "harassment", "self-harm", "sexual", "violence"} {
-		v := soft(n[name])
+		v := clamp(n[name])
 		e.set(v, weight, h)
 		any = any || v >= 0.5
 	}
 	const light = 0.3
-	e.set(soft(n["hate"]), light, identity)
+	e.set(clamp(n["hate"]), light, identity)
 	if !any {
 		e.set(0, light, toxicity, severe, identity, insult, threat, explicit)
 		return

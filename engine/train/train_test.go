@@ -5,10 +5,12 @@ package train_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -20,16 +22,32 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/train"
 )
 
-// corpus writes own short sentences: the words that matter recur, so that a small model can learn them.
-func corpus(t *testing.T) fs.FS {
+// repositoryCorpus returns the folder of the corpus, and skips the test without one. The corpus is a Go module of its
+// own, so the module cache has this package without it.
+func repositoryCorpus(t *testing.T) fs.FS {
 	t.Helper()
-	who := []string{"neighbour", "teacher", "driver", "cousin", "baker", "doctor", "painter", "singer", "farmer", "clerk"}
-	where := []string{"at the market", "near the river", "on the bus", "in the garden", "by the station", "at work", "over lunch", "after school"}
+	if _, err := os.Stat("corpus/go.mod"); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("needs engine/train/corpus, which is in a checkout of the repository but not in the module cache")
+	}
+	return os.DirFS("corpus")
+}
+
+// smallCorpus makes short sentences whose significant words recur, so that a small model can learn them.
+func smallCorpus(t *testing.T) fs.FS {
+	t.Helper()
+	who := []string{
+		"neighbour", "teacher", "driver", "cousin", "baker", "doctor", "painter", "singer", "farmer", "clerk",
+	}
+	where := []string{
+		"at the market", "near the river", "on the bus", "in the garden", "by the station", "at work", "over lunch",
+		"after school",
+	}
 	var lines strings.Builder
 	n := 0
 	add := func(text string, hate, harassment int) {
 		n++
-		fmt.Fprintf(&lines, "{\"text\":%q,\"labels\":{\"hate\":%d,\"harassment\":%d,\"self-harm\":0,\"sexual\":0,\"violence\":0},\"kind\":\"k%d\"}\n", text, hate, harassment, n%5)
+		const labels = `{"hate":%d,"harassment":%d,"self-harm":0,"sexual":0,"violence":0}`
+		fmt.Fprintf(&lines, `{"text":%q,"labels":`+labels+`,"kind":"k%d"}`+"\n", text, hate, harassment, n%5)
 	}
 	for _, w := range who {
 		for _, p := range where {
@@ -42,20 +60,21 @@ func corpus(t *testing.T) fs.FS {
 	return fstest.MapFS{"everyday.jsonl": {Data: []byte(lines.String())}}
 }
 
+// makeModel trains a small linear model, and returns its weights file.
 func makeModel(t *testing.T, all []train.Example) []byte {
 	t.Helper()
 	pool := train.NewPool(all, true)
-	learn := pool.Splits[train.Training]
-	learn = append(append(learn, train.Augment(learn, 0.2, 1)...), train.Surround(learn, 0.2, 1)...)
-	fitted := train.Fit(learn, train.Options{Buckets: 1 << 12, Rows: 10_000, Seed: 1})
+	training := pool.Splits[train.Training]
+	training = slices.Concat(training, train.Augment(training, 0.2, 1), train.Surround(training, 0.2, 1))
+	fitted := train.Fit(training, train.Options{Buckets: 1 << 12, Rows: 10_000, Seed: 1})
 	fitted.Header.TrainingDigest = pool.Digest
 	raw, err := fitted.File()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("writing the weights: %v", err)
 	}
 	file, err := train.Calibrate(raw, pool.Splits[train.Calibration], 0.02, 1)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("calibrating: %v", err)
 	}
 	return file
 }
@@ -63,7 +82,7 @@ func makeModel(t *testing.T, all []train.Example) []byte {
 func TestTheSameDataGivesTheSameBytes(t *testing.T) {
 	t.Parallel()
 	read := func() []train.Example {
-		all, err := train.Read(corpus(t), nil)
+		all, err := train.Read(smallCorpus(t), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +90,7 @@ func TestTheSameDataGivesTheSameBytes(t *testing.T) {
 	}
 	a, b := makeModel(t, read()), makeModel(t, read())
 	if !bytes.Equal(a, b) {
-		t.Fatal("two trainings on the same data differ")
+		t.Fatal("two trainings on the same data gave different bytes, want the same")
 	}
 	m, err := model.Load(bytes.NewReader(a))
 	if err != nil {
@@ -79,7 +98,8 @@ func TestTheSameDataGivesTheSameBytes(t *testing.T) {
 	}
 	bad, good := m.Probabilities("You stupid plumber, you idiot."), m.Probabilities("The plumber talked about bread.")
 	if bad[1] <= good[1] || bad[1] < 0.3 || good[1] > 0.1 {
-		t.Errorf("harassment is %v where it was learned and %v where not", bad[1], good[1])
+		t.Errorf("harassment is %v in a harmful text and %v in a harmless one, want at least 0.3 and at most 0.1",
+			bad[1], good[1])
 	}
 	var report bytes.Buffer
 	all := read()
@@ -93,7 +113,7 @@ func TestTheSameDataGivesTheSameBytes(t *testing.T) {
 
 func TestDuplicatesMergeAndSplitsHold(t *testing.T) {
 	t.Parallel()
-	all, err := train.Read(corpus(t), nil)
+	all, err := train.Read(smallCorpus(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,14 +126,15 @@ func TestDuplicatesMergeAndSplitsHold(t *testing.T) {
 	once, twice := train.NewPool(all, false), train.NewPool(copied, false)
 	for s := range once.Splits {
 		if len(once.Splits[s]) != len(twice.Splits[s]) {
-			t.Errorf("split %d has %d texts, and %d with duplicates", s, len(once.Splits[s]), len(twice.Splits[s]))
+			t.Errorf("split %d: %d texts, and %d with duplicates, want the same",
+				s, len(once.Splits[s]), len(twice.Splits[s]))
 		}
 		if len(once.Splits[s]) == 0 {
-			t.Errorf("split %d is empty", s)
+			t.Errorf("split %d is empty, want texts", s)
 		}
 	}
 	if once.Digest != twice.Digest {
-		t.Error("duplicates change the digest")
+		t.Errorf("digest %s, and %s with duplicates, want the same", once.Digest, twice.Digest)
 	}
 }
 
@@ -121,21 +142,23 @@ func TestWholeFilesAndGroupsAreHeldBack(t *testing.T) {
 	t.Parallel()
 	var all []train.Example
 	for i := range 400 {
-		all = append(all, train.Example{Text: fmt.Sprint("post ", i), Source: "posts", InCorpus: true})
-		all = append(all, train.Example{Text: fmt.Sprint("contrast ", i), Source: "contrast", Group: 1 + i/4, InCorpus: true})
+		post, contrast := fmt.Sprint("post ", i), fmt.Sprint("contrast ", i)
+		all = append(all,
+			train.Example{Text: post, Source: "posts", InCorpus: true},
+			train.Example{Text: contrast, Source: "contrast", Group: 1 + i/4, InCorpus: true})
 	}
 	pool := train.NewPool(all, false)
 	groups := map[int]train.Split{}
 	for s, examples := range pool.Splits {
 		for _, e := range examples {
 			if e.Source == "posts" && train.Split(s) != train.Test {
-				t.Fatalf("a row of posts is in split %d", s)
+				t.Fatalf("a row of posts is in split %d, want %d", s, train.Test)
 			}
 			if e.Group == 0 {
 				continue
 			}
 			if in, ok := groups[e.Group]; ok && in != train.Split(s) {
-				t.Fatalf("group %d is torn apart", e.Group)
+				t.Fatalf("group %d is in splits %d and %d, want one", e.Group, in, s)
 			}
 			groups[e.Group] = train.Split(s)
 		}
@@ -156,7 +179,8 @@ func TestLabelsAreMaskedWhereASourceIsSilent(t *testing.T) {
 		return &fstest.MapFile{Data: b.Bytes()}
 	}
 	data := fstest.MapFS{
-		"moderation/sms_spam.jsonl.gz":   pack(`{"text":"win a prize","labels":{"spam":1}}` + "\n" + `{"text":"home at six","labels":{"spam":0}}` + "\n"),
+		"moderation/sms_spam.jsonl.gz": pack(`{"text":"win a prize","labels":{"spam":1}}` + "\n" +
+			`{"text":"home at six","labels":{"spam":0}}` + "\n"),
 		"moderation/stormfront.jsonl.gz": pack(`{"text":"something","labels":{"hate":1}}` + "\n"),
 	}
 	annotations := fstest.MapFS{"annotations.tsv": {Data: []byte(train.Key("something") + "\t-\n")}}
@@ -173,21 +197,22 @@ func TestLabelsAreMaskedWhereASourceIsSilent(t *testing.T) {
 	}
 	const hate, toxicity, spam = 0, 5, 12
 	if e := found["win a prize"]; !e.Positive(spam) || e.Labelled(toxicity) {
-		t.Errorf("spam: %v", e.Labels)
+		t.Errorf("spam: got labels %v, want SPAM as yes and none of TOXICITY", e.Labels)
 	}
 	if e := found["home at six"]; e.Positive(spam) || !e.Labelled(spam) || !e.Harmless() {
-		t.Errorf("no spam: %v", e.Labels)
+		t.Errorf("no spam: got labels %v, want SPAM as no and no category", e.Labels)
 	}
 	if e := found["something"]; !e.InCorpus || e.Positive(hate) {
-		t.Errorf("what was read for this project is overruled by a scraped label: %v", e.Labels)
+		t.Errorf("an annotated text: got labels %v, want those of the annotation, not of the source", e.Labels)
 	}
 }
 
 func TestABrokenLineIsNamed(t *testing.T) {
 	t.Parallel()
-	_, err := train.Read(fstest.MapFS{"own.jsonl": {Data: []byte("{\"text\":\"a\",\"labels\":{\"hate\":1}}\n{broken\n")}}, nil)
+	broken := fstest.MapFS{"own.jsonl": {Data: []byte(`{"text":"a","labels":{"hate":1}}` + "\n{broken\n")}}
+	_, err := train.Read(broken, nil)
 	if err == nil || !strings.Contains(err.Error(), "own.jsonl, line 2") {
-		t.Errorf("error %v does not name the line", err)
+		t.Errorf("got error %v, want one that names own.jsonl, line 2", err)
 	}
 }
 
@@ -208,30 +233,30 @@ func TestDisguisesKeepTheirLetters(t *testing.T) {
 			}
 		}
 		if letters < 35 {
-			t.Errorf("too little is left: %q", got)
+			t.Errorf("got %q, want at least 35 letters", got)
 		}
 	}
 	if changed < 150 {
-		t.Errorf("only %d of 200 copies are disguised", changed)
+		t.Errorf("%d of 200 copies are disguised, want at least 150", changed)
 	}
 }
 
-func TestTheProjectsOwnTextIsWellFormed(t *testing.T) {
+func TestTheCorpusIsWellFormed(t *testing.T) {
 	t.Parallel()
-	all, err := train.Read(os.DirFS("corpus"), nil)
+	all, err := train.Read(repositoryCorpus(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(all) < 10_000 {
-		t.Errorf("only %d texts", len(all))
+		t.Errorf("the corpus has %d texts, want at least 10,000", len(all))
 	}
 	for _, e := range all {
 		if strings.TrimSpace(e.Text) == "" {
-			t.Errorf("an empty text in %s", e.Source)
+			t.Errorf("%s has an empty text, want none", e.Source)
 		}
 		for h := range 5 {
 			if !e.Labelled(h) {
-				t.Errorf("%s: %.40q lacks a label", e.Source, e.Text)
+				t.Errorf("%s: %.40q has no label of category %d, want all five", e.Source, e.Text, h)
 			}
 		}
 	}

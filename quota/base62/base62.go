@@ -13,8 +13,8 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 // likelier than others.
 const fair = 256 / len(alphabet) * len(alphabet)
 
-// Append appends n random characters (0-9, A-Z, a-z) to dst, each equally likely. It reads random in blocks of 32 bytes.
-// When reading fails, it returns the error and dst with the characters that it had until then.
+// Append appends n random characters (0-9, A-Z, a-z) to dst, each equally likely. It reads random in blocks of 32
+// bytes. When reading fails, it returns the error and dst with the characters that it had until then.
 func Append(dst []byte, random io.Reader, n int) ([]byte, error) {
 	var block [32]byte
 	for n > 0 {

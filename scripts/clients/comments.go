@@ -25,13 +25,13 @@ type commentSystem struct {
 	header http.Header
 }
 
-// newCommentSystem waits for each answer no longer than the timeout.
+// newCommentSystem returns a comment system that waits for each answer at most as long as the timeout.
 func newCommentSystem(s *session, timeout time.Duration, header http.Header) *commentSystem {
 	header.Set("Content-Type", "application/json")
 	return &commentSystem{s, &http.Client{Timeout: timeout, Transport: new(http.Transport)}, header}
 }
 
-// post posts the JSON of a body.
+// post posts a body as JSON.
 func (c *commentSystem) post(ctx context.Context, path, key string, body any) (a answer, err error) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -50,13 +50,13 @@ func (c *commentSystem) post(ctx context.Context, path, key string, body any) (a
 	return answerOf(response)
 }
 
-// check makes one check, and says so where the exchanges are kept.
+// check runs one check and announces it to the relay.
 func (c *commentSystem) check(r *report, what string, do func() error) {
 	c.begin(what)
 	r.check(what, do)
 }
 
-// summary reads the score of an attribute.
+// summary returns the summary score of an attribute.
 func (a answer) summary(attribute string) (float64, error) {
 	if err := a.status(http.StatusOK); err != nil {
 		return 0, err
@@ -76,7 +76,7 @@ func (a answer) summary(attribute string) (float64, error) {
 	return *score.Value, nil
 }
 
-// wantScore is an error unless the score is above the threshold, or not above it.
+// wantScore returns an error unless the score is above the threshold, or not above it.
 func (a answer) wantScore(attribute string, threshold float64, above bool) error {
 	score, err := a.summary(attribute)
 	if err == nil && score > threshold != above {
@@ -85,7 +85,7 @@ func (a answer) wantScore(attribute string, threshold float64, above bool) error
 	return err
 }
 
-// wantError is an error unless the answer is an error in Google's envelope without scores.
+// wantError returns an error unless the answer is an error in Google's envelope without scores.
 func (a answer) wantError(status int, name string) error {
 	var envelope struct {
 		Error struct {

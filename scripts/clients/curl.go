@@ -34,13 +34,13 @@ type curler struct {
 	requests int
 }
 
-// do runs curl with the arguments and reads its answer. Interim answers are in the second result.
+// do runs curl with the arguments and returns the answer that it read, and the interim answers before it.
 func (c *curler) do(ctx context.Context, args ...string) (a answer, interim []int, err error) {
 	c.requests++
 	head, body := c.path(fmt.Sprintf("head-%d", c.requests)), c.path(fmt.Sprintf("body-%d", c.requests))
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
-	// -q keeps the user's own settings out.
+	// -q ignores the user's own settings.
 	cmd := exec.CommandContext(ctx, c.program,
 		append([]string{"-q", "-sS", "--noproxy", "*", "-D", head, "-o", body, "-w", "%{http_version}"}, args...)...)
 	var errs bytes.Buffer
@@ -79,12 +79,12 @@ func (c *curler) do(ctx context.Context, args ...string) (a answer, interim []in
 
 func (c *curler) path(name string) string { return filepath.Join(c.folder, name) }
 
-// file makes a file for --data-binary and -F.
+// file writes a file for --data-binary and -F.
 func (c *curler) file(name string, data []byte) (string, error) {
 	return c.path(name), os.WriteFile(c.path(name), data, 0o600)
 }
 
-// encodings are the ways of Content-Encoding. Deflate is zlib's format, RFC 9110 section 8.4.1.2.
+// encodings are the content codings. Deflate is zlib's format, RFC 9110 section 8.4.1.2.
 var encodings = []struct {
 	name string
 	to   func(io.Writer) (io.WriteCloser, error)
@@ -115,7 +115,7 @@ func comment(text string) []byte {
 	return body
 }
 
-// curl checks what curl can send.
+// curl checks the requests that curl can send.
 func curl(ctx context.Context, r *report, s *site) error {
 	program, err := exec.LookPath("curl")
 	if err != nil {
@@ -140,7 +140,7 @@ func curl(ctx context.Context, r *report, s *site) error {
 	return nil
 }
 
-// both posts a fine JSON body, which the app must receive as it was sent, and a vile one, which it must not receive.
+// both posts a fine JSON body, which the app must receive unchanged, and a vile one, which it must not receive.
 func (c *curler) both(ctx context.Context, r *report, s *site, name, what string,
 	to func(io.Writer) (io.WriteCloser, error), args ...string) {
 	post := func(text, path string) (answer, []int, []byte, error) {
@@ -189,7 +189,7 @@ func (c *curler) both(ctx context.Context, r *report, s *site, name, what string
 	})
 }
 
-// transports checks the ways in which a body comes.
+// transports checks the versions of HTTP and the framings of a body.
 func (c *curler) transports(ctx context.Context, r *report, s *site) {
 	c.both(ctx, r, s, "http10", "HTTP/1.0", nil, "--http1.0")
 	c.both(ctx, r, s, "chunked", "a chunked body", nil, "-H", "Transfer-Encoding: chunked")
@@ -254,7 +254,7 @@ func (c *curler) uploads(ctx context.Context, r *report, s *site) {
 	}
 	refused := func(what, path string, form ...string) {
 		r.check(what, func() error {
-			// What matters is that curl read the refusal; that it could not send the rest is no failure then.
+			// What matters is that curl read the refusal. It need not have been able to send the rest.
 			a, err := send(path, form...)
 			if refusal := a.refusal(); refusal != nil {
 				return errors.Join(refusal, err)
@@ -284,7 +284,7 @@ func (c *curler) uploads(ctx context.Context, r *report, s *site) {
 		"photo=@"+files["photo.jpg"]+`;filename="`+vile+`"`, "caption="+fine)
 }
 
-// headers checks what the app is told and that a client cannot forge it.
+// headers checks the verdict that the app receives in headers, and that a client cannot forge it.
 func (c *curler) headers(ctx context.Context, r *report, s *site) {
 	r.check("the app is told the verdict, and a forged one does not arrive", func() error {
 		const path = "/echo/curl-forged"

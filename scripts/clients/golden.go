@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// goldenFolder holds what each client of the service sends and is answered, from the root of the repository.
+// goldenFolder holds the exchanges of each client with the service, relative to the root of the repository.
 const goldenFolder = "scripts/clients/testdata"
 
 // golden compares what went over the wire with a file, or writes the file. hide replaces the secrets and addresses of
@@ -38,7 +38,7 @@ func golden(name string, exchanges []exchange, hide *strings.Replacer, update bo
 	return firstDifference(file, got, string(want))
 }
 
-// firstDifference is an error that shows the first line in which two texts differ.
+// firstDifference returns an error that shows the first line in which two texts differ, or nil.
 func firstDifference(file, got, want string) error {
 	if got == want {
 		return nil
@@ -57,7 +57,7 @@ func firstDifference(file, got, want string) error {
 	return fmt.Errorf("%s:%d: got %.250s, want %.250s; -update rewrites the file", file, at+1, line(g), line(w))
 }
 
-// transcript writes exchanges as text, with what differs from run to run and from machine to machine masked.
+// transcript returns exchanges as text. What differs between runs and machines is masked.
 func transcript(exchanges []exchange, hide *strings.Replacer) string {
 	var b strings.Builder
 	for _, e := range exchanges {
@@ -83,13 +83,13 @@ type mask struct {
 	with    string
 }
 
-// What differs from machine to machine.
+// What differs between machines.
 var requestMasks = []mask{
 	{regexp.MustCompile(`(?mi)^(x-stainless-(?:arch|os|runtime-version)|accept-encoding): .*`), "$1: *"},
 	{regexp.MustCompile(`\b(gl-(?:go|node)/)\S+`), "$1*"},
 }
 
-// What differs from run to run: ids, times, the model and its probabilities.
+// What differs between runs: ids, times, the model and its probabilities.
 var answerMasks = []mask{
 	{regexp.MustCompile(`\b(mod_|modr-)[A-Za-z0-9]{24}\b`), "$1*"},
 	{regexp.MustCompile(`(?m)^(Date|Retry-After|X-Ratelimit-Reset(?:-Requests)?|Openai-Processing-Ms|X-Moderation-Model|Content-Length): .*`), "$1: *"},
@@ -100,7 +100,7 @@ var answerMasks = []mask{
 	{regexp.MustCompile(`("value":|"[a-z/-]+":)(?:0\.\d+|[\d.]+[eE]-?\d+)`), `${1}0.*`},
 }
 
-// short cuts what nobody reads to its end: long texts and the discovery document.
+// short truncates long texts and the discovery document.
 func short(text string) string {
 	const limit, most = 1_500, 40
 	lines := strings.Split(text, "\n")

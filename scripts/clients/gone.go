@@ -30,7 +30,7 @@ func gone(ctx context.Context, r *report, s *site, aborts int) error {
 		if err := s.app.unseen(path); err != nil {
 			return err
 		}
-		// Files go on to the app while they come, but the guard is free to wait for the first bytes.
+		// Files are forwarded to the app while they arrive, but the guard may wait for the first bytes.
 		time.Sleep(200 * time.Millisecond)
 		if len(s.app.of(path)) == 0 {
 			return nil
@@ -62,7 +62,7 @@ func gone(ctx context.Context, r *report, s *site, aborts int) error {
 	return nil
 }
 
-// leave sends a part of a request, or the whole, reads until the answer holds a text, and goes away.
+// leave sends a part of a request or all of it, reads until the answer contains a text, and disconnects.
 func leave(ctx context.Context, s *site, request, until string) error {
 	c, err := dial(ctx, s)
 	if err != nil {
@@ -99,7 +99,7 @@ func chatHalf(gate string) string {
 		`{"model": "fine", "stream": true, "messages": [{"role": "user", "content": "Tell me a story about a harbour."}]}`)
 }
 
-// leaks gives up many requests at all points and waits until the server is as before.
+// leaks aborts many requests at all points and waits until the server is as before.
 func leaks(ctx context.Context, s *site, aborts int) error {
 	before, err := s.state()
 	if err != nil {

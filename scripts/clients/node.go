@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/node"
 )
 
-// nodeFolder holds the scripts and their package.json, from the root of the repository.
+// nodeFolder holds the scripts and their package.json, relative to the root of the repository.
 const nodeFolder = "scripts/clients/node"
 
 // script is a client that is a Node program. It prints its checks as lines "ok: what", "FAIL: what: why" and "skip:

@@ -25,17 +25,17 @@ type program struct {
 	command []string
 	dir     string
 	env     []string
-	// lacks says what the machine lacks to run it; empty when nothing.
+	// lacks says what the machine lacks to run it. It is empty if nothing is missing.
 	lacks string
 }
 
-// run runs the program and gives each line that it prints to printed.
+// run runs the program and calls printed with each line that it prints.
 func (p *program) run(ctx context.Context, printed func(line string)) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
 	cmd.Dir, cmd.Env = p.dir, p.env
-	// What hangs on to its output, a browser say, must not hold this program up.
+	// A child that keeps the output open, such as a browser, must not block this program.
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -112,7 +112,7 @@ func nodeProgram(script string, args ...string) func(context.Context, *session) 
 // their own, so that their libraries are not dependencies of the plugin.
 const goFolder = "scripts/clients/gocompat"
 
-// goUnreachable is what the go command says when modules are missing and the machine has no way to get them.
+// goUnreachable matches what the go command prints when it cannot download missing modules.
 var goUnreachable = regexp.MustCompile(`dial tcp|no such host|i/o timeout|connection refused|network is unreachable|TLS handshake|GOPROXY=off|proxyconnect|50[234] `)
 
 // goProgram is a Go program that uses the service.

@@ -55,7 +55,7 @@ func request(method, path, header, body string) string {
 	return method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" + header + "\r\n" + body
 }
 
-// requestsByHand checks what client libraries do not let one send.
+// requestsByHand checks requests that client libraries do not send.
 func requestsByHand(ctx context.Context, r *report, s *site) error {
 	const isJSON = "Content-Type: application/json\r\n"
 	converse := func(what string, do func(*raw) error) {

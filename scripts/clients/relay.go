@@ -18,7 +18,7 @@ import (
 // relay stands between a client and the service. It forwards every byte unchanged and records the exchanges, for
 // comparison with a golden file. It understands HTTP/1.1 without pipelining, which is what the clients speak.
 //
-// A client's program says at /-/check?what=..., at the control address, which check begins.
+// A client's program announces each check at /-/check?what=... of the control address.
 type relay struct {
 	URL     string // for the client, http://127.0.0.1:<port>
 	Control string // http://127.0.0.1:<port>
@@ -38,7 +38,7 @@ type exchange struct {
 	request, answer wired
 }
 
-// wired is one half of an exchange.
+// wired is one half of an exchange, as it went over the wire.
 type wired struct {
 	head string // the first line and the fields, as they were sent
 	body []byte // without chunks and compression
@@ -75,27 +75,27 @@ func startRelay(ctx context.Context, to string) (*relay, error) {
 	return r, nil
 }
 
-// close ends the relay. Connections end with their client.
+// close stops the relay. Connections end with their client.
 func (r *relay) close() {
 	r.listener.Close()
 	_ = r.control.Close()
 }
 
-// begin says that a check begins.
+// begin notes that a check begins.
 func (r *relay) begin(check string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.check = check
 }
 
-// kept returns the exchanges so far.
+// kept returns the recorded exchanges.
 func (r *relay) kept() []exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.exchanges[:len(r.exchanges):len(r.exchanges)]
 }
 
-// serve relays one connection, an exchange after the other.
+// serve relays one connection, exchange by exchange.
 func (r *relay) serve(conn net.Conn) {
 	defer conn.Close()
 	upstream, err := net.Dial("tcp", r.to)
@@ -131,7 +131,7 @@ func (r *relay) serve(conn net.Conn) {
 	}
 }
 
-// tap reads messages from a connection and keeps their bytes.
+// tap reads messages from a connection and records their bytes.
 type tap struct {
 	in    *bufio.Reader
 	bytes bytes.Buffer // of the message that is being read
@@ -161,7 +161,7 @@ func (t *tap) message(header http.Header, body io.ReadCloser) (m wired, err erro
 	return m, err
 }
 
-// passOn writes the message that was read.
+// passOn forwards the message that was read.
 func (t *tap) passOn(to io.Writer) error {
 	_, err := t.bytes.WriteTo(to)
 	return err

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// report prints and counts what came of the checks, a line each:
+// report prints the result of each check as one line, and counts the results:
 //
 //	ok: curl: a gzip body arrives as sent
 //	FAIL: curl: a vile gzip body is refused: status 200, want 422
@@ -23,7 +23,7 @@ type report struct {
 	passed, failed, skipped int
 }
 
-// check makes one check.
+// check runs one check.
 func (r *report) check(what string, do func() error) {
 	if err := do(); err != nil {
 		r.fail(what, err)
@@ -47,7 +47,7 @@ func (r *report) skip(what, why string) {
 	fmt.Fprintf(r.out, "skip: %s: %s: %s\n", r.client, what, oneLine(why))
 }
 
-// oneLine makes one readable line of a text, and not too long a one.
+// oneLine turns a text into one readable line of limited length.
 func oneLine(s string) string {
 	const limit = 600
 	s = strings.Map(func(r rune) rune {

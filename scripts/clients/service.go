@@ -25,7 +25,7 @@ var serviceClients = []string{
 	"coral", "discourse", "openai-npm-retry", "openai-go-retry",
 }
 
-// Accounts that all of them share. One more, with one request a minute, is named as the client.
+// The accounts that all clients share. Each client has another one of its own name, with one request a minute.
 const (
 	open  = "open"  // without limits
 	spent = "spent" // its month is used up
@@ -38,7 +38,7 @@ type account struct {
 	Variable string // of the environment that holds the key
 }
 
-// newAccounts makes the accounts with keys that are used once.
+// newAccounts returns the accounts with new keys.
 func newAccounts() map[string]account {
 	all := map[string]account{}
 	add := func(id, tier string) {
@@ -52,12 +52,12 @@ func newAccounts() map[string]account {
 	return all
 }
 
-// newKey is a key of the right shape.
+// newKey returns a random key of the right shape.
 func newKey() string {
 	return "mod_sk_" + strings.ToLower(rand.Text() + rand.Text())[:32]
 }
 
-// environment gives the server the keys of its accounts.
+// environment returns the variables with the keys of the accounts.
 func (s *site) environment() (lines []string) {
 	for _, a := range s.accounts {
 		lines = append(lines, a.Variable+"="+a.Key)
@@ -73,7 +73,7 @@ type session struct {
 	unknown string // a key that is none
 }
 
-// forService makes a client of a use of the service.
+// forService returns a client that uses the service.
 func forService(name string, update bool, run func(context.Context, *report, *session) error) client {
 	return client{name, func(ctx context.Context, r *report, s *site) error {
 		session, err := s.session(ctx, name)
@@ -119,13 +119,13 @@ func (s *session) compare(r *report, update bool) {
 // key returns the key of an account.
 func (s *session) key(id string) string { return s.site.accounts[id].Key }
 
-// environment tells a client's program where the service is and which keys it may use.
+// environment returns the variables that tell a client's program where the service is and which keys it may use.
 func (s *session) environment() []string {
 	return append(os.Environ(), "SERVICE="+s.URL, "CONTROL="+s.Control, "FINE="+fine, "VILE="+vile,
 		"KEY_OPEN="+s.key(open), "KEY_SPENT="+s.key(spent), "KEY_SMALL="+s.key(s.name), "KEY_UNKNOWN="+s.unknown)
 }
 
-// useUp uses up the month of the account that has none left, once.
+// useUp uses up the monthly quota of the account "once", the first time that it is called.
 func (s *site) useUp(ctx context.Context) error {
 	s.usedUp.Do(func() {
 		body := bytes.NewReader([]byte(`{"content":"hello"}`))
@@ -157,7 +157,7 @@ func sameMinute() {
 	}
 }
 
-// untilMinute is how long the clock's minute lasts.
+// untilMinute returns how long the clock's minute still lasts.
 func untilMinute(now time.Time) time.Duration {
 	return now.Truncate(time.Minute).Add(time.Minute).Sub(now)
 }
@@ -199,7 +199,7 @@ func retries(update bool) client {
 		if len(runs) == 0 {
 			return nil
 		}
-		// Near the end of a minute, so that nobody waits for long, and not so near that it ends between two requests.
+		// Near the end of a minute, so that the wait is short, but not so near that it ends between two requests.
 		const latest, earliest = 12 * time.Second, 25 * time.Second
 		switch left := untilMinute(time.Now()); {
 		case left < latest:

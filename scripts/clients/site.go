@@ -140,7 +140,8 @@ func (s *site) start(ctx context.Context, binary string, unguarded bool) (err er
 	var text bytes.Buffer
 	err = config.Execute(&text, map[string]any{
 		"HTTP": addresses[0], "HTTPS": addresses[1], "Admin": addresses[2],
-		"Service": s.Service, "Accounts": s.accounts, "App": strings.TrimPrefix(s.app.URL, "http://"), "Folder": s.folder, "Guarded": !unguarded,
+		"Service": s.Service, "Accounts": s.accounts, "App": strings.TrimPrefix(s.app.URL,
+			"http://"), "Folder": s.folder, "Guarded": !unguarded,
 	})
 	if err != nil {
 		return err
@@ -206,7 +207,7 @@ type state struct {
 	heap       int64 // bytes that are in use after a collection of garbage
 }
 
-// state asks the server for its own.
+// state returns the state of the server.
 func (s *site) state() (now state, err error) {
 	for _, ask := range []struct {
 		path, before string

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// answer is what a client read.
+// answer is the answer that a client read.
 type answer struct {
 	Status int
 	Proto  string // "1.1", "2"
@@ -21,7 +21,7 @@ type answer struct {
 	Body   []byte
 }
 
-// status is an error when the answer has another status.
+// status returns an error unless the answer has the wanted status.
 func (a answer) status(want int) error {
 	if a.Status != want {
 		return fmt.Errorf("status %d, want %d; body: %.200s", a.Status, want, a.Body)
@@ -29,8 +29,8 @@ func (a answer) status(want int) error {
 	return nil
 }
 
-// refusal is an error when the answer is not the default refusal to a program: a problem body that names the category
-// and not the text.
+// refusal returns an error unless the answer is the default refusal for programs: a problem body that names the
+// category and does not repeat the text.
 func (a answer) refusal() error {
 	if err := a.status(http.StatusUnprocessableEntity); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (a answer) refusal() error {
 	return nil
 }
 
-// unseen is an error when the app has received a whole request at the path.
+// unseen returns an error if the app has received a whole request at the path.
 func (a *app) unseen(path string) error {
 	for _, seen := range a.of(path) {
 		if seen.Whole {
@@ -68,7 +68,7 @@ func (a *app) unseen(path string) error {
 	return nil
 }
 
-// same is an error when the app did not receive exactly this body, once, at the path.
+// same returns an error unless the app has received exactly this body, once, at the path.
 func (a *app) same(path string, body []byte) error {
 	all := a.of(path)
 	if len(all) != 1 {

@@ -24,7 +24,7 @@ func (a *app) webSocket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // Accept has answered
 	}
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(maxMessage)
 	for {
 		kind, data, err := conn.Read(r.Context())
@@ -50,7 +50,7 @@ func webSocket(ctx context.Context, r *report, s *site) error {
 	if conn == nil {
 		return errors.New("there is no connection")
 	}
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(maxMessage)
 	large := make([]byte, 200_000)
 	_, _ = rand.Read(large)
@@ -83,7 +83,7 @@ func webSocket(ctx context.Context, r *report, s *site) error {
 	return nil
 }
 
-// echoed is an error unless the app sends the message back as it is.
+// echoed returns an error unless the app sends the message back as it is.
 func echoed(ctx context.Context, conn *websocket.Conn, want websocket.MessageType, data []byte) error {
 	if err := conn.Write(ctx, want, data); err != nil {
 		return err

@@ -19,18 +19,18 @@ import (
 	"time"
 )
 
-// Texts whose verdicts are known.
+// A harmless text, a harmful one, and the categories for which it is flagged.
 const (
-	kindText  = "What a lovely day it was in the garden."
-	rudeText  = "I will kill you, you stupid idiot"
-	harass    = "harassment"
-	violence  = "violence"
-	guardForm = "application/x-www-form-urlencoded"
+	harmlessText = "What a lovely day it was in the garden."
+	harmfulText  = "I will kill you, you stupid idiot"
+	harass       = "harassment"
+	violence     = "violence"
+	guardForm    = "application/x-www-form-urlencoded"
 )
 
-var rudeFlags = []string{harass, violence}
+var harmfulFlags = []string{harass, violence}
 
-// client is one of those that use the server, one request after the other.
+// client uses the server, one request after the other.
 type client struct {
 	world  *world
 	http   *http.Client
@@ -39,7 +39,7 @@ type client struct {
 	n      int
 }
 
-// mix says how many clients of each kind there are.
+// mix is the number of clients of each kind.
 type mix struct {
 	api, guard, enforced, feedback, bulk, keys, accounts int
 	pause                                                time.Duration
@@ -49,12 +49,14 @@ type mix struct {
 var everybody = mix{api: 3, guard: 1, enforced: 1, feedback: 2, keys: 1, accounts: 1, pause: 4 * time.Millisecond}
 
 // writers is a mix that fills logs and tables.
-var writers = mix{api: 2, guard: 1, enforced: 1, feedback: 1, bulk: 4, keys: 1, accounts: 1, pause: 4 * time.Millisecond}
+var writers = mix{api: 2, guard: 1, enforced: 1, feedback: 1, bulk: 4, keys: 1, accounts: 1,
+	pause: 4 * time.Millisecond}
 
-// work starts the clients. The account of the keys is made first.
+// work creates the account of the keys and starts the clients.
 func (w *world) work(ctx context.Context, m mix) error {
 	if m.keys > 0 && w.ledger.accounts[keysAccount] == nil {
-		status, answer, err := w.do(http.MethodPost, "http://"+w.admin+"/moderation/accounts", "", "application/json", []byte(`{"id":"keys","name":"keys","tier":"load"}`))
+		status, answer, err := w.do(http.MethodPost, "http://"+w.admin+"/moderation/accounts", "", "application/json",
+			[]byte(`{"id":"keys","name":"keys","tier":"load"}`))
 		if err != nil || status != 201 {
 			return errors.New("the account of the keys is not made: " + brief(status, answer, err))
 		}
@@ -68,14 +70,24 @@ func (w *world) work(ctx context.Context, m mix) error {
 		name string
 		step func(*client)
 	}{
-		{m.api, "api", (*client).judge}, {m.guard, "guard", (*client).guarded}, {m.enforced, "enforced", (*client).enforced},
-		{m.feedback, "feedback", func(c *client) { c.suggest(0) }}, {m.bulk, "bulk", func(c *client) { c.suggest(40 << 10) }},
-		{m.keys, "keys", (*client).key}, {m.accounts, "accounts", (*client).account},
+		{m.api, "api", (*client).moderate},
+		{m.guard, "guard", (*client).guarded},
+		{m.enforced, "enforced", (*client).enforced},
+		{m.feedback, "feedback", func(c *client) { c.suggest(0) }},
+		{m.bulk, "bulk", func(c *client) { c.suggest(40 << 10) }},
+		{m.keys, "keys", (*client).key},
+		{m.accounts, "accounts", (*client).account},
 	} {
 		for i := range kind.n {
 			c := &client{
-				world: w, name: fmt.Sprintf("%s-%d-%s", kind.name, i, w.letters(4)), random: rand.New(rand.NewPCG(w.random.Uint64(), 1)),
-				http: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 1}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+				world:  w,
+				name:   fmt.Sprintf("%s-%d-%s", kind.name, i, w.letters(4)),
+				random: rand.New(rand.NewPCG(w.random.Uint64(), 1)),
+				http: &http.Client{
+					Timeout:       timeout,
+					Transport:     &http.Transport{MaxIdleConnsPerHost: 1},
+					CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+				},
 			}
 			w.clients.Go(func() {
 				defer c.http.CloseIdleConnections()
@@ -90,7 +102,7 @@ func (w *world) work(ctx context.Context, m mix) error {
 	return nil
 }
 
-// rest ends the clients, each after its last request.
+// rest stops the clients, each after the end of its last request.
 func (w *world) rest() {
 	if w.load != nil {
 		w.load()
@@ -99,11 +111,11 @@ func (w *world) rest() {
 	w.clients.Wait()
 }
 
-// rotate waits until so much was acknowledged that the store must have begun another log, it refuses what it gets, or nothing
-// happens any more.
+// rotate waits until so much was acknowledged that the store must have begun another log, until it refuses requests,
+// or until the timeout.
 func (w *world) rotate(ctx context.Context) {
 	bytes, refused := w.bytes.Load(), w.refused.Load()
-	for deadline := time.Now().Add(patience); ctx.Err() == nil && w.up.Load() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(timeout); ctx.Err() == nil && w.up.Load() && time.Now().Before(deadline); {
 		if w.bytes.Load() > bytes+12<<20 || w.refused.Load() > refused {
 			return
 		}
@@ -111,8 +123,8 @@ func (w *world) rotate(ctx context.Context) {
 	}
 }
 
-// judged says what an answer means for a request that counts.
-func (c *client) judged(what string, status int, answer []byte, err error, good func() bool) outcome {
+// outcomeOf returns what an answer means for a request that counts.
+func (c *client) outcomeOf(what string, status int, answer []byte, err error, good func() bool) outcome {
 	switch {
 	case err != nil:
 		return c.lost(what, err)
@@ -129,10 +141,10 @@ func (c *client) judged(what string, status int, answer []byte, err error, good 
 	return unknown
 }
 
-// lost says what a request without an answer means.
+// lost returns what the lack of an answer means.
 func (c *client) lost(what string, err error) outcome {
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() && c.world.up.Load() {
-		c.world.violate("%s: no answer for %s", what, patience)
+		c.world.violate("%s: no answer for %s", what, timeout)
 	}
 	time.Sleep(5 * time.Millisecond) // the server may be away
 	if refusedConnection(err) {
@@ -147,17 +159,17 @@ func (c *client) unavailable(status int, answer []byte) bool {
 		return false
 	}
 	c.world.refused.Add(1)
-	time.Sleep(2 * time.Millisecond) // as a client that is told to come again
+	time.Sleep(2 * time.Millisecond) // like a client that was told to retry
 	return true
 }
 
-// judge asks for a verdict; now and then with an error of its own.
-func (c *client) judge() {
-	text, flags := kindText, []string(nil)
+// moderate asks for a verdict, sometimes with an invalid request.
+func (c *client) moderate() {
+	text, flags := harmlessText, []string(nil)
 	body := []byte(`{"content":`)
 	wrong := c.n%7 == 3
 	if c.n%4 == 2 {
-		text, flags = rudeText, rudeFlags
+		text, flags = harmfulText, harmfulFlags
 	}
 	if !wrong {
 		body, _ = json.Marshal(map[string]string{"content": text})
@@ -165,12 +177,13 @@ func (c *client) judge() {
 		flags = nil
 	}
 	r := c.world.ledger.sending(apiAccount, flags)
-	status, answer, err := send(c.http, http.MethodPost, "http://"+c.world.site+"/v1/moderate/text", c.world.secret, "application/json", body)
-	o := c.judged("judging", status, answer, err, func() bool {
+	status, answer, err := send(c.http, http.MethodPost, "http://"+c.world.site+"/v1/moderate/text", c.world.secret,
+		"application/json", body)
+	o := c.outcomeOf("moderating", status, answer, err, func() bool {
 		return status == 200 && !wrong && bytes.Contains(answer, []byte(`"flagged":true`)) == (flags != nil)
 	})
 	if o == refunded && !wrong {
-		c.world.violate("judging: answered %s", brief(status, answer, nil))
+		c.world.violate("moderating: answered %s", brief(status, answer, nil))
 	}
 	r.ended(o)
 }
@@ -178,33 +191,37 @@ func (c *client) judge() {
 func (c *client) guarded()  { c.guard("/guarded", guardAccount) }
 func (c *client) enforced() { c.guard("/enforced", enforcedAccount) }
 
-// guard posts a comment to a site that is guarded.
+// guard posts a comment to a guarded site.
 func (c *client) guard(path, account string) {
-	text, flags, want := kindText, []string(nil), 200
+	text, flags, want := harmlessText, []string(nil), 200
 	if c.n%4 == 2 {
-		text, flags, want = rudeText, rudeFlags, 422
+		text, flags, want = harmfulText, harmfulFlags, 422
 	}
 	r := c.world.ledger.sending(account, flags)
-	status, answer, err := send(c.http, http.MethodPost, "http://"+c.world.site+path, "", guardForm, []byte("comment="+strings.ReplaceAll(text, " ", "+")))
-	r.ended(c.judged("the guard at "+path, status, answer, err, func() bool { return status == want }))
+	status, answer, err := send(c.http, http.MethodPost, "http://"+c.world.site+path, "", guardForm,
+		[]byte("comment="+strings.ReplaceAll(text, " ", "+")))
+	r.ended(c.outcomeOf("the guard at "+path, status, answer, err, func() bool { return status == want }))
 }
 
-// suggest sends feedback with so many bytes of context.
+// suggest sends feedback with size bytes of context.
 func (c *client) suggest(size int) {
 	token := fmt.Sprintf("%s-%d", c.name, c.n)
 	text := "What " + token + " says"
 	wanted := map[string]any{
-		"comment":         map[string]string{"text": text},
-		"attributeScores": map[string]any{"TOXICITY": map[string]any{"summaryScore": map[string]any{"value": 0.1, "type": "PROBABILITY"}}},
-		"clientToken":     token,
+		"comment": map[string]string{"text": text},
+		"attributeScores": map[string]any{"TOXICITY": map[string]any{
+			"summaryScore": map[string]any{"value": 0.1, "type": "PROBABILITY"},
+		}},
+		"clientToken": token,
 	}
 	if size > 0 {
-		// Letters that no compression makes small.
+		// Random characters, so that compression does not make it small.
 		filler := make([]byte, size)
 		for i := range filler {
 			filler[i] = ' ' + 2 + byte(c.random.IntN(58))
 		}
-		wanted["context"] = map[string]any{"entries": []any{map[string]string{"text": string(bytes.ReplaceAll(filler, []byte{'\\'}, []byte{'/'}))}}}
+		text := string(bytes.ReplaceAll(filler, []byte{'\\'}, []byte{'/'}))
+		wanted["context"] = map[string]any{"entries": []any{map[string]string{"text": text}}}
 	}
 	body, err := json.Marshal(wanted)
 	if err != nil {
@@ -212,8 +229,9 @@ func (c *client) suggest(size int) {
 	}
 	l := c.world.ledger
 	l.with(func() { l.feedback[token] = &suggestion{Account: apiAccount, Sum: sha256.Sum256([]byte(text))} })
-	status, answer, err := send(c.http, http.MethodPost, "http://"+c.world.site+"/v1alpha1/comments:suggestscore", c.world.secret, "application/json", body)
-	o := c.judged("feedback", status, answer, err, func() bool { return status == 200 })
+	status, answer, err := send(c.http, http.MethodPost, "http://"+c.world.site+"/v1alpha1/comments:suggestscore",
+		c.world.secret, "application/json", body)
+	o := c.outcomeOf("feedback", status, answer, err, func() bool { return status == 200 })
 	l.with(func() {
 		l.feedback[token].Status = status
 		if o == counted {
@@ -229,17 +247,17 @@ func (c *client) suggest(size int) {
 	}
 }
 
-// administer sends a request to the admin endpoint and reports whether it was done, and whether it was sent at all.
+// administer sends a request to the admin endpoint.
 func (c *client) administer(what, method, path string, body any, want int) (answer []byte, o outcome) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
 	}
 	status, answer, err := send(c.http, method, "http://"+c.world.admin+path, "", "application/json", encoded)
-	return answer, c.judged(what, status, answer, err, func() bool { return status == want })
+	return answer, c.outcomeOf(what, status, answer, err, func() bool { return status == want })
 }
 
-// key makes a key; of three, one is revoked and one is rotated.
+// key creates a key. Of three keys one is revoked and one is rotated.
 func (c *client) key() {
 	l := c.world.ledger
 	id, secret := c.makeKey("creating a key", "/moderation/keys", func(name string) any {
@@ -258,7 +276,7 @@ func (c *client) key() {
 		_, o := c.administer("revoking a key", http.MethodPost, "/moderation/keys/"+id+"/revoke", struct{}{}, 200)
 		done = o == counted
 	} else {
-		// The key that takes its place has its name.
+		// The new key has the same name.
 		name := fmt.Sprintf("%s-%d", c.name, c.n)
 		l.with(func() { l.lostKeys[name] = true })
 		answer, o := c.administer("rotating a key", http.MethodPost, "/moderation/keys/"+id+"/rotate", struct{}{}, 201)
@@ -301,31 +319,36 @@ func (c *client) made(answer []byte) (id, secret string) {
 	return made.Key.ID, made.Secret
 }
 
-// account makes an account, gives it another name and, every second one, deletes it.
+// account creates an account, renames it and, every second time, deletes it.
 func (c *client) account() {
 	l := c.world.ledger
 	id := strings.ToLower(fmt.Sprintf("%s-%d", c.name, c.n))
 	held := &heldAccount{stages{absent, present}}
 	l.with(func() { l.accounts[id] = held })
-	_, o := c.administer("creating an account", http.MethodPost, "/moderation/accounts", map[string]string{"id": id, "name": id, "tier": "load"}, 201)
-	if !c.went(held, present, o) {
+	_, o := c.administer("creating an account", http.MethodPost, "/moderation/accounts",
+		map[string]string{"id": id, "name": id, "tier": "load"}, 201)
+	if !c.reached(held, present, o) {
 		return
 	}
-	_, o = c.sending(held, changed, "changing an account", http.MethodPatch, "/moderation/accounts/"+id, map[string]string{"name": "Another name"}, 200)
-	if !c.went(held, changed, o) || c.n%2 == 0 {
+	_, o = c.sending(held, changed, "changing an account", http.MethodPatch, "/moderation/accounts/"+id,
+		map[string]string{"name": "Another name"}, 200)
+	if !c.reached(held, changed, o) || c.n%2 == 0 {
 		return
 	}
-	_, o = c.sending(held, deleted, "deleting an account", http.MethodDelete, "/moderation/accounts/"+id, struct{}{}, 204)
-	c.went(held, deleted, o)
+	_, o = c.sending(held, deleted, "deleting an account", http.MethodDelete, "/moderation/accounts/"+id, struct{}{},
+		204)
+	c.reached(held, deleted, o)
 }
 
-func (c *client) sending(held *heldAccount, stage int, what, method, path string, body any, want int) ([]byte, outcome) {
+func (c *client) sending(
+	held *heldAccount, stage int, what, method, path string, body any, want int,
+) ([]byte, outcome) {
 	c.world.ledger.with(func() { held.Sent = stage })
 	return c.administer(what, method, path, body, want)
 }
 
-// went notes that an account has, or has not, come to a stage.
-func (c *client) went(held *heldAccount, stage int, o outcome) bool {
+// reached notes whether an account has reached a stage.
+func (c *client) reached(held *heldAccount, stage int, o outcome) bool {
 	c.world.ledger.with(func() {
 		if o == counted {
 			held.Acked = stage

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// volume is a file system of its own for the store of a world.
+// volume is a file system for the store of one round.
 type volume struct {
 	at    string // where it is mounted
 	image string // the file behind it; empty for one in memory
@@ -63,12 +63,12 @@ func (v *volume) mount() error {
 	return program("mount", "-o", "loop,errors=remount-ro", v.image, v.at)
 }
 
-// unmount takes the file system away. It is an error when it is still in use after that.
+// unmount unmounts the file system. It returns an error if the file system stays in use.
 func (v *volume) unmount() error {
 	if err := unix.Unmount(v.at, unix.MNT_DETACH); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
 		out, err := exec.Command("losetup", "-j", v.image).Output()
 		if err != nil {
 			return err
@@ -82,8 +82,8 @@ func (v *volume) unmount() error {
 	}
 }
 
-// again unmounts the file system, repairs it and mounts it again, as after the change of a cable.
-func (v *volume) again() error {
+// repair unmounts the file system, repairs it and mounts it again, as after replacing a cable.
+func (v *volume) repair() error {
 	if err := v.unmount(); err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (v *volume) remount() error {
 	return v.mount()
 }
 
-// shutDown makes the file system what it is when its disk is gone: from this instant on nothing reaches the disk, not
-// even what its journal holds in memory, and every call fails with EIO.
+// shutDown makes the file system behave as if its disk were gone: from now on nothing reaches the disk, not even what
+// the journal holds in memory, and every call fails with EIO.
 func (v *volume) shutDown() error {
 	const shutdown, noLogFlush = 0x8004587d, 2 // EXT4_IOC_SHUTDOWN
 	folder, err := os.Open(v.at)
@@ -116,7 +116,7 @@ func (v *volume) shutDown() error {
 	return nil
 }
 
-// fail has the file system find an error in itself, so that it makes itself read-only.
+// fail makes the file system find an error in itself, so that it becomes read-only.
 func (v *volume) fail() error {
 	var stat unix.Stat_t
 	if err := unix.Stat(v.at, &stat); err != nil {
@@ -129,7 +129,7 @@ func (v *volume) fail() error {
 	return os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "trigger_fs_error"), []byte("crash"), 0)
 }
 
-// fill takes all room but so much, as another program does, and returns what gives it back.
+// fill takes all room except leave bytes, as another program may do. The result gives it back.
 func (v *volume) fill(leave int64) (free func(), err error) {
 	file, err := os.Create(filepath.Join(v.at, "other"))
 	if err != nil {
@@ -146,7 +146,7 @@ func (v *volume) fill(leave int64) (free func(), err error) {
 		if more <= 0 {
 			break
 		}
-		// What is written meanwhile takes some of it: then once more, with what is left.
+		// Other writes may take some of it meanwhile: then try again with what is left.
 		if err := unix.Fallocate(int(file.Fd()), 0, size, more); err == nil {
 			size += more
 		} else if !errors.Is(err, unix.ENOSPC) {
@@ -156,7 +156,7 @@ func (v *volume) fill(leave int64) (free func(), err error) {
 	return func() { _ = os.Remove(file.Name()) }, nil
 }
 
-// program runs a program of the system.
+// program runs a system program.
 func program(name string, args ...string) error {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, cut(strings.TrimSpace(string(out)), 300))
@@ -164,7 +164,7 @@ func program(name string, args ...string) error {
 	return nil
 }
 
-// canMount says why no file system can be mounted.
+// canMount returns why no file system can be mounted, or nothing.
 func canMount() string {
 	folder, err := os.MkdirTemp("", "caddy-moderation-mount-")
 	if err != nil {
@@ -178,7 +178,7 @@ func canMount() string {
 	return ""
 }
 
-// canLoop says why no file system in a file can be mounted.
+// canLoop returns why no file system in a file can be mounted, or nothing.
 func canLoop() string {
 	for _, name := range []string{"mkfs.ext4", "e2fsck", "mount", "losetup"} {
 		if _, err := exec.LookPath(name); err != nil {

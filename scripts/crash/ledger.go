@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// span is what is known of a number: the truth lies between what was acknowledged and what was sent.
-type span struct{ Low, High int64 }
+// bounds are the bounds of a number: what was acknowledged, and what was sent.
+type bounds struct{ Low, High int64 }
 
-func (s span) holds(n int64) bool { return s.Low <= n && n <= s.High }
+func (s bounds) holds(n int64) bool { return s.Low <= n && n <= s.High }
 
-// ledger is what the clients know: what was acknowledged, and what may have been done because it was sent.
+// ledger holds what the clients know: what was acknowledged, and what may have been done because it was sent.
 type ledger struct {
 	mu       sync.Mutex
 	counts   map[string]*counts
@@ -34,9 +34,9 @@ type ledger struct {
 
 // counts are those of one account.
 type counts struct {
-	Requests span
-	Minutes  map[int64]*span
-	Flagged  map[string]*span
+	Requests bounds
+	Minutes  map[int64]*bounds
+	Flagged  map[string]*bounds
 	// Excused are requests that were answered although the server said, in its metrics, that they could not be counted.
 	Excused int64
 }
@@ -50,7 +50,7 @@ type suggestion struct {
 	Status  int       // of the answer; 0 without one
 }
 
-// Stages of a key and of an account: each only goes on.
+// Stages of a key and of an account. Neither ever goes back.
 const (
 	absent = iota
 	present
@@ -58,7 +58,7 @@ const (
 	deleted // an account
 )
 
-// stages is how far something has come: at least Acked, at most Sent.
+// stages are the bounds of a stage: at least Acked, at most Sent.
 type stages struct{ Acked, Sent int }
 
 // heldKey is a key whose creation was acknowledged.
@@ -113,7 +113,7 @@ func (l *ledger) cloneCounts() map[string]*counts {
 }
 
 func (c *counts) clone() *counts {
-	d := &counts{Requests: c.Requests, Minutes: map[int64]*span{}, Flagged: map[string]*span{}, Excused: c.Excused}
+	d := &counts{Requests: c.Requests, Minutes: map[int64]*bounds{}, Flagged: map[string]*bounds{}, Excused: c.Excused}
 	for m, s := range c.Minutes {
 		s := *s
 		d.Minutes[m] = &s
@@ -128,30 +128,30 @@ func (c *counts) clone() *counts {
 func (l *ledger) of(account string) *counts {
 	c := l.counts[account]
 	if c == nil {
-		c = &counts{Minutes: map[int64]*span{}, Flagged: map[string]*span{}}
+		c = &counts{Minutes: map[int64]*bounds{}, Flagged: map[string]*bounds{}}
 		l.counts[account] = c
 	}
 	return c
 }
 
-func at[K comparable](m map[K]*span, key K) *span {
+func at[K comparable](m map[K]*bounds, key K) *bounds {
 	if m[key] == nil {
-		m[key] = new(span)
+		m[key] = new(bounds)
 	}
 	return m[key]
 }
 
-// outcome is what became of a request that counts.
+// outcome is the result of a request that counts.
 type outcome int
 
 const (
 	counted  outcome = iota // it was answered, and counts
-	refunded                // it was answered with an error of the caller, and counts in the minute alone
+	refunded                // it was answered with an error of the caller, and counts in the minute only
 	unknown                 // nobody knows
-	unsent                  // it never left
+	unsent                  // it never left the client
 )
 
-// request is a request that is under way.
+// request is a request under way.
 type request struct {
 	ledger  *ledger
 	account string
@@ -161,7 +161,7 @@ type request struct {
 
 func (l *ledger) minute() int64 { return l.now().Unix() / 60 }
 
-// sending notes that a request is about to be sent whose text is flagged for these categories.
+// sending notes that a request is about to be sent whose text will be flagged for these categories.
 func (l *ledger) sending(account string, flags []string) *request {
 	r := &request{ledger: l, account: account, flags: flags, minute: l.minute()}
 	l.mu.Lock()
@@ -175,14 +175,14 @@ func (l *ledger) sending(account string, flags []string) *request {
 	return r
 }
 
-// ended notes what became of a request.
+// ended notes the outcome of a request.
 func (r *request) ended(o outcome) {
 	now := r.ledger.minute()
 	r.ledger.mu.Lock()
 	defer r.ledger.mu.Unlock()
 	c := r.ledger.of(r.account)
 	if o != unsent {
-		// It may have been counted in a minute that has begun since.
+		// It may have been counted in a minute that began after it was sent.
 		for m := r.minute + 1; m <= now; m++ {
 			at(c.Minutes, m).High++
 		}
@@ -207,21 +207,21 @@ func (r *request) ended(o outcome) {
 	}
 }
 
-// with changes the ledger.
+// with calls change with the ledger locked.
 func (l *ledger) with(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change()
 }
 
-// stored is what a server says that it has.
+// stored is what a server says that it has stored.
 type stored struct {
 	usage    map[string]usage
 	feedback []record
 	keys     map[string]key
 	accounts map[string]account
-	// left out are kinds that the server said, by an error, that it cannot tell.
-	said map[string]string
+	// errs are the errors of what the server could not tell.
+	errs map[string]string
 }
 
 type usage struct {
@@ -264,8 +264,8 @@ type account struct {
 	Declared bool   `json:"declared"`
 }
 
-// differences compares what is stored with what it must be: everything that was acknowledged in before, nothing that was not
-// sent in after. Both are the same ledger but where something was stored in between, such as a backup.
+// differences compares what is stored with what must be: everything that was acknowledged in before, and nothing that
+// was not sent in after. The two are the same ledger, unless something was stored in between, such as a backup.
 func differences(before, after *ledger, s *stored) (all []string) {
 	note := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for _, id := range slices.Sorted(maps.Keys(after.counts)) {
@@ -276,13 +276,13 @@ func differences(before, after *ledger, s *stored) (all []string) {
 		}
 		u, ok := s.usage[id]
 		if !ok {
-			if s.said["usage "+id] == "" {
+			if s.errs["usage "+id] == "" {
 				note("account %s: no usage is told", id)
 			}
 			continue
 		}
-		compare := func(what string, low, high span, got int64) (held bool) {
-			want := span{max(0, low.Low-after.counts[id].Excused), high.High}
+		compare := func(what string, low, high bounds, got int64) (held bool) {
+			want := bounds{max(0, low.Low-after.counts[id].Excused), high.High}
 			if want.holds(got) {
 				return true
 			}
@@ -299,7 +299,8 @@ func differences(before, after *ledger, s *stored) (all []string) {
 		for _, d := range u.Days {
 			days += d.Requests
 		}
-		if held := compare("period", low.Requests, high.Requests, u.Period.Requests); held || days != u.Period.Requests {
+		if held := compare("period", low.Requests, high.Requests, u.Period.Requests); held ||
+			days != u.Period.Requests {
 			compare("days", low.Requests, high.Requests, days)
 		}
 		minute := u.Minute.Reset.Unix()/60 - 1
@@ -318,9 +319,9 @@ func differences(before, after *ledger, s *stored) (all []string) {
 	return append(all, accountDifferences(before, after, s)...)
 }
 
-func value[K comparable](m map[K]*span, key K) span {
+func value[K comparable](m map[K]*bounds, key K) bounds {
 	if m[key] == nil {
-		return span{}
+		return bounds{}
 	}
 	return *m[key]
 }
@@ -330,12 +331,12 @@ func feedbackDifferences(before, after *ledger, s *stored) (all []string) {
 		return nil
 	}
 	found := map[string]int{}
-	altered, strangers := 0, 0
+	altered, extra := 0, 0
 	for _, r := range s.feedback {
 		sent := after.feedback[r.Token]
 		switch {
 		case sent == nil:
-			strangers++
+			extra++
 		case sent.Sum != sha256.Sum256([]byte(r.Text)) || sent.Account != r.Account:
 			altered++
 		}
@@ -352,11 +353,12 @@ func feedbackDifferences(before, after *ledger, s *stored) (all []string) {
 		if found[token] > 1 {
 			twice++
 		}
-		if was := before.feedback[token]; found[token] > 0 && was != nil && was.Status == http.StatusServiceUnavailable {
-			refused++ // who is refused sends it again
+		if was := before.feedback[token]; found[token] > 0 && was != nil &&
+			was.Status == http.StatusServiceUnavailable {
+			refused++ // its client will send it again
 		}
 	}
-	if missing > 0 && s.said["feedback"] == "" {
+	if missing > 0 && s.errs["feedback"] == "" {
 		all = append(all, fmt.Sprintf("feedback: %d of %d acknowledged records are missing", missing, acked))
 	}
 	if twice > 0 {
@@ -368,14 +370,14 @@ func feedbackDifferences(before, after *ledger, s *stored) (all []string) {
 	if altered > 0 {
 		all = append(all, fmt.Sprintf("feedback: %d records are changed", altered))
 	}
-	if strangers > 0 {
-		all = append(all, fmt.Sprintf("feedback: %d records are there that nobody sent", strangers))
+	if extra > 0 {
+		all = append(all, fmt.Sprintf("feedback: %d records are there that nobody sent", extra))
 	}
 	return all
 }
 
 func keyDifferences(before, after *ledger, s *stored) (all []string) {
-	if s.said["keys"] != "" {
+	if s.errs["keys"] != "" {
 		return nil
 	}
 	missing, alive, dead := 0, 0, 0
@@ -393,10 +395,10 @@ func keyDifferences(before, after *ledger, s *stored) (all []string) {
 			alive++
 		}
 	}
-	strangers := 0
+	extra := 0
 	for id, k := range s.keys {
 		if k.Account == keysAccount && after.keys[id] == nil && !after.lostKeys[k.Name] {
-			strangers++
+			extra++
 		}
 	}
 	if missing > 0 {
@@ -408,14 +410,14 @@ func keyDifferences(before, after *ledger, s *stored) (all []string) {
 	if dead > 0 {
 		all = append(all, fmt.Sprintf("keys: %d are not valid that nobody revoked", dead))
 	}
-	if strangers > 0 {
-		all = append(all, fmt.Sprintf("keys: %d are there that nobody made", strangers))
+	if extra > 0 {
+		all = append(all, fmt.Sprintf("keys: %d are there that nobody made", extra))
 	}
 	return all
 }
 
 func accountDifferences(before, after *ledger, s *stored) (all []string) {
-	if s.said["accounts"] != "" {
+	if s.errs["accounts"] != "" {
 		return nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(after.accounts)) {
@@ -430,11 +432,12 @@ func accountDifferences(before, after *ledger, s *stored) (all []string) {
 				got = changed
 			}
 		}
-		// What is deleted looks like what has never been.
+		// A deleted account looks like one that has never existed.
 		if got == absent && (low == absent || high == deleted) || got != absent && low <= got && got <= high {
 			continue
 		}
-		all = append(all, fmt.Sprintf("account %s: %s, but it must be %s to %s", id, stageNames[got], stageNames[low], stageNames[high]))
+		all = append(all, fmt.Sprintf("account %s: %s, but it must be %s to %s", id, stageNames[got], stageNames[low],
+			stageNames[high]))
 		if len(all) == 5 {
 			return append(all, "accounts: and more")
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// full returns a ledger in which everything happened once, and a store that holds it.
+// full returns a ledger in which everything has happened once, and the matching store.
 func full() (*ledger, *stored) {
 	l := newLedger()
 	now := time.Now()
@@ -36,7 +36,8 @@ func full() (*ledger, *stored) {
 	return l, &stored{
 		usage:    map[string]usage{"api": u},
 		feedback: []record{{Account: "api", Text: "text", Token: "one"}},
-		keys:     map[string]key{"key_1": {ID: "key_1", Account: keysAccount}, "key_2": {ID: "key_2", Account: keysAccount, Revoked: &now}},
+		keys: map[string]key{"key_1": {ID: "key_1", Account: keysAccount},
+			"key_2": {ID: "key_2", Account: keysAccount, Revoked: &now}},
 		accounts: map[string]account{"made": {ID: "made", Name: "made"}},
 	}
 }
@@ -77,7 +78,7 @@ func TestLedgerFindsDifferences(t *testing.T) {
 			test.change(s)
 			got := strings.Join(differences(l, l, s), "\n")
 			if test.want == "" && got != "" || !strings.Contains(got, test.want) {
-				t.Errorf("got %q, want %q in it", got, test.want)
+				t.Errorf("differences: got %q, want %q in it", got, test.want)
 			}
 		})
 	}
@@ -99,14 +100,14 @@ func TestWhatWasStoredBetween(t *testing.T) {
 	l.keys["key_1"].stages = stages{changed, changed}
 	l.accounts["made"].stages = stages{deleted, deleted}
 	if got := differences(before, l, s); got != nil {
-		t.Errorf("a store that lacks what came later: %q", got)
+		t.Errorf("differences of a store that lacks what came later: got %q, want none", got)
 	}
 	if got := differences(l, l, s); len(got) < 4 {
-		t.Errorf("the later state must be missed: %q", got)
+		t.Errorf("differences from the later ledger: got %q, want at least 4", got)
 	}
 }
 
-// A promise that is no longer made need not be broken, and one that is made in other words must be looked at.
+// A promise that is no longer made need not be broken, and one in other words needs another look.
 func TestPromisesAreMade(t *testing.T) {
 	t.Parallel()
 	docs, err := os.ReadFile("../../docs/operations.md")
@@ -116,7 +117,7 @@ func TestPromisesAreMade(t *testing.T) {
 	text := strings.Join(strings.Fields(string(docs)), " ")
 	for _, r := range rounds {
 		if !strings.Contains(text, r.promise) {
-			t.Errorf("%s: docs/operations.md does not say %q", r.name, r.promise)
+			t.Errorf("round %s: docs/operations.md does not say %q", r.name, r.promise)
 		}
 	}
 }

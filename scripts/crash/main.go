@@ -3,28 +3,29 @@
 
 //go:build linux && (amd64 || arm64)
 
-// Command crash breaks the server and its disk in every way that it knows of, while clients of all kinds use it, and compares
-// what was acknowledged with what the server says afterwards. It is run in the root of the repository:
+// Command crash breaks the server and its disk in every way that it knows, while clients of all kinds use it, and
+// compares what was acknowledged with what the server says afterwards. Run it in the root of the repository:
 //
-//	go run ./scripts/crash -list                  what there is, and which promise of the documentation each round tries to break
-//	go run ./scripts/crash -for 2m                each kind of round that is quick, in an order that is always the same; as CI does
-//	go run ./scripts/crash -for 1h -seed 7        rounds at random
-//	go run ./scripts/crash -round kill,power      these only; a name stands for all that begin with it
+//	go run ./scripts/crash -list               the rounds, and the promise that each one tries to break
+//	go run ./scripts/crash -for 2m             each quick round, always in the same order, as CI does
+//	go run ./scripts/crash -for 1h -seed 7     random rounds
+//	go run ./scripts/crash -round kill,power   these rounds only; a name stands for all that begin with it
 //
-// A round starts a server with a store, a configuration and clients of its own: of the API, of a guard with an account, of one
-// with enforce_quota, senders of feedback, operators who make, revoke and rotate keys and make, change and delete accounts. They
-// write down what was acknowledged and what was only sent. Then something bad happens; the server comes back, or is started
-// again; and its usage, keys, accounts, export of feedback and restored backups are held against the ledger:
+// A round starts a server with a store, a configuration and clients of its own: clients of the API, of a guard with
+// an account, of one with enforce_quota, senders of feedback, and operators who create, revoke and rotate keys and
+// create, change and delete accounts. The clients write into a ledger what was acknowledged and what was only sent.
+// Then something bad happens. The server recovers or is started again, and its usage, keys, accounts, feedback export
+// and restored backups are compared with the ledger:
 //
-//   - What was acknowledged is there, what was never sent is not, nothing is there twice.
-//   - The server never ends by itself: a site of the same configuration that needs no store answers 200 all the time.
-//   - While the store cannot keep things, requests that need it are answered 503, never 500, and never hang; health/ready is 503
-//     and store_up is 0. When the cause has gone it goes on by itself.
+//   - What was acknowledged is there, what was never sent is not, and nothing is there twice.
+//   - The server never ends by itself: a site of the same configuration that needs no store always answers 200.
+//   - While the store cannot keep things, requests that need it are answered 503, never 500, and never hang;
+//     health/ready is 503 and store_up is 0. When the cause is gone, the server recovers by itself.
 //   - The log stays short.
 //
-// The times in it are only for what never happens. Rounds that mount file systems run in a mount namespace of their own, so that
-// nothing is left behind; what a machine does not permit is skipped with a line that says why. Nothing listens outside
-// the loopback network. After a violation the folder of the round is kept.
+// Timeouts are long, because they are only for what would never happen. Rounds that mount file systems run in a mount
+// namespace of their own, so that nothing is left behind. What a machine does not permit is skipped with a line that
+// says why. Nothing listens outside the loopback network. After a violation the folder of the round is kept.
 package main
 
 import (
@@ -63,14 +64,15 @@ type rig struct {
 	lacking map[string]string
 }
 
-// inside says that this process has its own mount namespace.
-const inside = "CADDY_MODERATION_CRASH_INSIDE"
+// insideVariable is an environment variable that says that this process has its own mount namespace.
+const insideVariable = "CADDY_MODERATION_CRASH_INSIDE"
 
 func main() {
 	faults.Main()
 	r := &rig{lacking: map[string]string{}}
 	limit := flag.Duration("for", 2*time.Minute, "how long rounds are begun")
-	only := flag.String("round", "", "the rounds to run, or the beginnings of their names, separated by commas; each once, unless -for is given")
+	only := flag.String("round", "",
+		"the rounds to run, or the beginnings of their names, separated by commas; each once, unless -for is given")
 	list := flag.Bool("list", false, "list the rounds and the promises that they try to break")
 	parallel := flag.Int("parallel", 3, "rounds at a time")
 	flag.StringVar(&r.caddy, "caddy", "./caddy", "the server to check; ./caddy is built when it is missing")
@@ -82,8 +84,8 @@ func main() {
 		fmt.Fprintf(os.Stderr, "crash: no argument %q is taken\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	if os.Getenv(inside) == "" {
-		if status, ok := within(); ok {
+	if os.Getenv(insideVariable) == "" {
+		if status, ok := runInNamespace(); ok {
 			os.Exit(status)
 		}
 	} else {
@@ -99,8 +101,8 @@ func main() {
 	}
 }
 
-// within runs this program again in a mount namespace of its own, with a user namespace where that needs one.
-func within() (status int, ok bool) {
+// runInNamespace runs this program again in a mount namespace of its own, with a user namespace where that is needed.
+func runInNamespace() (status int, ok bool) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, false
@@ -115,7 +117,7 @@ func within() (status int, ok bool) {
 	} {
 		attributes.Pdeathsig = syscall.SIGKILL
 		cmd := exec.Command(self, os.Args[1:]...)
-		cmd.Env = append(os.Environ(), inside+"=1")
+		cmd.Env = append(os.Environ(), insideVariable+"=1")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		cmd.SysProcAttr = attributes
 		if err := cmd.Start(); err != nil {
@@ -136,7 +138,7 @@ func within() (status int, ok bool) {
 	return 0, false
 }
 
-// errSkip says why a round cannot be had.
+// errSkip says why a round is skipped.
 type errSkip string
 
 func (e errSkip) Error() string { return string(e) }
@@ -150,12 +152,7 @@ func (r *rig) run(ctx context.Context, only string, limit time.Duration, list bo
 		if only == "" {
 			wanted = rounds
 		}
-		for _, round := range wanted {
-			fmt.Printf("%-22s %s\n", round.name, round.promise)
-			if why := r.lacks(round); why != "" {
-				fmt.Printf("%-22s   skipped here: %s\n", "", why)
-			}
-		}
+		r.list(wanted)
 		return nil
 	}
 	if err := server.Build(ctx, r.caddy); err != nil {
@@ -169,7 +166,7 @@ func (r *rig) run(ctx context.Context, only string, limit time.Duration, list bo
 			return err
 		}
 	}
-	// What a server leaves behind when it is killed comes to us, and goes with us.
+	// Processes that a killed server leaves behind become children of this one, and end with it.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
@@ -189,6 +186,21 @@ func (r *rig) run(ctx context.Context, only string, limit time.Duration, list bo
 			_ = os.RemoveAll(r.base.world.folder)
 		}
 	}()
+	return r.play(ctx, next, limit, parallel)
+}
+
+// list prints rounds with their promises.
+func (r *rig) list(wanted []*round) {
+	for _, round := range wanted {
+		fmt.Printf("%-22s %s\n", round.name, round.promise)
+		if why := r.lacks(round); why != "" {
+			fmt.Printf("%-22s   skipped here: %s\n", "", why)
+		}
+	}
+}
+
+// play runs rounds, several at a time, until next returns none or the time is over.
+func (r *rig) play(ctx context.Context, next func() *round, limit time.Duration, parallel int) error {
 	var mu sync.Mutex
 	var begun, failed, skipped int
 	started := time.Now()
@@ -218,14 +230,15 @@ func (r *rig) run(ctx context.Context, only string, limit time.Duration, list bo
 		})
 	}
 	running.Wait()
-	fmt.Printf("%d rounds in %s, %d skipped, %d broke a promise\n", begun, time.Since(started).Round(time.Second), skipped, failed)
+	fmt.Printf("%d rounds in %s, %d skipped, %d broke a promise\n", begun, time.Since(started).Round(time.Second),
+		skipped, failed)
 	if failed > 0 {
 		return fmt.Errorf("%d of %d rounds broke a promise", failed, begun)
 	}
 	return ctx.Err()
 }
 
-// choose returns the rounds of these names, or those whose names begin with them.
+// choose returns the rounds with these names, or those whose names begin with them.
 func choose(only string) (wanted []*round, err error) {
 	if only == "" {
 		return slices.DeleteFunc(slices.Clone(rounds), func(round *round) bool { return round.special }), nil
@@ -250,7 +263,7 @@ func exact(name string) bool {
 	return slices.ContainsFunc(rounds, func(r *round) bool { return r.name == name })
 }
 
-// inTurn yields each round once, the quick ones alone when there is a choice.
+// inTurn yields each round once, if quick only the quick ones.
 func (r *rig) inTurn(wanted []*round, quick bool) func() *round {
 	if quick {
 		wanted = slices.DeleteFunc(slices.Clone(wanted), func(round *round) bool { return !round.quick })
@@ -265,7 +278,7 @@ func (r *rig) inTurn(wanted []*round, quick bool) func() *round {
 	}
 }
 
-// atRandom yields rounds at random, for ever.
+// atRandom yields random rounds, forever.
 func (r *rig) atRandom(wanted []*round) func() *round {
 	random := rand.New(rand.NewPCG(r.seed, 2))
 	return func() *round { return wanted[random.IntN(len(wanted))] }
@@ -311,12 +324,13 @@ func (r *rig) one(ctx context.Context, round *round, n int) error {
 		return nil
 	}
 	_ = os.WriteFile(filepath.Join(w.folder, "server.log"), []byte(w.log.String()), 0o600)
-	fmt.Printf("%3d %-18s BROKEN (%s%s): %s\n      %s\n", n, round.name, took, w.summary(true), round.promise, strings.Join(broken, "\n      "))
+	fmt.Printf("%3d %-18s BROKEN (%s%s): %s\n      %s\n", n, round.name, took, w.summary(true), round.promise,
+		strings.Join(broken, "\n      "))
 	fmt.Printf("      kept: %s\n", w.folder)
 	return errors.New("a promise was broken")
 }
 
-// lacks says what a round needs that there is not.
+// lacks says what a round needs and this machine does not have.
 func (r *rig) lacks(round *round) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -333,7 +347,7 @@ func (r *rig) lacks(round *round) string {
 	return ""
 }
 
-// note keeps something for the line about the round.
+// note adds something to the line about the round.
 func (w *world) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -351,17 +365,17 @@ func (w *world) summary(verbose bool) string {
 // round is one way to break the server.
 type round struct {
 	name string
-	// promise is the sentence of docs/operations.md that it tries to break.
+	// promise is the sentence of docs/operations.md that the round tries to break.
 	promise string
-	// quick rounds take part in the minute of CI.
+	// quick rounds run in CI.
 	quick bool
 	needs []need
 	run   func(context.Context, *world, *rig) error
-	// special rounds are run only when they are asked for: others do the same at random.
+	// special rounds run only on request: others do the same at random.
 	special bool
 }
 
-// need is something that not every machine has.
+// need is something that not every machine offers.
 type need struct {
 	name    string
 	lacking func() string
@@ -375,24 +389,24 @@ var (
 
 // The promises, in the words of docs/operations.md.
 const (
-	whatSurvives   = "An answer is sent when what it stands for is kept as the table says."
+	whatSurvives   = "An answer is not sent before its effects are kept as the table says."
 	powerSurvives  = "| Counts: the minute, the day, the period, flagged content | everything acknowledged | all but at most the last second |"
-	fullDisk       = "When there is room again it goes on by itself; nothing has to be restarted or repaired."
-	siteGoesOn     = "When the cause has gone, or the process has died, the server goes on by itself, with everything that it acknowledged."
-	nothingIsTaken = "In a directory that was removed or replaced nothing is acknowledged any more, until the server is started again."
+	fullDisk       = "When there is room again it continues by itself; nothing has to be restarted or repaired."
+	siteGoesOn     = "When the cause is gone, or the process has died, the server recovers by itself, with everything that it acknowledged."
+	nothingIsTaken = "In a directory that was removed or replaced nothing is acknowledged any more, until the server is restarted."
 	wholeBackup    = "A backup is taken from the running server and holds everything that was acknowledged before it began."
 	reloadKeeps    = "without losing a count: the old and the new configuration share the open database."
-	moveKeeps      = "After a reload with another `storage`, requests in flight go on with the old store, and are counted there."
-	damageIsSaid   = "A database whose files are damaged or missing is refused at the start, by their names, and nothing is touched."
-	upgradeKeeps   = "A database that a newer version wrote is refused by an older one and left as it is"
-	upgradeGoesOn  = "A database of an older version is upgraded at the start, in place; when that is interrupted, the next start goes on with it."
-	restIsSaved    = "`--save` writes what can still be read as a backup and says what is left out; the status is 1 then too."
-	oneServer      = "Two servers, containers or replicas on one directory do not work: the second does not start."
+	moveKeeps      = "After a reload with another `storage`, requests in flight continue with the old store, and are counted there."
+	damageIsSaid   = "A database whose files are damaged or missing is refused at the start, with the name of a file, and nothing is changed."
+	upgradeKeeps   = "An older version refuses a database that a newer one has written, and leaves it as it is"
+	upgradeGoesOn  = "A database of an older version is upgraded in place at the start; if that is interrupted, the next start continues it."
+	restIsSaved    = "`--save` writes a backup of what can still be read, and says what is left out; the exit status is 1 then, too."
+	oneServer      = "Two servers, containers or replicas cannot share a directory: the second does not start."
 	noStart        = "It does not start on such a disk."
-	nothingElse    = "It is the same program again and needs nothing else: a root file system that is read-only will do."
-	slowSurvives   = "When the disk is slower than the requests, answers wait for it, and the last second stays one."
-	sharedProcess  = "the database shares the process of the server, and a disk that fails may end both. The log warns of it once."
-	deletedIsGone  = "Requests in flight count for nobody, also when the account is made again"
+	nothingElse    = "It is the same program and needs nothing else: a read-only root file system will do."
+	slowSurvives   = "If the disk is slower than the requests, answers wait for it: more than the last second is never at risk."
+	sharedProcess  = "the database shares the process of the server, and a failing disk may end both. The log warns of this once."
+	deletedIsGone  = "Requests in flight count for nobody, even if the account is created again"
 )
 
 var rounds = slices.Concat([]*round{
@@ -408,12 +422,12 @@ var rounds = slices.Concat([]*round{
 	{"upgrade", upgradeGoesOn, true, nil, upgrade, false},
 	{"two-servers", oneServer, true, nil, twoServers, false},
 	{"no-programs", sharedProcess, true, []need{supervised}, noPrograms, false},
-	{"save", restIsSaved, true, nil, saved, false},
+	{"save", restIsSaved, true, nil, salvage, false},
 	{"disk-full-start", noStart, true, []need{mounts}, diskFullAtStart, false},
 	{"read-only-root", nothingElse, true, []need{mounts}, readOnlyRoot, false},
 	{"power-slow", slowSurvives, true, []need{loops, supervised}, powerCutOfASlowDisk, false},
 	{"move-store", moveKeeps, true, nil, moveStore, false},
-	{"reborn", deletedIsGone, true, nil, reborn, false},
+	{"reborn", deletedIsGone, true, nil, recreated, false},
 	{"disk-full", fullDisk, true, []need{mounts}, diskFull, false},
 	{"disk-full-at-once", fullDisk, true, []need{mounts}, diskFullAtOnce, false},
 	{"disk-records", fullDisk, false, []need{mounts}, diskFullOfRecords, false},
@@ -428,11 +442,11 @@ var rounds = slices.Concat([]*round{
 	{"slow-sync", siteGoesOn, false, []need{supervised}, slowSync, false},
 	{"disk-frozen", siteGoesOn, false, []need{loops}, frozenDisk(25 * time.Second), false},
 	{"disk-frozen-long", siteGoesOn, false, []need{loops}, frozenDisk(80 * time.Second), false},
-	{"still-store", siteGoesOn, false, nil, stillStore, false},
+	{"still-store", siteGoesOn, false, nil, stoppedStore, false},
 	{"file-size", siteGoesOn, false, nil, fileSize, false},
 	{"inodes", siteGoesOn, false, []need{mounts}, noInodes, false},
-	{"gone-table", nothingIsTaken, false, nil, gone("*.sst"), false},
-	{"gone-manifest", nothingIsTaken, false, nil, gone("MANIFEST"), false},
+	{"gone-table", nothingIsTaken, false, nil, fileRemoved("*.sst"), false},
+	{"gone-manifest", nothingIsTaken, false, nil, fileRemoved("MANIFEST"), false},
 	{"manifest-sync", siteGoesOn, false, []need{supervised}, manifestSync, false},
 }, damageRounds(), callRounds())
 
@@ -447,7 +461,8 @@ func damageRounds() (all []*round) {
 func callRounds() (all []*round) {
 	for _, f := range failing {
 		for _, errno := range f.errnos {
-			all = append(all, &round{"call-" + f.call + "-" + strings.ToLower(errnoName(errno)), siteGoesOn, false, []need{supervised}, theCallFails(f.call, errno), true})
+			all = append(all, &round{"call-" + f.call + "-" + strings.ToLower(errnoName(errno)), siteGoesOn, false,
+				[]need{supervised}, theCallFails(f.call, errno), true})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *round) int { return cmp.Compare(a.name, b.name) })

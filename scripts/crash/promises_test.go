@@ -15,12 +15,13 @@ import (
 	"unicode"
 )
 
-// promises.txt holds the sections below, sentence by sentence, each with what tries to break it in the next line: rounds of this
-// rig, the beginnings of their names followed by a star, Go tests (package.TestName), or a command that fails when it does not
-// hold. A dash is for sentences that promise nothing: they tell the reader what to do, or where to look.
+// promises is the file that holds the sections below, sentence by sentence, and in the line after each sentence what
+// tries to break it: rounds of this program, beginnings of their names followed by a star, Go tests
+// (package.TestName), or a command that fails if the sentence does not hold. A dash is for sentences that promise
+// nothing: they tell the reader what to do, or where to look. Line breaks in the documentation do not matter.
 const promises = "promises.txt"
 
-// promising are the sections that promise something about what is kept.
+// promising are the sections that promise what is kept.
 var promising = []struct{ file, section string }{
 	{"README.md", "What survives"},
 	{"docs/operations.md", "Backup and restore"},
@@ -31,32 +32,32 @@ var promising = []struct{ file, section string }{
 	{"docs/operations.md", "Health"},
 }
 
-// TestEverySentenceIsTried guards against promises that nobody tries to break, and against those that are made in other words
-// than those that were tried.
+// TestEverySentenceIsTried guards against promises that nothing tries to break, and against promises that were
+// changed after something tried to break them.
 func TestEverySentenceIsTried(t *testing.T) {
 	t.Parallel()
 	listed, err := os.ReadFile(promises)
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := map[string]string{}
+	promised := map[string]string{}
 	sentence := ""
 	for line := range strings.Lines(string(listed)) {
 		line = strings.TrimSuffix(line, "\n")
-		by, claim := strings.CutPrefix(line, "\t")
+		by, indented := strings.CutPrefix(line, "\t")
 		switch {
-		case claim:
-			claims[sentence] = by
+		case indented:
+			promised[sentence] = by
 		case line != "" && !strings.HasPrefix(line, "== "):
 			sentence = line
-			claims[sentence] = ""
+			promised[sentence] = ""
 		}
 	}
 	nothing := 0
 	for _, p := range promising {
 		for _, s := range sentencesOf(t, p.file, p.section) {
-			by, found := claims[s]
-			delete(claims, s)
+			by, found := promised[s]
+			delete(promised, s)
 			switch {
 			case !found:
 				t.Errorf("%s, %s: nothing in %s tries to break %q", p.file, p.section, promises, s)
@@ -67,20 +68,21 @@ func TestEverySentenceIsTried(t *testing.T) {
 			}
 		}
 	}
-	for s := range claims {
+	for s := range promised {
 		t.Errorf("the documentation no longer says %q", s)
 	}
 	t.Logf("%d sentences promise nothing", nothing)
 }
 
-// tried wants something that tries to break a sentence, and that it exists.
+// tried checks that something tries to break a sentence, and that it exists.
 func tried(t *testing.T, sentence, by string) {
 	if by == "" {
 		t.Errorf("nothing tries to break %q", sentence)
 	}
 	for _, name := range strings.Split(by, ", ") {
 		prefix, all := strings.CutSuffix(name, "*")
-		isRound := slices.ContainsFunc(rounds, func(r *round) bool { return r.name == name || all && strings.HasPrefix(r.name, prefix) })
+		isRound := slices.ContainsFunc(rounds,
+			func(r *round) bool { return r.name == name || all && strings.HasPrefix(r.name, prefix) })
 		switch dir, test, isTest := strings.Cut(name, "."); {
 		case isRound, strings.HasPrefix(name, "go run ./scripts/"):
 		case !isTest || !hasTest(t, dir, test):
@@ -106,7 +108,7 @@ var (
 	label     = regexp.MustCompile(`^\*\*[^*]+\.\*\* `)
 )
 
-// sentencesOf are the sentences of a section: those of its paragraphs and lists, and the rows of its tables.
+// sentencesOf returns the sentences of the paragraphs and lists of a section, and the rows of its tables.
 func sentencesOf(t *testing.T, file, section string) (all []string) {
 	text, err := os.ReadFile("../../" + file)
 	if err != nil {
@@ -128,7 +130,7 @@ func sentencesOf(t *testing.T, file, section string) (all []string) {
 	return all
 }
 
-// split splits a paragraph behind what ends a sentence.
+// split splits a paragraph into sentences.
 func split(text string) (all []string) {
 	text = label.ReplaceAllString(text, "")
 	for {
@@ -150,7 +152,7 @@ func split(text string) (all []string) {
 	return all
 }
 
-// begins reports whether a sentence begins.
+// begins reports whether a text can be the beginning of a sentence.
 func begins(text string) bool {
 	first := []rune(text)[0]
 	return unicode.IsUpper(first) || strings.ContainsRune("`[*", first)

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/faults"
 )
 
-// failure is a call that fails: from the n-th one on, or only that one.
+// failure makes a system call fail: from the n-th one on, or only that one.
 type failure struct {
 	call  string
 	errno syscall.Errno
@@ -53,8 +53,8 @@ func errnoName(e syscall.Errno) string {
 	return e.Error()
 }
 
-// failing are the calls that fail, and how they do on disks that are broken, full or read-only and in processes that are at
-// their limits.
+// failing are system calls and the errors with which they fail on disks that are broken, full or read-only, and in
+// processes at their limits.
 var failing = []struct {
 	call   string
 	errnos []syscall.Errno
@@ -74,7 +74,7 @@ var failing = []struct {
 	{"unlinkat", []syscall.Errno{syscall.EIO, syscall.EROFS}},
 }
 
-// calls are the names of the calls that fail.
+// calls returns the names of the calls that fail.
 func calls() (names []string) {
 	for _, f := range failing {
 		names = append(names, f.call)
@@ -82,9 +82,9 @@ func calls() (names []string) {
 	return names
 }
 
-// failures are those of a round. Each begins with the call that it waits for, one at a time.
+// failures are the failures of a round. Each begins with the call that it waits for, one at a time.
 type failures struct {
-	dir string // of the store: calls about other files are carried out
+	dir string // of the store: calls for other files do not fail
 
 	mu      sync.Mutex
 	waiting []*failure
@@ -92,7 +92,7 @@ type failures struct {
 	pausing bool // after one, until the server has recovered
 }
 
-// decide fails the calls that the active failure is about.
+// decide makes calls fail as the active failure says.
 func (f *failures) decide(c faults.Call) syscall.Errno {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,7 +121,7 @@ func (f *failures) decide(c faults.Call) syscall.Errno {
 	return wanted.errno
 }
 
-// begun returns the failure that is active, and how many are waited for.
+// begun returns the active failure, if any, and how many are waiting.
 func (f *failures) begun() (*failure, int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *failures) goOn() {
 	f.pausing = false
 }
 
-// lift ends the active failure, and says how often it struck. The next one does not begin yet.
+// lift ends the active failure and returns how many calls it hit. The next one does not begin yet.
 func (f *failures) lift() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,13 +154,14 @@ func (f *failures) forget() {
 	f.active, f.waiting = nil, nil
 }
 
-// randomFailure is one of all, at one of the first n calls.
+// randomFailure returns a random failure of one of the first n calls.
 func (w *world) randomFailure(n int64) *failure {
 	f := failing[w.random.IntN(len(failing))]
-	return &failure{call: f.call, errno: f.errnos[w.random.IntN(len(f.errnos))], n: 1 + w.random.Int64N(n), once: w.random.IntN(2) == 0}
+	return &failure{call: f.call, errno: f.errnos[w.random.IntN(len(f.errnos))], n: 1 + w.random.Int64N(n),
+		once: w.random.IntN(2) == 0}
 }
 
-// canSupervise says why calls cannot be made to fail.
+// canSupervise returns why calls cannot be made to fail, or nothing.
 func canSupervise() string {
 	s, err := faults.New([]string{"fsync"}, func(faults.Call) syscall.Errno { return 0 })
 	if err != nil {
@@ -172,7 +173,7 @@ func canSupervise() string {
 	return ""
 }
 
-// everyCall makes each call fail for a while, one after the other, of a server that goes on.
+// everyCall makes each kind of call fail for a while, one after the other, in a running server.
 func everyCall(ctx context.Context, w *world, _ *rig) error {
 	var all []*failure
 	for _, f := range failing {
@@ -181,21 +182,21 @@ func everyCall(ctx context.Context, w *world, _ *rig) error {
 	return w.fail(ctx, all, 2*time.Second, 200*time.Millisecond)
 }
 
-// callFails makes a call fail, of those that are about the store.
+// callFails makes random calls of the store fail.
 func callFails(ctx context.Context, w *world, _ *rig) error {
 	all := []*failure{w.randomFailure(100), w.randomFailure(20), w.randomFailure(5)}
 	return w.fail(ctx, all, 2*time.Second, w.between(100*time.Millisecond, 3*time.Second))
 }
 
-// theCallFails is the round of one call and one error.
+// theCallFails returns the round for one call and one error.
 func theCallFails(call string, errno syscall.Errno) func(context.Context, *world, *rig) error {
 	return func(ctx context.Context, w *world, _ *rig) error {
 		return w.fail(ctx, []*failure{{call: call, errno: errno, n: 1}}, 10*time.Second, time.Second)
 	}
 }
 
-// fail makes calls fail, one kind after the other as they are made, each for a while from its first failure on. Calls that
-// are not made are waited for.
+// fail makes calls fail, one failure after the other, each for hold from its first hit on. It waits up to wait for
+// calls that are not made, and longer while data is written.
 func (w *world) fail(ctx context.Context, all []*failure, wait, hold time.Duration) error {
 	f := &failures{dir: w.dir}
 	if err := w.supervise(calls(), f.decide); err != nil {
@@ -208,7 +209,7 @@ func (w *world) fail(ctx context.Context, all []*failure, wait, hold time.Durati
 	f.waiting = slices.Clone(all)
 	f.mu.Unlock()
 	hit := 0
-	// What is made when a log is full is waited for somewhat longer, on a machine that is slow.
+	// Some calls are made only when a log is full, which takes longer on a slow machine.
 	last, bytes := time.Now(), w.bytes.Load()
 	for time.Since(last) < wait || w.bytes.Load() < bytes+12<<20 && time.Since(last) < 4*wait {
 		if !w.up.Load() || ctx.Err() != nil {
@@ -250,8 +251,8 @@ func names(all []*failure) (names []string) {
 	return names
 }
 
-// startFails makes calls fail while the server starts on what a kill has left. It may start or not; afterwards
-// everything is there.
+// startFails makes calls fail while the server starts after a kill. It may start or not; afterwards everything must
+// be there.
 func startFails(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, writers); err != nil {
 		return err
@@ -267,7 +268,7 @@ func startFails(ctx context.Context, w *world, _ *rig) error {
 		err := w.start(ctx)
 		w.note("%s: %d, started %t", f, all.lift(), err == nil)
 		if err != nil && strings.Contains(err.Error(), "\ngoroutine ") {
-			w.violate("it panics at the start when %s: %s", f, lastWords(err.Error()))
+			w.violate("it panics at the start when %s: %s", f, lastError(err.Error()))
 		}
 		if err == nil {
 			pause(ctx, 100*time.Millisecond)

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// base is what a server has kept: the ground of all rounds that damage files. It is made once.
+// base holds databases to be damaged. They are made once, for all rounds.
 type base struct {
 	once   sync.Once
 	err    error
@@ -40,7 +40,9 @@ func (b *base) make(ctx context.Context, r *rig) error {
 	}
 	b.world = w
 	defer w.close()
-	b.older, b.killed, b.clean = filepath.Join(w.folder, "older"), filepath.Join(w.folder, "killed"), filepath.Join(w.folder, "clean")
+	b.older = filepath.Join(w.folder, "older")
+	b.killed = filepath.Join(w.folder, "killed")
+	b.clean = filepath.Join(w.folder, "clean")
 	m := writers
 	m.bulk = 5
 	for _, to := range []string{b.older, b.killed} {
@@ -72,7 +74,7 @@ func copyFolder(from, to string) error {
 	return program("cp", "-a", "--sparse=always", from, to)
 }
 
-// damage is done to a file.
+// damage is a way to damage a file.
 type damage struct {
 	name string
 	do   func(w *world, file, older string) (bool, error)
@@ -154,7 +156,7 @@ var damages = []damage{
 	}},
 }
 
-// alter changes the content of a file; used is how much of it is not zeros at the end.
+// alter changes the content of a file. Used is its length without zeros at the end.
 func alter(file string, change func(content []byte, used int) []byte) (bool, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -168,14 +170,14 @@ func alter(file string, change func(content []byte, used int) []byte) (bool, err
 	if bytes.Equal(changed, content) {
 		return false, nil
 	}
-	// In place: a sparse file stays one.
+	// In place, so that a sparse file stays sparse.
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
 		return false, err
 	}
 	_, err = f.WriteAt(bytes.TrimRight(changed, "\x00"), 0)
 	if err == nil && len(changed) <= len(content) {
-		// What was behind the end is zeros now.
+		// Zero what was behind the end.
 		err = errors.Join(f.Truncate(int64(len(bytes.TrimRight(changed, "\x00")))), f.Truncate(int64(len(changed))))
 	}
 	return true, errors.Join(err, f.Close())
@@ -184,8 +186,9 @@ func alter(file string, change func(content []byte, used int) []byte) (bool, err
 // kinds are the patterns of the files of a store.
 var kinds = []string{"MANIFEST", "*.sst", "*.mem", "*.vlog", "KEYREGISTRY", "DISCARD", "PROGRESS"}
 
-// damaged damages a file of a kind while the server is stopped. Either the server refuses to start and names the file and
-// the command that looks closer, or all that was acknowledged is there, or the server says what it cannot tell.
+// damaged damages a file of a kind while the server is stopped. Then the server must refuse to start and name the
+// file and the check command, or everything that was acknowledged must be there, or the server must say what it
+// cannot tell.
 func damaged(pattern string) func(context.Context, *world, *rig) error {
 	return func(ctx context.Context, w *world, r *rig) error {
 		b, err := r.damageable(ctx)
@@ -234,15 +237,16 @@ func (w *world) examine(ctx context.Context, what, file string) error {
 		text := err.Error()
 		switch {
 		case strings.Contains(text, "\ngoroutine ") || strings.Contains(text, "panic:"):
-			w.violate("%s: it panics: %s", what, lastWords(text))
+			w.violate("%s: it panics: %s", what, lastError(text))
 		case !strings.Contains(text, "caddy moderation check"):
-			w.violate("%s: it is refused without the command that looks closer: %s", what, lastWords(text))
+			w.violate("%s: it is refused without the command that looks closer: %s", what, lastError(text))
 		case !strings.Contains(text, filepath.Base(file)) && !strings.Contains(what, "an older copy"):
-			w.violate("%s: it is refused without the name of the file: %s", what, lastWords(text))
+			w.violate("%s: it is refused without the name of the file: %s", what, lastError(text))
 		default:
 			w.note("refused")
 		}
-		if _, err := w.command(ctx, "check", w.dir); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) && !strings.Contains(what, "an older copy") {
+		if _, err := w.command(ctx, "check", w.dir); err == nil ||
+			!strings.Contains(err.Error(), filepath.Base(file)) && !strings.Contains(what, "an older copy") {
 			w.violate("%s: the command that looks closer does not name the file: %v", what, err)
 		}
 		return nil
@@ -255,8 +259,8 @@ func (w *world) examine(ctx context.Context, what, file string) error {
 	for _, d := range differences(all, all, s) {
 		w.violate("%s: %s", what, d)
 	}
-	for told, said := range s.said {
-		w.note("%s: %s", told, said)
+	for told, reason := range s.errs {
+		w.note("%s: %s", told, reason)
 	}
 	w.note("started")
 	return nil

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// room is the size of the small file systems: more than what the store keeps free, and some.
+// room is the size of the small file systems, somewhat more than what the store keeps free.
 const room = 256 << 20
 
-// diskFull has another program take the room on the disk, and give it back.
+// diskFull lets another program take the room on the disk, and give it back.
 func diskFull(ctx context.Context, w *world, _ *rig) error {
 	v, err := w.memoryVolume(room)
 	if err != nil {
@@ -26,7 +26,7 @@ func diskFull(ctx context.Context, w *world, _ *rig) error {
 	return w.filled(ctx, v, 16<<20)
 }
 
-// diskFullAtOnce has another program take the last byte.
+// diskFullAtOnce lets another program take the last byte at once.
 func diskFullAtOnce(ctx context.Context, w *world, _ *rig) error {
 	v, err := w.memoryVolume(room)
 	if err != nil {
@@ -50,7 +50,7 @@ func (w *world) filled(ctx context.Context, v *volume, leave int64) error {
 	return w.conclude(ctx)
 }
 
-// diskFullOfRecords lets the store fill the disk with what it is given.
+// diskFullOfRecords lets the store fill the disk with its own records.
 func diskFullOfRecords(ctx context.Context, w *world, _ *rig) error {
 	if _, err := w.memoryVolume(160 << 20); err != nil {
 		return err
@@ -60,7 +60,7 @@ func diskFullOfRecords(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, m); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(2 * patience); w.refused.Load() == 0 && w.up.Load() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * timeout); w.refused.Load() == 0 && w.up.Load() && time.Now().Before(deadline); {
 		pause(ctx, 50*time.Millisecond)
 	}
 	if w.up.Load() && w.refused.Load() == 0 {
@@ -70,10 +70,10 @@ func diskFullOfRecords(ctx context.Context, w *world, _ *rig) error {
 	return w.records(ctx)
 }
 
-// records compares what a server that may not start on its full disk has kept, as it says while it runs.
+// records compares the contents of a server that cannot start on its full disk, as it tells them while it runs.
 func (w *world) records(ctx context.Context) error {
 	w.rest()
-	w.excuse()
+	w.noteExcused()
 	if w.process == nil || !w.up.Load() {
 		return nil
 	}
@@ -81,12 +81,12 @@ func (w *world) records(ctx context.Context) error {
 	return w.compare(ctx)
 }
 
-// diskDead cuts the disk off: every call fails with EIO. Then it is back.
+// diskDead makes every call of the disk fail with EIO, and brings it back.
 func diskDead(ctx context.Context, w *world, _ *rig) error {
 	return w.failedDisk(ctx, "the disk is dead", (*volume).shutDown)
 }
 
-// diskReadOnly has the file system make itself read-only, as it does when it finds an error. Then it is repaired.
+// diskReadOnly makes the file system read-only, as after an error that it finds in itself, and repairs it.
 func diskReadOnly(ctx context.Context, w *world, _ *rig) error {
 	return w.failedDisk(ctx, "the disk is read-only", (*volume).fail)
 }
@@ -104,11 +104,11 @@ func (w *world) failedDisk(ctx context.Context, why string, fail func(*volume) e
 	}
 	w.alarmed(ctx, why)
 	pause(ctx, 500*time.Millisecond)
-	if err := v.again(); err != nil {
-		// Nothing can be repaired while the server holds on to it.
+	if err := v.repair(); err != nil {
+		// The file system cannot be repaired while the server uses it.
 		w.violate("%s: %v", why, err)
 		w.rest()
-		w.excuse()
+		w.noteExcused()
 		w.kill(true)
 		if err := v.remount(); err != nil {
 			return err
@@ -130,7 +130,7 @@ func dirRenamed(ctx context.Context, w *world, _ *rig) error {
 	}
 	w.alarmed(ctx, "the directory is away")
 	pause(ctx, 500*time.Millisecond)
-	// Nothing may have been made in its place.
+	// No other database may have been made in its place.
 	if entries, err := os.ReadDir(w.dir); err == nil && len(entries) > 0 {
 		w.violate("another database was made where the directory has been")
 	}
@@ -142,12 +142,12 @@ func dirRenamed(ctx context.Context, w *world, _ *rig) error {
 	return w.conclude(ctx)
 }
 
-// dirRemoved removes the directory: what was in it is lost, and nothing may be acknowledged any more.
+// dirRemoved removes the directory. What was in it is lost, and nothing may be acknowledged any more.
 func dirRemoved(ctx context.Context, w *world, _ *rig) error {
 	return w.lostDirectory(ctx, false)
 }
 
-// dirReplaced puts an empty directory in the place of the directory.
+// dirReplaced replaces the directory by an empty one.
 func dirReplaced(ctx context.Context, w *world, _ *rig) error {
 	return w.lostDirectory(ctx, true)
 }
@@ -157,7 +157,7 @@ func (w *world) lostDirectory(ctx context.Context, replace bool) error {
 		return err
 	}
 	if err := os.RemoveAll(w.dir); err != nil {
-		// It writes there all the time.
+		// The server may have made a file meanwhile: try again.
 		if err := os.RemoveAll(w.dir); err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (w *world) lostDirectory(ctx context.Context, replace bool) error {
 			return err
 		}
 	}
-	// A request that is under way may have been synced before.
+	// A request under way may have been synced before.
 	removed := time.Now()
 	w.alarmed(ctx, "the directory is removed")
 	pause(ctx, 500*time.Millisecond)
@@ -182,9 +182,10 @@ func (w *world) lostDirectory(ctx context.Context, replace bool) error {
 		}
 	}
 	if late > 0 {
-		w.violate("%d records of feedback were acknowledged more than a second after the directory was removed, the last after %s", late, last.Round(time.Millisecond))
+		w.violate("%d records of feedback were acknowledged more than a second after the directory was removed, "+
+			"the last after %s", late, last.Round(time.Millisecond))
 	}
-	// The guard lets pass what it cannot count; all others count.
+	// The guard lets pass what it cannot count, so only the others are compared.
 	low := w.ledger.of(apiAccount).Requests.Low + w.ledger.of(enforcedAccount).Requests.Low
 	pause(ctx, 0)
 	if w.up.Load() && w.ledger.of(apiAccount).Requests.Low+w.ledger.of(enforcedAccount).Requests.Low > low {
@@ -193,7 +194,7 @@ func (w *world) lostDirectory(ctx context.Context, replace bool) error {
 	return nil
 }
 
-// descriptors uses up the descriptors of the server, and frees them.
+// descriptors uses up the file descriptors of the server, and frees them.
 func descriptors(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, writers); err != nil {
 		return err
@@ -201,21 +202,21 @@ func descriptors(ctx context.Context, w *world, _ *rig) error {
 	pids := append(descendants(w.process.PID()), w.process.PID())
 	limits := map[int]uint64{}
 	for _, pid := range pids {
-		// The limit is on the numbers of new ones; those that are open stay so.
+		// The limit holds for new descriptors; open ones stay open.
 		old, err := limitFiles(pid, uint64(openFiles(pid)))
 		if err != nil {
 			return err
 		}
 		limits[pid] = old
 	}
-	// What is free below it, and what is closed, is taken by connections that say nothing.
+	// Idle connections take the free numbers below the limit.
 	var idle []net.Conn
 	for range 64 {
 		if conn, err := net.DialTimeout("tcp", w.other, time.Second); err == nil {
 			idle = append(idle, conn)
 		}
 	}
-	w.gentle.Store(true) // no new connection can be had
+	w.reloading.Store(true) // no new connection can be had
 	w.rotate(ctx)
 	pause(ctx, w.between(100*time.Millisecond, time.Second))
 	for pid, old := range limits {
@@ -224,12 +225,12 @@ func descriptors(ctx context.Context, w *world, _ *rig) error {
 	for _, conn := range idle {
 		conn.Close()
 	}
-	w.gentle.Store(false)
+	w.reloading.Store(false)
 	w.recovered(ctx, "descriptors were short")
 	return w.conclude(ctx)
 }
 
-// openFiles is how many descriptors a process has open.
+// openFiles returns how many descriptors a process has open.
 func openFiles(pid int) int {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
@@ -238,12 +239,13 @@ func openFiles(pid int) int {
 	return len(entries)
 }
 
-// powerCut cuts the power: what was not on the disk at that instant is gone. A backup that was said to be done is there.
+// powerCut cuts the power: what is not on the disk at that instant is lost. A backup that was reported as done must
+// be there.
 func powerCut(ctx context.Context, w *world, _ *rig) error {
 	return w.cutPower(ctx, func() {})
 }
 
-// cutPower calls worse when the clients have begun.
+// cutPower cuts the power. It calls worse when the clients have begun.
 func (w *world) cutPower(ctx context.Context, worse func()) error {
 	v, err := w.imageVolume(2 * room)
 	if err != nil {
@@ -265,7 +267,7 @@ func (w *world) cutPower(ctx context.Context, worse func()) error {
 		backupAfter = w.ledger.clone()
 	}
 	before := w.ledger.clone()
-	// The promise is a second; the machine may have stood still for a while.
+	// The promise is one second; allow for a machine that stalls.
 	before.counts = w.countsBefore(time.Now().Add(-3 * time.Second))
 	w.up.Store(false)
 	if err := v.shutDown(); err != nil {
@@ -296,7 +298,7 @@ func (w *world) cutPower(ctx context.Context, worse func()) error {
 	return w.restored(ctx, file, backupBefore, backupAfter)
 }
 
-// reboot makes the next servers see another boot.
+// reboot makes the next servers see another boot id.
 func (w *world) reboot() error {
 	const id = "/proc/sys/kernel/random/boot_id"
 	name := filepath.Join(w.folder, "boot_id")

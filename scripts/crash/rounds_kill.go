@@ -11,7 +11,6 @@ import (
 	"errors"
 	"net/http"
 	"os"
-
 	"path/filepath"
 	"time"
 
@@ -30,15 +29,15 @@ func (w *world) begin(ctx context.Context, m mix) error {
 	return nil
 }
 
-// conclude ends the clients, kills the server and compares what is there when it has started again.
+// conclude stops the clients, kills the server, starts it again and compares what it has stored.
 func (w *world) conclude(ctx context.Context) error {
 	w.rest()
-	w.excuse()
+	w.noteExcused()
 	w.kill(true)
 	return w.compare(ctx)
 }
 
-// killServer kills the server while everybody works, twice.
+// killServer kills the server twice while all clients work.
 func killServer(ctx context.Context, w *world, _ *rig) error {
 	for range 2 {
 		if err := w.begin(ctx, everybody); err != nil {
@@ -54,7 +53,7 @@ func killServer(ctx context.Context, w *world, _ *rig) error {
 	return nil
 }
 
-// killStore kills the process of the store: the server starts it again.
+// killStore kills the process of the store, which the server must start again.
 func killStore(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, everybody); err != nil {
 		return err
@@ -72,7 +71,7 @@ func killStore(ctx context.Context, w *world, _ *rig) error {
 	return w.conclude(ctx)
 }
 
-// freezeStore stops the process of the store for a while.
+// freezeStore stops the process of the store for a while (SIGSTOP).
 func freezeStore(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, everybody); err != nil {
 		return err
@@ -83,7 +82,7 @@ func freezeStore(ctx context.Context, w *world, _ *rig) error {
 	}
 	_ = unix.Kill(child, unix.SIGSTOP)
 	pause(ctx, w.between(500*time.Millisecond, 4*time.Second))
-	_ = unix.Kill(child, unix.SIGCONT) // it may have been given up meanwhile
+	_ = unix.Kill(child, unix.SIGCONT) // the server may have abandoned it meanwhile
 	w.recovered(ctx, "the store's process stood still")
 	return w.conclude(ctx)
 }
@@ -105,8 +104,8 @@ func killStart(ctx context.Context, w *world, _ *rig) error {
 	return w.compare(ctx)
 }
 
-// killBackup kills the server while a backup is taken, after another one was: that one is compared, and the first must
-// be absent or whole.
+// killBackup takes a backup and kills the server while it takes a second one. The first is compared, the second must
+// be absent or complete.
 func killBackup(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, writers); err != nil {
 		return err
@@ -149,13 +148,13 @@ func (w *world) restored(ctx context.Context, file string, before, after *ledger
 	return w.compareWith(ctx, before, after)
 }
 
-// killReload kills the server while its configuration is replaced, after it was replaced some times.
+// killReload replaces the configuration some times, and kills the server while it is replaced once more.
 func killReload(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, everybody); err != nil {
 		return err
 	}
 	child := w.child()
-	w.gentle.Store(true)
+	w.reloading.Store(true)
 	for range 3 {
 		if err := w.configure(w.dir); err != nil {
 			return err
@@ -176,7 +175,7 @@ func killReload(ctx context.Context, w *world, _ *rig) error {
 	return w.compare(ctx)
 }
 
-// killUpgrade kills the server while it upgrades what an older version has kept.
+// killUpgrade kills the server while it upgrades the database of an older version.
 func killUpgrade(ctx context.Context, w *world, r *rig) error {
 	if r.old == "" {
 		return errSkip("-old names no binary of an older version")
@@ -188,7 +187,7 @@ func killUpgrade(ctx context.Context, w *world, r *rig) error {
 		return err
 	}
 	pause(ctx, w.between(time.Second, 3*time.Second))
-	// It does not wait for the counts of the guard.
+	// The older version does not wait for the counts of the guard.
 	w.rest()
 	pause(ctx, 200*time.Millisecond)
 	if w.random.IntN(2) == 0 {
@@ -207,7 +206,7 @@ func killUpgrade(ctx context.Context, w *world, r *rig) error {
 		return err
 	}
 	w.kill(true)
-	// The older version must refuse what the newer one has written, and leave it as it is.
+	// The older version must refuse what the newer one has written, and must not change it.
 	if err := w.startWith(ctx, r.old, w.other); err == nil {
 		w.violate("the older version starts on what the newer one has written")
 	}
@@ -215,14 +214,14 @@ func killUpgrade(ctx context.Context, w *world, r *rig) error {
 	return w.compare(ctx)
 }
 
-// moveStore changes the directory of the store, there and back, while declared accounts use it. What was counted is in
-// either of them, and nothing is refused.
+// moveStore moves the store to another directory and back, while declared accounts use it. Everything that was
+// counted is in one of the two, and nothing is refused.
 func moveStore(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, mix{api: 3, guard: 2, enforced: 1, feedback: 2, pause: time.Millisecond}); err != nil {
 		return err
 	}
 	first, second := w.dir, filepath.Join(w.folder, "second")
-	w.gentle.Store(true)
+	w.reloading.Store(true)
 	for i := range 4 {
 		if err := w.configure([]string{second, first}[i%2]); err != nil {
 			return err
@@ -256,7 +255,7 @@ func moveStore(ctx context.Context, w *world, _ *rig) error {
 	return nil
 }
 
-// add adds what another store holds.
+// add adds the contents of another store.
 func (s *stored) add(o *stored) {
 	s.feedback = append(s.feedback, o.feedback...)
 	for id, more := range o.usage {
@@ -278,13 +277,13 @@ func (s *stored) add(o *stored) {
 		}
 		s.usage[id] = u
 	}
-	for what, said := range o.said {
-		s.said[what] = said
+	for what, reason := range o.errs {
+		s.errs[what] = reason
 	}
 }
 
-// reborn deletes an account that is in use and makes it again: it begins with nothing.
-func reborn(ctx context.Context, w *world, _ *rig) error {
+// recreated deletes an account that is in use and creates it again: it must begin with nothing.
+func recreated(ctx context.Context, w *world, _ *rig) error {
 	if err := w.start(ctx); err != nil {
 		return err
 	}
@@ -293,7 +292,8 @@ func reborn(ctx context.Context, w *world, _ *rig) error {
 		return w.do(method, "http://"+w.admin+path, "", "application/json", []byte(body))
 	}
 	for range 20 {
-		if status, answer, err := admin(http.MethodPost, "/moderation/accounts", `{"id":"reborn","tier":"load"}`); err != nil || status != 201 {
+		if status, answer, err := admin(http.MethodPost, "/moderation/accounts",
+			`{"id":"reborn","tier":"load"}`); err != nil || status != 201 {
 			return errors.New("the account is not made: " + brief(status, answer, err))
 		}
 		status, answer, err := admin(http.MethodPost, "/moderation/keys", `{"account":"reborn"}`)
@@ -307,9 +307,10 @@ func reborn(ctx context.Context, w *world, _ *rig) error {
 		for range users {
 			go func() {
 				defer func() { ended <- struct{}{} }()
-				user := &http.Client{Timeout: patience}
+				user := &http.Client{Timeout: timeout}
 				for using.Err() == nil {
-					_, _, _ = send(user, http.MethodPost, "http://"+w.site+"/v1/moderate/text", secret, "application/json", []byte(`{"content":"hello"}`))
+					_, _, _ = send(user, http.MethodPost, "http://"+w.site+"/v1/moderate/text", secret,
+						"application/json", []byte(`{"content":"hello"}`))
 				}
 			}()
 		}
@@ -336,9 +337,11 @@ func reborn(ctx context.Context, w *world, _ *rig) error {
 			w.violate("the usage is not told: %s", brief(status, answer, err))
 		}
 		if u.Period.Requests+u.Minute.Requests > 0 {
-			w.violate("an account that was deleted and made again begins with counts of the old one (%d in the period, %d in the minute)", u.Period.Requests, u.Minute.Requests)
+			w.violate("an account that was deleted and made again begins with counts of the old one "+
+				"(%d in the period, %d in the minute)", u.Period.Requests, u.Minute.Requests)
 		}
-		if status, answer, err := admin(http.MethodDelete, "/moderation/accounts/reborn", ""); err != nil || status != 204 {
+		if status, answer, err := admin(http.MethodDelete, "/moderation/accounts/reborn", ""); err != nil ||
+			status != 204 {
 			return errors.New("the account is not deleted: " + brief(status, answer, err))
 		}
 	}

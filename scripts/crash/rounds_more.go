@@ -21,11 +21,12 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/faults"
 )
 
-// manifestSync has the sync of the file that names the tables fail once, which the database tries again by itself.
+// manifestSync makes one sync of the file that names the tables fail. Badger tries it again by itself.
 func manifestSync(ctx context.Context, w *world, _ *rig) error {
 	var armed, hit atomic.Bool
 	if err := w.supervise([]string{"fsync"}, func(c faults.Call) syscall.Errno {
-		if armed.Load() && strings.HasSuffix(c.Path(), "/MANIFEST") && strings.HasPrefix(c.Path(), w.dir) && armed.CompareAndSwap(true, false) {
+		if armed.Load() && strings.HasSuffix(c.Path(), "/MANIFEST") && strings.HasPrefix(c.Path(), w.dir) &&
+			armed.CompareAndSwap(true, false) {
 			hit.Store(true)
 			return syscall.EIO
 		}
@@ -37,7 +38,7 @@ func manifestSync(ctx context.Context, w *world, _ *rig) error {
 		return err
 	}
 	armed.Store(true)
-	for deadline := time.Now().Add(patience); !hit.Load() && w.up.Load() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(timeout); !hit.Load() && w.up.Load() && time.Now().Before(deadline); {
 		pause(ctx, 5*time.Millisecond)
 	}
 	if !hit.Load() {
@@ -48,8 +49,8 @@ func manifestSync(ctx context.Context, w *world, _ *rig) error {
 	return w.conclude(ctx)
 }
 
-// slowSync has every sync of the store's files take long for a while. Counts are not acknowledged then after the second that
-// power loss may take, and what is read is read.
+// slowSync makes every sync of the store's files take long for a while. Counts are then not acknowledged beyond the
+// second that the loss of power may take. Reads go on.
 func slowSync(ctx context.Context, w *world, _ *rig) error {
 	const long = 12 * time.Second
 	var until atomic.Int64
@@ -82,7 +83,7 @@ func slowSync(ctx context.Context, w *world, _ *rig) error {
 	return w.conclude(ctx)
 }
 
-// frozenDisk has the file system stand still, as a disk does that does not answer, and go on.
+// frozenDisk freezes the file system for a while, like a disk that does not answer.
 func frozenDisk(d time.Duration) func(ctx context.Context, w *world, _ *rig) error {
 	return func(ctx context.Context, w *world, _ *rig) error {
 		v, err := w.imageVolume(room)
@@ -111,8 +112,8 @@ func frozenDisk(d time.Duration) func(ctx context.Context, w *world, _ *rig) err
 	}
 }
 
-// stillStore has the store's process stand still for longer than it is waited for.
-func stillStore(ctx context.Context, w *world, _ *rig) error {
+// stoppedStore stops the store's process for longer than the server waits for it.
+func stoppedStore(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, everybody); err != nil {
 		return err
 	}
@@ -124,12 +125,13 @@ func stillStore(ctx context.Context, w *world, _ *rig) error {
 	return w.conclude(ctx)
 }
 
-// fileSize has files of the store's process not grow any more, as RLIMIT_FSIZE and quotas have it.
+// fileSize keeps files of the store's process from growing, as RLIMIT_FSIZE and disk quotas do.
 func fileSize(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, writers); err != nil {
 		return err
 	}
-	if err := unix.Prlimit(w.child(), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: unix.RLIM_INFINITY}, nil); err != nil {
+	if err := unix.Prlimit(w.child(), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: unix.RLIM_INFINITY},
+		nil); err != nil {
 		return err
 	}
 	w.rotate(ctx)
@@ -167,15 +169,16 @@ func noInodes(ctx context.Context, w *world, _ *rig) error {
 	return w.conclude(ctx)
 }
 
-// gone removes files of the store while it runs. It looks for them every few seconds; from then on nothing is acknowledged, and
-// the next start names what is missing.
-func gone(pattern string) func(ctx context.Context, w *world, _ *rig) error {
+// fileRemoved removes a file of the store while it runs. The store checks every few seconds; from then on nothing is
+// acknowledged, and the next start names the missing file.
+func fileRemoved(pattern string) func(ctx context.Context, w *world, _ *rig) error {
 	return func(ctx context.Context, w *world, _ *rig) error {
 		if err := w.begin(ctx, writers); err != nil {
 			return err
 		}
 		var files []string
-		for deadline := time.Now().Add(patience); len(files) == 0 && time.Now().Before(deadline); pause(ctx, 10*time.Millisecond) {
+		for deadline := time.Now().Add(timeout); len(files) == 0 &&
+			time.Now().Before(deadline); pause(ctx, 10*time.Millisecond) {
 			if tables, _ := filepath.Glob(filepath.Join(w.dir, "*.sst")); len(tables) > 1 {
 				files, _ = filepath.Glob(filepath.Join(w.dir, pattern))
 			}
@@ -183,7 +186,7 @@ func gone(pattern string) func(ctx context.Context, w *world, _ *rig) error {
 		if len(files) == 0 {
 			return errSkip("the store has no file " + pattern)
 		}
-		// A compaction may be faster.
+		// A compaction may have removed it already.
 		_ = os.Remove(files[len(files)-1])
 		w.alarmed(ctx, "a file is removed")
 		before := w.ledger.of(apiAccount).Requests.Low + w.ledger.of(enforcedAccount).Requests.Low
@@ -192,7 +195,7 @@ func gone(pattern string) func(ctx context.Context, w *world, _ *rig) error {
 			w.violate("%d requests were acknowledged although a file is gone", n)
 		}
 		w.rest()
-		w.excuse()
+		w.noteExcused()
 		w.kill(true)
 		name := filepath.Base(files[len(files)-1])
 		if err := w.start(ctx); err == nil || !strings.Contains(err.Error(), name) {

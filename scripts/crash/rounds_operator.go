@@ -21,13 +21,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/faults"
 )
 
-// What the last version with schema 1 wrote, and what it answered.
+// Databases that the last version with schema 1 has written, and what it answered from them.
 const (
 	oldDatabases = "storage/badger/internal/schema1/databases.tar.gz"
 	oldAnswers   = "storage/badger/internal/schema1/golden.json.gz"
 )
 
-// upgrade starts on what an older version has written, and kills the server while it upgrades that.
+// upgrade starts the server on the database of an older version, and kills it while it upgrades.
 func upgrade(ctx context.Context, w *world, _ *rig) error {
 	which := []string{"closed", "killed"}[w.random.IntN(2)]
 	w.note("a database that was %s", which)
@@ -58,8 +58,8 @@ func upgrade(ctx context.Context, w *world, _ *rig) error {
 	if err != nil {
 		return err
 	}
-	for what, said := range s.said {
-		w.violate("%s cannot be told after the upgrade: %s", what, said)
+	for what, reason := range s.errs {
+		w.violate("%s cannot be told after the upgrade: %s", what, reason)
 	}
 	for _, id := range was.Listed {
 		if _, ok := s.accounts[id]; !ok {
@@ -77,10 +77,10 @@ func upgrade(ctx context.Context, w *world, _ *rig) error {
 	if err := w.stop(); err != nil {
 		w.violate("%v", err)
 	}
-	return w.whole(ctx, w.dir)
+	return w.checkWhole(ctx, w.dir)
 }
 
-// readOld reads a file of JSON that is zipped.
+// readOld reads a gzipped JSON file.
 func readOld(name string, into any) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -98,16 +98,16 @@ func readOld(name string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// whole wants a directory in which the command that looks closer finds nothing.
-func (w *world) whole(ctx context.Context, dir string) error {
+// checkWhole wants the check command to find nothing wrong with a directory.
+func (w *world) checkWhole(ctx context.Context, dir string) error {
 	if out, err := w.command(ctx, "check", dir); err != nil || !strings.Contains(out, "The database is whole.") {
 		w.violate("the directory is not found to be whole: %v", err)
 	}
 	return nil
 }
 
-// saved damages a table, saves what is left, and starts on that: nothing is there that was never sent.
-func saved(ctx context.Context, w *world, r *rig) error {
+// salvage damages a table, saves what can be read, and starts on that: it must hold nothing that was never sent.
+func salvage(ctx context.Context, w *world, r *rig) error {
 	b, err := r.damageable(ctx)
 	if err != nil {
 		return err
@@ -127,27 +127,28 @@ func saved(ctx context.Context, w *world, r *rig) error {
 	}
 	w.note("%s in %s", d.name, filepath.Base(file))
 	backup, dir := filepath.Join(w.folder, "rest.backup"), filepath.Join(w.folder, "rest")
-	if _, err := w.command(ctx, "check", w.dir, "--save", backup); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) {
+	if _, err := w.command(ctx, "check", w.dir, "--save", backup); err == nil ||
+		!strings.Contains(err.Error(), filepath.Base(file)) {
 		w.violate("damage is saved from without a word about the file: %v", err)
 	}
 	if _, err := w.command(ctx, "restore", backup, "--dir", dir); err != nil {
 		w.violate("what was saved cannot be restored: %v", err)
 		return nil
 	}
-	if err := w.whole(ctx, dir); err != nil {
+	if err := w.checkWhole(ctx, dir); err != nil {
 		return err
 	}
 	w.dir = dir
 	if err := w.start(ctx); err != nil {
-		w.violate("the server does not start on what was saved: %s", lastWords(err.Error()))
+		w.violate("the server does not start on what was saved: %s", lastError(err.Error()))
 		return nil
 	}
 	s, err := w.fetch(ctx)
 	if err != nil {
 		return err
 	}
-	for what, said := range s.said {
-		w.violate("%s cannot be told of what was saved: %s", what, said)
+	for what, reason := range s.errs {
+		w.violate("%s cannot be told of what was saved: %s", what, reason)
 	}
 	all := w.ledger.clone()
 	lost := 0
@@ -165,7 +166,7 @@ func saved(ctx context.Context, w *world, r *rig) error {
 	return nil
 }
 
-// twoServers starts a second server on the directory: it must be refused, and the first must not notice.
+// twoServers starts a second server on the directory. It must be refused, and the first must not notice.
 func twoServers(ctx context.Context, w *world, _ *rig) error {
 	if err := w.begin(ctx, everybody); err != nil {
 		return err
@@ -182,22 +183,23 @@ func twoServers(ctx context.Context, w *world, _ *rig) error {
 	if err := second.start(ctx); err == nil {
 		w.violate("a second server starts on the directory")
 	} else if !strings.Contains(err.Error(), "the database is in use") {
-		w.violate("a second server is refused without the reason: %s", lastWords(err.Error()))
+		w.violate("a second server is refused without the reason: %s", lastError(err.Error()))
 	}
-	if _, err := w.command(ctx, "check", w.dir); err == nil || !strings.Contains(err.Error(), "the database is in use") {
+	if _, err := w.command(ctx, "check", w.dir); err == nil ||
+		!strings.Contains(err.Error(), "the database is in use") {
 		w.violate("a directory that a server has open is checked: %v", err)
 	}
-	// The process of the store must not keep the directory when its server has been killed.
+	// The store's process must not keep the directory after its server was killed.
 	w.rest()
 	w.kill(false)
 	if err := second.start(ctx); err != nil {
-		w.violate("the directory cannot be taken after its server was killed: %s", lastWords(err.Error()))
+		w.violate("the directory cannot be taken after its server was killed: %s", lastError(err.Error()))
 	}
 	second.end()
 	return w.compare(ctx)
 }
 
-// noPrograms forbids the server to start programs: the store shares its process.
+// noPrograms forbids the server to start programs, so that the store shares its process.
 func noPrograms(ctx context.Context, w *world, _ *rig) error {
 	var first atomic.Bool
 	err := w.supervise([]string{"execve"}, func(faults.Call) syscall.Errno {
@@ -221,7 +223,7 @@ func noPrograms(ctx context.Context, w *world, _ *rig) error {
 	return w.conclude(ctx)
 }
 
-// diskFullAtStart starts on a full disk: that is refused, and nothing is lost.
+// diskFullAtStart starts the server on a full disk. That must be refused, and nothing may be lost.
 func diskFullAtStart(ctx context.Context, w *world, _ *rig) error {
 	v, err := w.memoryVolume(room)
 	if err != nil {
@@ -231,7 +233,7 @@ func diskFullAtStart(ctx context.Context, w *world, _ *rig) error {
 		return err
 	}
 	w.rest()
-	w.excuse()
+	w.noteExcused()
 	w.kill(true)
 	free, err := v.fill(16 << 20)
 	if err != nil {
@@ -245,9 +247,10 @@ func diskFullAtStart(ctx context.Context, w *world, _ *rig) error {
 	return w.compare(ctx)
 }
 
-// readOnlyRoot gives the server nothing that it could write to but its folder.
+// readOnlyRoot makes everything read-only for the server except its folder.
 func readOnlyRoot(ctx context.Context, w *world, _ *rig) error {
-	w.wrap = []string{"unshare", "-m", "sh", "-c", `mount --bind "$0" "$0" && mount -o remount,bind,ro / && exec "$@"`, w.folder}
+	w.wrap = []string{"unshare", "-m", "sh", "-c",
+		`mount --bind "$0" "$0" && mount -o remount,bind,ro / && exec "$@"`, w.folder}
 	if err := w.begin(ctx, everybody); err != nil {
 		return err
 	}
@@ -260,12 +263,12 @@ func readOnlyRoot(ctx context.Context, w *world, _ *rig) error {
 		w.violate("the store's process is called %q, %v", command, err)
 	}
 	w.rest()
-	w.excuse()
+	w.noteExcused()
 	w.kill(true)
 	return w.compare(ctx)
 }
 
-// powerCutOfASlowDisk cuts the power while each sync takes longer than what power loss may take.
+// powerCutOfASlowDisk cuts the power while each sync takes longer than the second that may be lost.
 func powerCutOfASlowDisk(ctx context.Context, w *world, _ *rig) error {
 	const late = 4 * time.Second
 	var slow atomic.Bool

@@ -31,11 +31,11 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
-// patience is how long anything may take that must happen at all: an answer, a recovery, an alarm. Machines of CI are slow and
-// busy, and only what never happens is an error.
-const patience = 30 * time.Second
+// timeout is how long anything may take: an answer, a recovery, an alarm. CI machines are slow and busy: only what
+// never happens is an error.
+const timeout = 30 * time.Second
 
-// fewLines is how many lines a server may log in a round, whatever is done to it and however many requests it refuses.
+// fewLines is how many lines a server may log in a round, whatever happens to it and however many requests it refuses.
 const fewLines = 300
 
 // The accounts of the clients. keysAccount and those that clients make are stored, the others are declared.
@@ -46,7 +46,7 @@ const (
 	keysAccount     = "keys"
 )
 
-// world is a server with its folder, its clients and their ledger: the place of one round.
+// world is what one round has for itself: a server with its folder, its clients and their ledger.
 type world struct {
 	name   string
 	caddy  string
@@ -66,11 +66,11 @@ type world struct {
 	wrap       []string        // a command that starts the server's command
 	log        strings.Builder // of the processes that have ended
 
-	// up says that the server must answer, on the site that needs no store at least.
+	// up says that the server must answer, at least on the site that needs no store.
 	up atomic.Bool
-	// gentle says that connections may break: a configuration is replaced.
-	gentle atomic.Bool
-	// stuck says that the store is compared while it cannot keep anything.
+	// reloading says that connections may break, because the configuration is being replaced.
+	reloading atomic.Bool
+	// stuck says that the store cannot keep anything while it is compared.
 	stuck   bool
 	watch   context.CancelFunc
 	load    context.CancelFunc
@@ -86,7 +86,7 @@ type world struct {
 	undo       []func()
 }
 
-// sample is what the counts were at an instant.
+// sample holds the counts at an instant.
 type sample struct {
 	at     time.Time
 	counts map[string]*counts
@@ -100,7 +100,7 @@ func newWorld(name, caddy string, seed uint64) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An address of the loopback network of its own: no port of it is taken by a connection that goes out.
+	// A loopback address of its own: outgoing connections do not take its ports.
 	n := worlds.Add(1)
 	host := fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()%254, n/254%254, 1+n%254)
 	w := &world{
@@ -112,7 +112,7 @@ func newWorld(name, caddy string, seed uint64) (*world, error) {
 	return w, nil
 }
 
-// letters is a text of n letters.
+// letters returns n random letters.
 func (w *world) letters(n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -121,12 +121,12 @@ func (w *world) letters(n int) string {
 	return string(b)
 }
 
-// between is a duration from low to high.
+// between returns a random duration from low to high.
 func (w *world) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(w.random.Int64N(int64(high-low)))
 }
 
-// violate notes that a promise is broken.
+// violate notes that a promise was broken.
 func (w *world) violate(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,10 +142,10 @@ func (w *world) broken() []string {
 	return slices.Clone(w.violations)
 }
 
-// atEnd has something done when the round is over, in the opposite order.
+// atEnd registers a function to be called when the round is over, the last one first.
 func (w *world) atEnd(f func()) { w.undo = append(w.undo, f) }
 
-// close ends everything.
+// close ends the clients and the server, and calls what atEnd has registered.
 func (w *world) close() {
 	w.rest()
 	w.end()
@@ -155,7 +155,7 @@ func (w *world) close() {
 	w.undo = nil
 }
 
-// caddyfile is the configuration with the store in a directory.
+// caddyfile returns the configuration with the store in a directory.
 func (w *world) caddyfile(dir string) string {
 	return fmt.Sprintf(`{
 	admin %[1]s {
@@ -216,7 +216,7 @@ func (w *world) start(ctx context.Context) error {
 	return w.startWith(ctx, w.caddy, w.other)
 }
 
-// launch starts the server and does not wait.
+// launch starts the server without waiting.
 func (w *world) launch(ctx context.Context) error {
 	return w.startWith(ctx, w.caddy, "")
 }
@@ -230,7 +230,7 @@ func (w *world) startWith(ctx context.Context, caddy, listen string) error {
 		Command: []string{caddy, "run", "--config", config, "--adapter", "caddyfile"},
 		Env:     append(w.env, "CRASH_KEY="+w.secret, "XDG_DATA_HOME="+w.folder, "XDG_CONFIG_HOME="+w.folder),
 		Listen:  listen,
-		Timeout: patience,
+		Timeout: timeout,
 	}
 	o.Command = append(slices.Clone(w.wrap), o.Command...)
 	supervised := make(chan error, 1)
@@ -241,7 +241,7 @@ func (w *world) startWith(ctx context.Context, caddy, listen string) error {
 		}
 		o.Command, o.Files = command, []*os.File{w.supervisor.File()}
 		s := w.supervisor
-		w.supervisor = nil // of one server each
+		w.supervisor = nil // each is for one server
 		go func() { supervised <- s.Run() }()
 	}
 	process, err := server.Start(ctx, o)
@@ -272,9 +272,9 @@ func (w *world) startWith(ctx context.Context, caddy, listen string) error {
 	return nil
 }
 
-// active waits until the configuration is the running one: that is somewhat later than the first connection.
+// active waits until the configuration is running, which is somewhat later than the first connection.
 func (w *world) active(p *server.Process) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
 		status, answer, err := w.do(http.MethodGet, "http://"+w.admin+"/moderation/health/ready", "", "", nil)
 		if err == nil && (status == 200 || !bytes.Contains(answer, []byte("still starting"))) {
 			return nil
@@ -290,14 +290,14 @@ func (w *world) active(p *server.Process) error {
 	}
 }
 
-// watchOther asks the site that needs no store, all the time.
+// watchOther requests the site that needs no store again and again.
 func (w *world) watchOther(ctx context.Context) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+	client := &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
 	for ctx.Err() == nil {
 		before := w.up.Load()
 		status, answer, err := get(client, "http://"+w.other+"/")
-		if err != nil && w.gentle.Load() {
+		if err != nil && w.reloading.Load() {
 			status, answer, err = get(client, "http://"+w.other+"/")
 		}
 		if before && w.up.Load() && ctx.Err() == nil && (err != nil || status != 200 || string(answer) != "ok") {
@@ -307,19 +307,19 @@ func (w *world) watchOther(ctx context.Context) {
 	}
 }
 
-// watchProcess sees that the server does not end by itself.
+// watchProcess notices when the server ends by itself.
 func (w *world) watchProcess(ctx context.Context, p *server.Process) {
 	select {
 	case <-ctx.Done():
 	case <-p.Done():
 		if w.up.Swap(false) {
-			w.violate("the server died by itself: %s", lastWords(p.Output()))
+			w.violate("the server died by itself: %s", lastError(p.Output()))
 		}
 	}
 }
 
-// lastWords is the line of a log that says why a program ended.
-func lastWords(log string) string {
+// lastError returns the line of a log that says why a program ended.
+func lastError(log string) string {
 	last := ""
 	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)
@@ -342,7 +342,7 @@ func cut(text string, n int) string {
 	return text
 }
 
-// unwatch tells the watchers that the server is about to be ended.
+// unwatch stops the watchers before the server is ended.
 func (w *world) unwatch() {
 	w.up.Store(false)
 	if w.watch != nil {
@@ -351,7 +351,7 @@ func (w *world) unwatch() {
 	}
 }
 
-// kill ends the server's processes as they are: all of them, or that of the server alone.
+// kill kills the server's processes: all of them, or that of the server only.
 func (w *world) kill(all bool) {
 	if w.process == nil {
 		return
@@ -364,35 +364,36 @@ func (w *world) kill(all bool) {
 		}
 	}
 	w.process.Kill()
-	w.buried(children)
+	w.reap(children)
 }
 
-// stop ends the server in order.
+// stop shuts the server down in an orderly way.
 func (w *world) stop() error {
 	if w.process == nil {
 		return nil
 	}
-	w.excuse()
+	w.noteExcused()
 	w.unwatch()
 	children := descendants(w.process.PID())
 	err := w.process.Stop()
-	w.buried(children)
+	w.reap(children)
 	return err
 }
 
-// end ends the server whatever it does.
+// end kills the server and all that it has started.
 func (w *world) end() { w.kill(true) }
 
-// buried notes the log of a server that has ended, and sees that what it started ends as well: at once, or it is in the way.
-func (w *world) buried(children []int) {
+// reap keeps the log of a server that has ended, and checks that the processes that it started end as well.
+func (w *world) reap(children []int) {
 	output := w.process.Output()
 	w.log.WriteString(output)
-	// The log of the admin endpoint is Caddy's: a line for each request that is refused.
-	if n := strings.Count(output, "\n") - strings.Count(output, `"logger":"admin.api"`); n > fewLines && !strings.Contains(output, "goroutine ") {
+	// Lines of the admin endpoint do not count: Caddy writes one for each refused request.
+	if n := strings.Count(output, "\n") - strings.Count(output, `"logger":"admin.api"`); n > fewLines &&
+		!strings.Contains(output, "goroutine ") {
 		w.violate("%d lines were logged for %d refused requests", n, w.refused.Load())
 	}
 	w.process = nil
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for _, pid := range children {
 		for alive(pid) {
 			if time.Now().After(deadline) {
@@ -405,7 +406,7 @@ func (w *world) buried(children []int) {
 	}
 }
 
-// child is the process of the store; 0 when the server has none.
+// child returns the process of the store, 0 if the server has none.
 func (w *world) child() int {
 	for _, pid := range descendants(w.process.PID()) {
 		return pid
@@ -413,7 +414,7 @@ func (w *world) child() int {
 	return 0
 }
 
-// descendants are the processes that a process has started, and those that these have.
+// descendants returns the processes that a process has started, and those that these have started.
 func descendants(pid int) (all []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	parents := map[int]int{}
@@ -444,7 +445,7 @@ func descendants(pid int) (all []int) {
 	return all
 }
 
-// alive reports whether a process runs. What has ended and was left to us by its parent is cleared away.
+// alive reports whether a process runs. It reaps one that has ended and was left to this process.
 func alive(pid int) bool {
 	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -457,36 +458,38 @@ func commandName(pid int) string {
 	return strings.TrimSpace(string(name))
 }
 
-// command runs a command of the server's program against it, and returns what it printed.
+// command runs a command of the server's program against the server, and returns its output.
 func (w *world) command(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.caddy, append([]string{"moderation"}, args...)...)
 	cmd.Env = append(os.Environ(), "CADDY_ADMIN="+w.admin)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	err := cmd.Run()
-	if said := strings.TrimSpace(problems.String()); err != nil || strings.Contains(said, "left out") {
-		return out.String(), fmt.Errorf("caddy moderation %s: %w: %s", args[0], errors.Join(err, errSaid), cut(said, 300))
+	if output := strings.TrimSpace(problems.String()); err != nil || strings.Contains(output, "left out") {
+		return out.String(), fmt.Errorf("caddy moderation %s: %w: %s", args[0], errors.Join(err, errSaid),
+			cut(output, 300))
 	}
 	return out.String(), nil
 }
 
-// errSaid says that a command wrote what was wrong.
+// errSaid says that the error output of a command follows.
 var errSaid = errors.New("it said")
 
-// configure gives the running server a configuration.
+// configure loads the configuration, with the store in a directory, into the running server.
 func (w *world) configure(dir string) error {
-	w.gentle.Store(true)
-	defer w.gentle.Store(false)
-	status, answer, err := w.do(http.MethodPost, "http://"+w.admin+"/load", "", "text/caddyfile", []byte(w.caddyfile(dir)), "Cache-Control", "must-revalidate")
+	w.reloading.Store(true)
+	defer w.reloading.Store(false)
+	status, answer, err := w.do(http.MethodPost, "http://"+w.admin+"/load", "", "text/caddyfile",
+		[]byte(w.caddyfile(dir)), "Cache-Control", "must-revalidate")
 	if err != nil || status != 200 {
 		return errors.New("the configuration was not taken: " + brief(status, answer, err))
 	}
 	return nil
 }
 
-// ready is what the server says of itself.
+// ready returns what the server says about itself.
 func (w *world) ready() (ready, storeUp bool, err error) {
 	status, _, err := w.do(http.MethodGet, "http://"+w.admin+"/moderation/health/ready", "", "", nil)
 	if err != nil {
@@ -496,7 +499,7 @@ func (w *world) ready() (ready, storeUp bool, err error) {
 	return status == 200, up == 1, err
 }
 
-// metric is the sum of the values of a metric whose line begins with the text.
+// metric returns the sum of the values of the metrics whose lines begin with a text.
 func (w *world) metric(begin string) (sum float64, err error) {
 	status, answer, err := w.do(http.MethodGet, "http://"+w.admin+"/metrics", "", "", nil)
 	if err != nil || status != 200 {
@@ -516,8 +519,8 @@ func (w *world) metric(begin string) (sum float64, err error) {
 	return sum, nil
 }
 
-// excuse notes how many messages the guard let pass and said that it could not count: it is told to do so.
-func (w *world) excuse() {
+// noteExcused notes how many messages the guard let pass although it could not count them, as it is configured to do.
+func (w *world) noteExcused() {
 	if w.process == nil || !w.up.Load() {
 		return
 	}
@@ -531,7 +534,7 @@ func (w *world) excuse() {
 // alarmed waits until the server says that it cannot keep things.
 func (w *world) alarmed(ctx context.Context, why string) {
 	ready, up := false, false
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && ctx.Err() == nil && w.up.Load(); {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline) && ctx.Err() == nil && w.up.Load(); {
 		var err error
 		if ready, up, err = w.ready(); err == nil && !ready && !up {
 			return
@@ -539,7 +542,7 @@ func (w *world) alarmed(ctx context.Context, why string) {
 		pause(ctx, 50*time.Millisecond)
 	}
 	if w.up.Load() {
-		w.violate("%s: after %s the server says: ready %t, store_up %t", why, patience, ready, up)
+		w.violate("%s: after %s the server says: ready %t, store_up %t", why, timeout, ready, up)
 	}
 }
 
@@ -547,7 +550,7 @@ func (w *world) alarmed(ctx context.Context, why string) {
 func (w *world) recovered(ctx context.Context, why string) bool {
 	before := w.answers.Load()
 	ready, up := false, false
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && ctx.Err() == nil && w.up.Load(); {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline) && ctx.Err() == nil && w.up.Load(); {
 		var err error
 		if ready, up, err = w.ready(); err == nil && ready && up && w.answers.Load() > before {
 			return true
@@ -555,14 +558,15 @@ func (w *world) recovered(ctx context.Context, why string) bool {
 		pause(ctx, 50*time.Millisecond)
 	}
 	if w.up.Load() {
-		w.violate("%s: %s after the cause has gone the server says: ready %t, store_up %t, and %d requests were answered", why, patience, ready, up, w.answers.Load()-before)
+		w.violate("%s: %s after the cause has gone the server says: ready %t, store_up %t, "+
+			"and %d requests were answered", why, timeout, ready, up, w.answers.Load()-before)
 	}
 	return false
 }
 
 // do sends a request with a client of its own and reads the answer.
 func (w *world) do(method, url, secret, contentType string, body []byte, headers ...string) (int, []byte, error) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	return send(client, method, url, secret, contentType, body, headers...)
 }
 
@@ -570,7 +574,9 @@ func get(client *http.Client, url string) (int, []byte, error) {
 	return send(client, http.MethodGet, url, "", "", nil)
 }
 
-func send(client *http.Client, method, url, secret, contentType string, body []byte, headers ...string) (int, []byte, error) {
+func send(
+	client *http.Client, method, url, secret, contentType string, body []byte, headers ...string,
+) (int, []byte, error) {
 	r, err := http.NewRequest(method, url, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
@@ -593,7 +599,7 @@ func send(client *http.Client, method, url, secret, contentType string, body []b
 	return answer.StatusCode, text, err
 }
 
-// brief says what came of a request.
+// brief returns a short text about the result of a request.
 func brief(status int, answer []byte, err error) string {
 	if err != nil {
 		return err.Error()
@@ -608,16 +614,17 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// fetch asks the running server for everything that it keeps.
+// fetch asks the running server for everything that it has stored.
 func (w *world) fetch(ctx context.Context) (*stored, error) {
-	s := &stored{usage: map[string]usage{}, keys: map[string]key{}, accounts: map[string]account{}, said: map[string]string{}}
+	s := &stored{usage: map[string]usage{}, keys: map[string]key{}, accounts: map[string]account{},
+		errs: map[string]string{}}
 	ask := func(what, path string, into any) {
 		status, answer, err := w.do(http.MethodGet, "http://"+w.admin+path, "", "", nil)
 		if err == nil && status == 200 {
 			err = json.Unmarshal(answer, into)
 		}
 		if err != nil || status != 200 {
-			s.said[what] = brief(status, answer, err)
+			s.errs[what] = brief(status, answer, err)
 		}
 	}
 	for _, id := range []string{apiAccount, guardAccount, enforcedAccount} {
@@ -625,7 +632,7 @@ func (w *world) fetch(ctx context.Context) (*stored, error) {
 			minute = w.ledger.minute()
 			var u usage
 			ask("usage "+id, "/moderation/usage/"+id, &u)
-			if s.said["usage "+id] == "" {
+			if s.errs["usage "+id] == "" {
 				s.usage[id] = u
 			}
 		}
@@ -642,7 +649,7 @@ func (w *world) fetch(ctx context.Context) (*stored, error) {
 	}
 	out, err := w.command(ctx, "feedback", "export")
 	if err != nil {
-		s.said["feedback"] = err.Error()
+		s.errs["feedback"] = err.Error()
 	}
 	for line := range strings.Lines(out) {
 		var r record
@@ -653,13 +660,13 @@ func (w *world) fetch(ctx context.Context) (*stored, error) {
 	return s, nil
 }
 
-// compare brings the server back, if it does not run, and compares what it says with the ledger.
+// compare starts the server, if it does not run, and compares what it has stored with the ledger.
 func (w *world) compare(ctx context.Context) error {
 	all := w.ledger.clone()
 	return w.compareWith(ctx, all, all)
 }
 
-// compareWith wants all that was acknowledged in before, and nothing that was not sent in after.
+// compareWith wants everything that was acknowledged in before, and nothing that was not sent in after.
 func (w *world) compareWith(ctx context.Context, before, after *ledger) error {
 	if w.process == nil {
 		if err := w.start(ctx); err != nil {
@@ -671,13 +678,13 @@ func (w *world) compareWith(ctx context.Context, before, after *ledger) error {
 		return err
 	}
 	for _, what := range slices.Sorted(func(yield func(string) bool) {
-		for what := range s.said {
+		for what := range s.errs {
 			if !yield(what) {
 				return
 			}
 		}
 	}) {
-		w.violate("%s cannot be told: %s", what, s.said[what])
+		w.violate("%s cannot be told: %s", what, s.errs[what])
 	}
 	for _, d := range differences(before, after, s) {
 		w.violate("%s", d)
@@ -688,7 +695,7 @@ func (w *world) compareWith(ctx context.Context, before, after *ledger) error {
 	return nil
 }
 
-// tryKeys uses keys: what the list says is one thing, who is let in another.
+// tryKeys uses keys: the list of keys is one thing, who is let in is another.
 func (w *world) tryKeys(before, after *ledger) {
 	tried := 0
 	for id, k := range after.keys {
@@ -709,7 +716,7 @@ func (w *world) tryKeys(before, after *ledger) {
 	}
 }
 
-// sampling notes what the counts are, again and again.
+// sampling samples the counts again and again.
 func (w *world) sampling(ctx context.Context) {
 	for ctx.Err() == nil {
 		s := sample{time.Now(), w.ledger.cloneCounts()}
@@ -720,7 +727,7 @@ func (w *world) sampling(ctx context.Context) {
 	}
 }
 
-// countsBefore are the counts as they were at an instant, or somewhat before it.
+// countsBefore returns the counts at the last sample before an instant.
 func (w *world) countsBefore(instant time.Time) map[string]*counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -734,7 +741,7 @@ func (w *world) countsBefore(instant time.Time) map[string]*counts {
 	return last
 }
 
-// limitFiles sets how many descriptors a process may have open, and returns the limit as it was.
+// limitFiles sets how many descriptors a process may have open, and returns the former limit.
 func limitFiles(pid int, soft uint64) (uint64, error) {
 	var old unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
@@ -743,7 +750,7 @@ func limitFiles(pid int, soft uint64) (uint64, error) {
 	return old.Cur, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: soft, Max: old.Max}, nil)
 }
 
-// supervise has the next server's calls decided.
+// supervise has decide called for system calls of the next server.
 func (w *world) supervise(calls []string, decide faults.Decide) error {
 	s, err := faults.New(calls, decide)
 	if err != nil {
@@ -753,5 +760,5 @@ func (w *world) supervise(calls []string, decide faults.Decide) error {
 	return nil
 }
 
-// refusedConnection reports whether a request cannot have been read by anybody.
+// refusedConnection reports whether an error says that nobody can have read the request.
 func refusedConnection(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -140,7 +140,7 @@ func (c proxyCost) print() {
 
 // acceptedPosts returns n different bodies that the guard accepts: refusals would not be comparable.
 func (g *guardBench) acceptedPosts(ctx context.Context, s *subject, size, n int) ([][]byte, error) {
-	const leading = 300 // characters of which some are left out, so that texts begin anywhere in what they are put together from
+	const leading = 300 // characters, of which some are left out, so that texts begin anywhere in their source
 	texts, err := contents(g.pattern, n+n/4, size+leading)
 	if err != nil {
 		return nil, err

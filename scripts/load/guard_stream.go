@@ -111,8 +111,9 @@ func (g *guardBench) stream(ctx context.Context) (*streamCost, error) {
 		FirstHeld:    middle(guarded, func(one streamed) int64 { return int64(one.Releases[0].Characters) }),
 		MostHeld:     most,
 		HoldMedianMS: millis(holds[len(holds)/2]), HoldMaxMS: millis(holds[len(holds)-1]),
-		LagMedianMS: millis(lags[len(lags)/2]), LagP99MS: millis(lags[len(lags)*99/100]), PlainLagMS: millis(plainLags[len(plainLags)/2]),
-		EndMS: millis(middle(guarded, whole) - middle(plain, whole)),
+		LagMedianMS: millis(lags[len(lags)/2]), LagP99MS: millis(lags[len(lags)*99/100]),
+		PlainLagMS: millis(plainLags[len(plainLags)/2]),
+		EndMS:      millis(middle(guarded, whole) - middle(plain, whole)),
 	}
 	fmt.Printf("\nstreamed answers of %d tokens, one each %s, %d without and with moderate_response\n",
 		len(g.upstream.Text), tokenEvery, cost.Streams)

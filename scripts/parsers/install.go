@@ -21,9 +21,9 @@ const folder = "scripts/parsers"
 // parser is a real parser, set up as an app uses it.
 type parser struct {
 	name string
-	// kind is the language it is written in.
+	// kind is its language.
 	kind string
-	// debian is the package that has it, for those that are installed from there.
+	// debian is its Debian package, if it is installed from there.
 	debian string
 }
 
@@ -48,7 +48,7 @@ var parsers = []parser{
 	{name: "sinatra", kind: "ruby", debian: "ruby-sinatra"},
 }
 
-// servers are the Debian packages that Python's and Ruby's apps are served with.
+// servers are the Debian packages that serve Python's and Ruby's apps.
 var servers = map[string][]string{
 	"python": {"python3-gunicorn", "python3-uvicorn", "python3-multipart"},
 	"ruby":   {"puma"},
@@ -64,13 +64,13 @@ var modules = map[string]string{
 	"tornado":   "tornado",
 }
 
-// tools finds, and installs where it may, what the parsers need.
+// tools finds what the parsers need, and installs it where it may.
 type tools struct {
 	node, nodeLacks string
 	python          map[string]string // the interpreter that has a parser's modules
 }
 
-// install looks for what the parsers need. Debian's packages are installed where that is possible and wanted; npm's are
+// install finds what the parsers need. Debian's packages are installed if that is possible and wanted. npm's are
 // those of node/package-lock.json.
 func install(ctx context.Context, wanted []parser, packages bool) (*tools, error) {
 	t := &tools{}
@@ -86,7 +86,7 @@ func install(ctx context.Context, wanted []parser, packages bool) (*tools, error
 	t.findPython(ctx, wanted)
 	var missing []string
 	for _, p := range wanted {
-		if t.lacks(p) != "" && p.debian != "" {
+		if t.missing(p) != "" && p.debian != "" {
 			missing = append(append(missing, p.debian), servers[p.kind]...)
 		}
 	}
@@ -98,7 +98,7 @@ func install(ctx context.Context, wanted []parser, packages bool) (*tools, error
 	return t, nil
 }
 
-// findPython asks the interpreters of the machine which of the modules they have. Debian's is the first.
+// findPython asks the interpreters of the machine which of the modules they have. Debian's comes first.
 func (t *tools) findPython(ctx context.Context, wanted []parser) {
 	t.python = map[string]string{}
 	for _, p := range wanted {
@@ -114,8 +114,8 @@ func (t *tools) findPython(ctx context.Context, wanted []parser) {
 	}
 }
 
-// lacks says what the machine lacks for a parser; empty when nothing.
-func (t *tools) lacks(p parser) string {
+// missing returns what the machine lacks for a parser, "" if nothing.
+func (t *tools) missing(p parser) string {
 	switch p.kind {
 	case "node":
 		return t.nodeLacks
@@ -138,7 +138,7 @@ func (t *tools) lacks(p parser) string {
 	return ""
 }
 
-// command is the program that serves a parser on an address.
+// command returns the command that serves a parser on an address.
 func (t *tools) command(p parser, address string) []string {
 	port := address[strings.LastIndexByte(address, ':')+1:]
 	switch p.kind {
@@ -154,8 +154,8 @@ func (t *tools) command(p parser, address string) []string {
 	return nil
 }
 
-// aptInstall installs Debian packages where there is apt-get and this is root. What it cannot get is missing afterwards, which is
-// found out then.
+// aptInstall installs Debian packages if there is apt-get and this runs as root. What it cannot install is found
+// missing afterwards.
 func aptInstall(ctx context.Context, packages []string) {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
@@ -176,7 +176,7 @@ func aptInstall(ctx context.Context, packages []string) {
 	if get(begin...) == nil {
 		return
 	}
-	// The lists of packages may be old, or never have been fetched.
+	// The lists of packages may be old, or may never have been fetched.
 	if err := get("update"); err != nil {
 		fmt.Println(err)
 		return

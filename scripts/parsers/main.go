@@ -1,28 +1,34 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command parsers asks real parsers what they understand of a body, and the guard what it makes of it. What an app would be
-// handed as text must be judged or refused; a body that one of them understands and the guard lets by fails the run. It is
-// run in the root of the repository:
+// Command parsers asks real parsers what they understand of a body, and the guard what it makes of it. What an app
+// would get as text must be moderated or refused. A body that a parser understands and the guard lets through fails
+// the run. Run it in the root of the repository:
 //
 //	go run ./scripts/parsers                                  20,000 mutations or three minutes, whichever is first
 //	go run ./scripts/parsers -mutations 2000000 -for 8h       the long run, with another -seed each time
-//	go run ./scripts/parsers -parsers php,go,express -v       these parsers only; all that is found is printed
+//	go run ./scripts/parsers -parsers php,go,express -v       these parsers only; all findings are printed
 //	go run ./scripts/parsers -unguarded                       without the guard: everything is found
 //
-// Asked are, in this order, the fixtures (scripts/parsers/testdata/fixtures: what got by once), the rows of
-// caddymod/bypass_test.go (testdata/rows.jsonl), ordinary requests with each variant of each change, and random mutations
-// of all of them, which depend on the seed alone. What is found is reduced and written to a folder (-save); committed to the fixtures, it is asked from then on.
+// It tries, in this order, the fixtures (scripts/parsers/testdata/fixtures: what got through once), the rows of
+// caddymod/bypass_test.go (testdata/rows.jsonl), ordinary requests with each variant of each mutation, and random
+// mutations of all of them, which depend on the seed alone. Findings are reduced and written to a folder (-save). A
+// finding that is committed to the fixtures is tried in every later run.
 //
-// Each request goes to three guards: one with the defaults, one with on_error reject, one for which forms of some kilobytes
-// are large uploads. What gets by goes to the parsers, which are small apps in their own languages (node, python, php, ruby
-// and gonet.go), and what they understand goes through the guard once more, to the parser: only what arrives there counts.
-// Of what is refused the parsers are asked about a share, or all with -all, to see that the mutations are worth the trouble.
-// A failure that the default guard owns up to, by X-Moderation-Status, is none; nor is a body whose type is plainly that of
-// a file.
+// Each request goes to three guards: one with the defaults, one with on_error reject, and one for which forms of a
+// few kilobytes are large uploads. What gets through goes to the parsers, which are small apps in their own languages
+// (node, python, php, ruby and goparsers.go). What these understand goes through the guard once more, to the parser:
+// only what arrives there counts. The parsers are also asked about a share of what is refused, or about all of it
+// with -all, to see that the mutations are worth the trouble. A failure that the default guard reports in
+// X-Moderation-Status is no finding, nor is a body whose type is plainly that of a file.
 //
-// Node's packages are those of node/package-lock.json. Python's, PHP and Ruby come from Debian's packages, which are installed
-// when this is root and -install is not false. What a machine lacks is skipped with a line. Nothing listens outside 127.0.0.1.
+// Node's packages are those of node/package-lock.json. Python's, PHP and Ruby come from Debian's packages, which are
+// installed if this runs as root and -install is not false. What a machine lacks is skipped with a line. Nothing
+// listens outside 127.0.0.1.
+//
+// main.go runs it; recipe.go makes requests, in the steps of mutations.go; guards.go, install.go and goparsers.go
+// start the server and the parsers, client.go talks to them; outcome.go compares what they say; report.go and
+// shrink.go report it.
 package main
 
 import (
@@ -56,8 +62,8 @@ type options struct {
 	verbose   bool
 }
 
-// share of the bodies that are refused of which the parsers are asked, too.
-const share = 8
+// refusedShare is n if the parsers are asked about every nth body that is refused.
+const refusedShare = 8
 
 func main() {
 	var o options
@@ -71,7 +77,8 @@ func main() {
 	flag.BoolVar(&o.unguarded, "unguarded", false, "leave the guards out, to see that everything is found")
 	flag.BoolVar(&o.install, "install", true, "install Debian packages that are missing, when this is root")
 	flag.BoolVar(&o.strict, "strict", false, "fail when a parser is skipped")
-	flag.BoolVar(&o.all, "all", false, "ask the parsers about all bodies, not only about those that are not refused and a share of the others")
+	flag.BoolVar(&o.all, "all", false,
+		"ask the parsers about all bodies, not only about those that are not refused and a share of the others")
 	flag.BoolVar(&o.verbose, "v", false, "print all that is found")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -128,7 +135,7 @@ func run(ctx context.Context, o options) error {
 	end, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
 	tried := rep.tried
-	ones := singles(o.seed)
+	ones := singleMutations(o.seed)
 	r.all(end, o, rep, func(i uint64) (*sample, int) {
 		if i >= o.mutations {
 			return nil, 0
@@ -148,7 +155,7 @@ func run(ctx context.Context, o options) error {
 	return r.conclude(ctx, o, rep)
 }
 
-// choose returns the parsers with the names, or all of them when there are no names.
+// choose returns the parsers with these names, or all of them if there are no names.
 func choose(names string) ([]parser, error) {
 	if names == "" {
 		return parsers, nil
@@ -164,11 +171,11 @@ func choose(names string) ([]parser, error) {
 	return chosen, nil
 }
 
-// selfCheck sees that every parser understands an ordinary request, that the guards refuse the vile ones and let the harmless ones
-// through as judged. It returns how many parsers understand each kind.
+// selfCheck checks that every parser understands an ordinary request, and that the guards refuse the vile ones and
+// let the harmless ones through as judged. It returns how many parsers understand each kind.
 func (r *rig) selfCheck() (map[string]int, error) {
 	bases := map[string]int{}
-	any := map[*asked]bool{}
+	any := map[*runningParser]bool{}
 	for _, kind := range kinds {
 		s := (&recipe{base: base{kind: kind}, seed: 1}).sample("ordinary " + kind)
 		by, _ := r.ask(s.vile)
@@ -180,13 +187,14 @@ func (r *rig) selfCheck() (map[string]int, error) {
 			continue
 		}
 		for _, g := range r.guards {
-			if len(s.vile.body) <= g.above {
+			if len(s.vile.body) <= g.minBody {
 				continue
 			}
-			if v := g.judge(s.vile); v.code != 422 {
-				return nil, fmt.Errorf("an ordinary request with the vile sentence (%s): the guard %s answered %+v", kind, g.name, v)
+			if v := g.check(s.vile); v.code != 422 {
+				return nil, fmt.Errorf("an ordinary request with the vile sentence (%s): the guard %s answered %+v",
+					kind, g.name, v)
 			}
-			if v := g.judge(s.fine); v.code != 200 {
+			if v := g.check(s.fine); v.code != 200 {
 				return nil, fmt.Errorf("an ordinary request with the harmless sentence (%s): the guard %s answered %+v", kind, g.name, v)
 			}
 		}
@@ -199,7 +207,7 @@ func (r *rig) selfCheck() (map[string]int, error) {
 	return bases, nil
 }
 
-// all tries the samples that next returns, several at once, until there is none or the time is up.
+// all tries the samples that next returns, several at once, until there are no more or the time is up.
 func (r *rig) all(ctx context.Context, o options, rep *report, next func(uint64) (*sample, int)) {
 	var mu sync.Mutex
 	var i uint64
@@ -215,7 +223,7 @@ func (r *rig) all(ctx context.Context, o options, rep *report, next func(uint64)
 				if s == nil {
 					return
 				}
-				rep.add(s, r.try(s, base, o.all || s.generated == nil || n%share == 0))
+				rep.add(s, r.try(s, base, o.all || s.generated == nil || n%refusedShare == 0))
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 func TestSentencesAreOfOneLength(t *testing.T) {
 	t.Parallel()
 	if len(vile) != len(fine) {
-		t.Errorf("%d and %d bytes", len(vile), len(fine))
+		t.Errorf("got sentences of %d and %d bytes, want one length", len(vile), len(fine))
 	}
 }
 
@@ -28,22 +28,22 @@ func TestMutationsDependOnTheSeedAlone(t *testing.T) {
 	for i := range uint64(500) {
 		a, b, other := generate(1, i, have), generate(1, i, have), generate(2, i, have)
 		if a.class != b.class || !reflect.DeepEqual(a.vile, b.vile) || !reflect.DeepEqual(a.fine, b.fine) {
-			t.Fatalf("mutation %d: %s and %s", i, a.class, b.class)
+			t.Fatalf("mutation %d: got %s, and %s the second time", i, a.class, b.class)
 		}
 		if !reflect.DeepEqual(a.vile, other.vile) {
 			differ++
 		}
 	}
 	if differ < 490 {
-		t.Errorf("only %d of 500 differ from those of another seed", differ)
+		t.Errorf("got %d of 500 mutations that differ from those of another seed, want 490 at least", differ)
 	}
 }
 
 // A change that does nothing is a class that nobody looks at.
 func TestEveryChangeChangesSomething(t *testing.T) {
 	t.Parallel()
-	did := map[*change]bool{}
-	for _, s := range singles(1) {
+	did := map[*mutation]bool{}
+	for _, s := range singleMutations(1) {
 		r := *s.generated
 		first := r.steps[0].change
 		r.steps = nil
@@ -51,9 +51,9 @@ func TestEveryChangeChangesSomething(t *testing.T) {
 			did[first] = true
 		}
 	}
-	for _, c := range changes {
+	for _, c := range mutations {
 		if !did[c] {
-			t.Errorf("%q", c.name)
+			t.Errorf("the change %q changed nothing", c.name)
 		}
 	}
 }
@@ -66,7 +66,8 @@ func TestRequestsAreReadAsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.method != want.method || strings.Join(got.header, "\n") != strings.Join(want.header, "\n") || !bytes.Equal(got.body, want.body) {
+		if got.method != want.method || strings.Join(got.header, "\n") != strings.Join(want.header, "\n") ||
+			!bytes.Equal(got.body, want.body) {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
 		}
 	}
@@ -90,7 +91,7 @@ func TestGoUnderstandsOrdinaryRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, got := u.with(vile); got != try.want {
-				t.Errorf("%s: got %t, want %t: %q", kind, got, try.want, u.Texts)
+				t.Errorf("%s: got understood %t, want %t: %q", kind, got, try.want, u.Texts)
 			}
 		}
 	}
@@ -112,7 +113,7 @@ func TestFilesAreThoseOfAPlainType(t *testing.T) {
 	} {
 		r := &request{header: strings.Split(header, "\n")}
 		if got := r.isFile(); got != want {
-			t.Errorf("%q: got %t", header, got)
+			t.Errorf("%q: got a file: %t, want %t", header, got, want)
 		}
 	}
 }
@@ -136,10 +137,10 @@ func TestSilenceIsWhatGotBy(t *testing.T) {
 		{verdict{code: 200, status: "skipped"}, false, true},
 	} {
 		if got := open.passed(try.v); got != try.open {
-			t.Errorf("%+v: got %t by default", try.v, got)
+			t.Errorf("%+v by default: got passed %t, want %t", try.v, got, try.open)
 		}
 		if got := closed.passed(try.v); got != try.closed {
-			t.Errorf("%+v: got %t with on_error reject", try.v, got)
+			t.Errorf("%+v with on_error reject: got passed %t, want %t", try.v, got, try.closed)
 		}
 	}
 }
@@ -149,9 +150,9 @@ func TestSentencesAreFoundAmongControlCharacters(t *testing.T) {
 	t.Parallel()
 	u := &understanding{Texts: []string{"a", "x\x00" + strings.ReplaceAll(vile, "i", "\x01i\u0080")}}
 	if _, ok := u.with(vile); !ok {
-		t.Error("not found")
+		t.Errorf("got nothing in %q, want the vile sentence", u.Texts)
 	}
 	if _, ok := (&understanding{Texts: strings.SplitAfter(vile, "and")}).with(vile); ok {
-		t.Error("found in two texts")
+		t.Error("got the sentence from two texts, want nothing")
 	}
 }

@@ -18,21 +18,21 @@ import (
 	"time"
 )
 
-// report counts what came of the samples.
+// report counts the outcomes of the samples.
 type report struct {
 	out     io.Writer
 	verbose bool
 	begin   time.Time
 
-	mu         sync.Mutex
-	said       time.Time
-	tried      int
-	asked      int
-	understood int
-	binary     int
-	silent     int
-	findings   []*finding
-	falsely    map[string]int
+	mu          sync.Mutex
+	said        time.Time
+	tried       int
+	asked       int
+	understood  int
+	binary      int
+	silent      int
+	findings    []*finding
+	falseAlarms map[string]int
 }
 
 func (r *report) say(format string, args ...any) {
@@ -55,28 +55,29 @@ func (r *report) add(s *sample, o *outcome) {
 		r.say("FAIL: the app was told nothing about %s: %s", s.name, s.class)
 	}
 	r.findings = append(r.findings, o.findings...)
-	if o.falsely != "" {
-		if r.falsely == nil {
-			r.falsely = map[string]int{}
+	if o.falseAlarm != "" {
+		if r.falseAlarms == nil {
+			r.falseAlarms = map[string]int{}
 		}
-		r.falsely[o.falsely]++
+		r.falseAlarms[o.falseAlarm]++
 		if r.verbose {
-			r.say("harmless, refused as %s: %s: %s", o.falsely, s.name, s.class)
+			r.say("harmless, refused as %s: %s: %s", o.falseAlarm, s.name, s.class)
 		}
 	}
 	if time.Since(r.said) > 15*time.Second {
 		r.said = time.Now()
-		r.say("%d tried, the parsers asked about %d, %d understood, %d got by", r.tried, r.asked, r.understood, len(r.findings))
+		r.say("%d tried, the parsers asked about %d, %d understood, %d got by", r.tried, r.asked, r.understood,
+			len(r.findings))
 	}
 }
 
-// group are findings in which the same was done.
+// group are findings from the same mutations.
 type group struct {
 	name     string
 	findings []*finding
 }
 
-// groups sorts the findings by what was done.
+// groups groups the findings by their mutations.
 func groups(findings []*finding) []*group {
 	byName := map[string]*group{}
 	var all []*group
@@ -94,16 +95,16 @@ func groups(findings []*finding) []*group {
 	return all
 }
 
-// other is what is not in the names of files.
-var other = regexp.MustCompile(`[^a-z0-9]+`)
+// notInFileNames matches what is replaced in the names of files.
+var notInFileNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// file is a name for the group's example.
+// file returns the name of the file with the group's example.
 func (g *group) file() string {
-	name := strings.Trim(other.ReplaceAllString(strings.ToLower(g.name), "-"), "-")
+	name := strings.Trim(notInFileNames.ReplaceAllString(strings.ToLower(g.name), "-"), "-")
 	return name[:min(len(name), 100)]
 }
 
-// times says how often a group got by which guard.
+// times returns how often a group got through each guard.
 func (g *group) times() string {
 	count := map[string]int{}
 	for _, f := range g.findings {
@@ -116,7 +117,7 @@ func (g *group) times() string {
 	return strings.Join(times, ", ")
 }
 
-// group is a class without the variants.
+// group returns the class of a sample without the variants.
 func (s *sample) group() string {
 	if s.generated == nil {
 		return s.class
@@ -133,24 +134,25 @@ func (s *sample) group() string {
 	return from + ": " + strings.Join(names, " + ")
 }
 
-// Bounds of what is done with findings.
+// Limits of the work on findings.
 const (
-	simplified = 2000             // how many are simplified
-	saved      = 200              // how many groups have an example that is reduced and saved
-	reducing   = 60 * time.Second // how long that may take
+	maxSimplified = 2000             // findings that are simplified
+	maxSaved      = 200              // groups with an example that is reduced and saved
+	reduceTime    = 60 * time.Second // time for all of that
 )
 
-// conclude prints what there is to say, and saves what was found.
+// conclude prints the results, and saves the findings.
 func (r *rig) conclude(ctx context.Context, o options, rep *report) error {
 	for _, p := range r.parsers {
 		each := p.took.Seconds() * 1000 / float64(max(1, p.asked))
 		rep.say("%-11s asked %6d times, understood the sentence in %6d, alone in %4d; no answer to %d, %d of them late; %.1f ms each",
 			p.name, p.asked, p.understood, p.alone, p.failed, p.late, each)
 	}
-	for _, code := range sortedKeys(rep.falsely) {
-		rep.say("warning: %d harmless bodies that most parsers read as one plain field were refused as %q", rep.falsely[code], code)
+	for _, code := range sortedKeys(rep.falseAlarms) {
+		rep.say("warning: %d harmless bodies that most parsers read as one plain field were refused as %q",
+			rep.falseAlarms[code], code)
 	}
-	if err := r.sane(); err != nil {
+	if err := r.checkServerLog(); err != nil {
 		return err
 	}
 	rep.say("%d tried, the parsers asked about %d, %d understood, %d got by; %d more that say they are files",
@@ -161,24 +163,8 @@ func (r *rig) conclude(ctx context.Context, o options, rep *report) error {
 	if len(rep.findings) == 0 {
 		return nil
 	}
-	end := time.Now().Add(reducing)
-	var wait sync.WaitGroup
-	work := make(chan *finding)
-	for range o.workers {
-		wait.Go(func() {
-			for f := range work {
-				r.simplify(f)
-			}
-		})
-	}
-	for _, f := range rep.findings[:min(simplified, len(rep.findings))] {
-		if time.Now().Before(end) && ctx.Err() == nil {
-			work <- f
-		}
-	}
-	close(work)
-	wait.Wait()
-
+	end := time.Now().Add(reduceTime)
+	r.simplifyAll(ctx, o, rep, end)
 	if o.save == "" {
 		folder, err := os.MkdirTemp("", "caddy-moderation-got-by-")
 		if err != nil {
@@ -189,33 +175,65 @@ func (r *rig) conclude(ctx context.Context, o options, rep *report) error {
 		return err
 	}
 	for i, g := range groups(rep.findings) {
-		// The one that most parsers understand says most.
-		f := slices.MaxFunc(g.findings, func(a, b *finding) int {
-			return cmp.Or(cmp.Compare(len(a.parsers), len(b.parsers)), cmp.Compare(len(b.sample.vile.body), len(a.sample.vile.body)))
-		})
-		file := filepath.Join(o.save, g.file()+".txt")
-		if i < saved {
-			class := f.sample.class
-			if time.Now().Before(end) && ctx.Err() == nil {
-				r.shrink(f, 300)
-			}
-			text := fmt.Sprintf("# %s\n# got by the guard %s, understood by %s\n# %s\n%s", g.name, f.guard.name, f.names(), class, f.sample.vile)
-			if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintf(rep.out, "FAIL: %s: %s; %s is understood by %s: %s\n", g.times(), g.name, f.sample.name, f.names(), file)
-		if o.verbose {
-			variants := map[string]bool{}
-			for _, f := range g.findings {
-				variants[f.sample.class] = true
-			}
-			for _, class := range sortedKeys(variants) {
-				fmt.Fprintf(rep.out, "      %s\n", class)
-			}
+		if err := r.save(ctx, o, rep, g, i < maxSaved, end); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("%d bodies that a parser understood got by; examples are in %s", len(rep.findings), o.save)
+}
+
+// simplifyAll simplifies the first findings, several at once, as long as there is time.
+func (r *rig) simplifyAll(ctx context.Context, o options, rep *report, end time.Time) {
+	var wait sync.WaitGroup
+	work := make(chan *finding)
+	for range o.workers {
+		wait.Go(func() {
+			for f := range work {
+				r.simplify(f)
+			}
+		})
+	}
+	for _, f := range rep.findings[:min(maxSimplified, len(rep.findings))] {
+		if time.Now().Before(end) && ctx.Err() == nil {
+			work <- f
+		}
+	}
+	close(work)
+	wait.Wait()
+}
+
+// save prints a group of findings, and writes its best example to a file, reduced as long as there is time, if example is
+// true.
+func (r *rig) save(ctx context.Context, o options, rep *report, g *group, example bool, end time.Time) error {
+	// The one that most parsers understand is the best example.
+	f := slices.MaxFunc(g.findings, func(a, b *finding) int {
+		return cmp.Or(cmp.Compare(len(a.parsers), len(b.parsers)),
+			cmp.Compare(len(b.sample.vile.body), len(a.sample.vile.body)))
+	})
+	file := filepath.Join(o.save, g.file()+".txt")
+	if example {
+		class := f.sample.class
+		if time.Now().Before(end) && ctx.Err() == nil {
+			r.shrink(f, 300)
+		}
+		text := fmt.Sprintf("# %s\n# got by the guard %s, understood by %s\n# %s\n%s", g.name, f.guard.name,
+			f.names(), class, f.sample.vile)
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(rep.out, "FAIL: %s: %s; %s is understood by %s: %s\n", g.times(), g.name, f.sample.name,
+		f.names(), file)
+	if o.verbose {
+		variants := map[string]bool{}
+		for _, f := range g.findings {
+			variants[f.sample.class] = true
+		}
+		for _, class := range sortedKeys(variants) {
+			fmt.Fprintf(rep.out, "      %s\n", class)
+		}
+	}
+	return nil
 }
 
 func sortedKeys[V any](m map[string]V) []string {
@@ -235,8 +253,8 @@ func (f *finding) names() string {
 	return strings.Join(names, ", ")
 }
 
-// sane looks for signs of a broken program in what the server wrote.
-func (r *rig) sane() error {
+// checkServerLog looks for signs of a broken program in what the server wrote.
+func (r *rig) checkServerLog() error {
 	out := r.caddy.Output()
 	for _, sign := range []string{"panic", "DATA RACE", "fatal error"} {
 		if i := strings.Index(out, sign); i >= 0 {

@@ -16,19 +16,19 @@ import (
 	"strings"
 )
 
-// request is what is sent to all of them, byte for byte.
+// request is what is sent to guards and parsers, byte for byte.
 type request struct {
 	method string
-	// header are the lines of the header; Host and, unless a line frames the body, Content-Length are added.
+	// header has the lines of the header. Host is added, and so is Content-Length unless a line frames the body.
 	header []string
 	body   []byte
 }
 
-// framing are the names of fields after which a connection is not used again: they say where the body ends, or what comes
-// after it.
+// framing are the names of the fields after which a connection is not reused: they say where the body ends, or what
+// comes after it.
 var framing = []string{"content-length", "transfer-encoding", "connection", "upgrade", "expect"}
 
-// framed reports whether the header says itself where the body ends, and whether the connection is of no further use.
+// framed reports whether the header itself says where the body ends, and whether the connection cannot be reused.
 func (r *request) framed() (length, last bool) {
 	for _, line := range r.header {
 		name, _, _ := strings.Cut(line, ":")
@@ -43,7 +43,7 @@ func (r *request) framed() (length, last bool) {
 	return false, last
 }
 
-// wire is the request as it goes over the connection. What more there is to say to the receiver goes into the path.
+// wire returns the request as it is sent. The path tells the receiver anything else it must know.
 func (r *request) wire(path, host string) (data []byte, last bool) {
 	length, last := r.framed()
 	var b bytes.Buffer
@@ -59,7 +59,8 @@ func (r *request) wire(path, host string) (data []byte, last bool) {
 	return b.Bytes(), last
 }
 
-// String is the request as fixtures hold it: the method, the lines of the header and those of the body, each quoted as in Go.
+// String returns the request as fixtures have it: the method, the lines of the header and those of the body, each
+// quoted as in Go.
 func (r *request) String() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, r.method)
@@ -75,7 +76,7 @@ func (r *request) String() string {
 	return b.String()
 }
 
-// parseRequest reads what String wrote. Lines that begin with # are comments.
+// parseRequest parses what String returns. Lines that begin with # are comments.
 func parseRequest(text string) (*request, error) {
 	r := &request{}
 	inBody := false
@@ -104,7 +105,7 @@ func parseRequest(text string) (*request, error) {
 	return r, nil
 }
 
-// replace is the request with another text in the place of one.
+// replace returns the request with a text replaced.
 func (r *request) replace(old, text string) *request {
 	return &request{method: r.method, header: r.header, body: bytes.ReplaceAll(r.body, []byte(old), []byte(text))}
 }

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// simplify leaves out the steps of a mutation without which it still gets by.
+// simplify leaves out the steps of a recipe without which the request still gets through.
 func (r *rig) simplify(f *finding) {
 	for again := f.sample.generated != nil; again; {
 		again = false
 		for i := range f.sample.generated.steps {
 			fewer := *f.sample.generated
 			fewer.steps = slices.Delete(slices.Clone(fewer.steps), i, i+1)
-			if got := r.again(f, fewer.sample(f.sample.name)); got != nil {
+			if got := r.retry(f, fewer.sample(f.sample.name)); got != nil {
 				*f, again = *got, true
 				break
 			}
@@ -22,26 +22,27 @@ func (r *rig) simplify(f *finding) {
 	}
 }
 
-// again tries a simpler sample; nil when it is no bypass any more, or not for all of the parsers.
-func (r *rig) again(f *finding, s *sample) *finding {
-	if s.vile.isFile() || !f.guard.passed(f.guard.judge(s.vile)) {
+// retry tries a simpler sample. It returns nil if that is no bypass any more, or not for all of the parsers.
+func (r *rig) retry(f *finding, s *sample) *finding {
+	if s.vile.isFile() || !f.guard.passed(f.guard.check(s.vile)) {
 		return nil
 	}
-	got := r.through(f.guard, s, f.parsers)
+	got := r.verify(f.guard, s, f.parsers)
 	if got == nil || len(got.parsers) < len(f.parsers) {
 		return nil
 	}
 	return got
 }
 
-// shrink leaves out lines of the header and pieces of the body while the request still gets by, and asks at most n times.
+// shrink leaves out lines of the header and parts of the body as long as the request still gets through, with n tries
+// at most.
 func (r *rig) shrink(f *finding, n int) {
 	try := func(q *request) bool {
 		if n--; n < 0 {
 			return false
 		}
 		s := &sample{name: f.sample.name, class: f.sample.class, vile: q, fine: q.replace(vile, fine)}
-		got := r.again(f, s)
+		got := r.retry(f, s)
 		if got != nil {
 			*f = *got
 		}

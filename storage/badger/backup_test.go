@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// filled returns a store with something of everything in it.
+// filled returns a store with records of all kinds.
 func filled(t testing.TB) *badger.Store {
 	t.Helper()
 	ctx := context.Background()
@@ -103,7 +103,7 @@ func backup(t testing.TB, s *badger.Store) []byte {
 func TestBackupHoldsEverything(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
-	// A charge that is not settled yet is in it too.
+	// A charge that is not settled yet is included.
 	if _, _, err := s.Take(context.Background(), crashCharge("a")); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	wg.Wait()
 }
 
-// TestBrokenBackupLeavesNothing restores backups that are cut off, changed and continued.
+// TestBrokenBackupLeavesNothing restores backups that are truncated, changed and extended.
 func TestBrokenBackupLeavesNothing(t *testing.T) {
 	t.Parallel()
 	whole := backup(t, filled(t))
@@ -222,7 +222,7 @@ func TestRestoreRefusesWhatIsNotEmpty(t *testing.T) {
 	}
 }
 
-// TestInterruptedRestoreIsNotOpened looks into the directory of a restore that is under way, as a crash would leave it.
+// TestInterruptedRestoreIsNotOpened opens the directory of a restore under way, as a crash would leave it.
 func TestInterruptedRestoreIsNotOpened(t *testing.T) {
 	t.Parallel()
 	saved := backup(t, filled(t))
@@ -243,7 +243,7 @@ func TestInterruptedRestoreIsNotOpened(t *testing.T) {
 	openDir(t, dir)
 }
 
-// stuck is a reader of backups that does not take the first piece until it is released.
+// stuck is a writer for backups that does not take the first part until it is released.
 type stuck struct {
 	began, release chan struct{}
 	taken          bytes.Buffer
@@ -270,7 +270,7 @@ func TestSlowBackupDoesNotKeepTheStoreOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(to.release)
-	// What had been read of the store before it was closed may have been all of it.
+	// Everything may have been read of the store before it was closed.
 	if err := <-done; err == nil {
 		if err := badger.Restore(context.Background(), filepath.Join(t.TempDir(), "db"), &to.taken); err != nil {
 			t.Errorf("a backup that ended well cannot be restored: %v", err)

@@ -42,7 +42,7 @@ func TestBadgerConforms(t *testing.T) {
 	storagetest.Run(t, openEmpty)
 }
 
-// openEmpty returns a store that is empty, and what opens it again.
+// openEmpty returns an empty store, and a function that opens it again.
 func openEmpty(t *testing.T) (storage.Store, func() storage.Store) {
 	dir := t.TempDir()
 	s := openDir(t, dir)

@@ -22,8 +22,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// clocks counts for account "a" under a clock that is right for more days than are kept, ahead by 400 days for some and
-// behind for some, and returns what the store tells then.
+// clocks counts for account "a" with a clock that is right for more days than are kept, then ahead by 400 days, then
+// behind, and returns what the store tells after that.
 func clocks(t *testing.T, s *badger.Store, now time.Time) []any {
 	t.Helper()
 	ctx := context.Background()
@@ -48,7 +48,7 @@ func clocks(t *testing.T, s *badger.Store, now time.Time) []any {
 	return all
 }
 
-// told is what a store tells of the windows of account "a" at an instant, and 400 days before and after.
+// told is what a store tells about the windows of account "a" at an instant, and 400 days before and after.
 func told(t *testing.T, s *badger.Store, now time.Time) (all []any) {
 	t.Helper()
 	ctx := context.Background()
@@ -82,7 +82,7 @@ func TestTablesAreCompacted(t *testing.T) {
 	for worker := range workers {
 		wg.Go(func() {
 			for i := range each {
-				// Every text is another, or compression would leave too few tables.
+				// Random texts: compression would leave too few tables otherwise.
 				var text [20_000]byte
 				rand.Read(text[:])
 				r := feedback.Record{ID: fmt.Sprintf("%d-%d", worker, i), Time: crashTime, Account: "a",

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// TestSweepLosesNothing drops tallies from memory as fast as it can while limits are raced for: a tally that is dropped
-// while somebody holds it, or before it is committed, would admit more than the limit.
+// TestSweepLosesNothing drops tallies from memory as fast as it can, while calls race for limits. A tally that is
+// dropped while it is in use, or before it is committed, would admit more than the limit.
 func TestSweepLosesNothing(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -110,7 +110,7 @@ func tallies(s *Store) (n int) {
 	return n
 }
 
-// fullDisk is a database whose disk is full while it is told so.
+// fullDisk is a database whose disk is full while full is set.
 type fullDisk struct {
 	database
 	full *atomic.Bool
@@ -123,7 +123,7 @@ func (f fullDisk) Write(entries []disk.Entry) error {
 	return f.database.Write(entries)
 }
 
-// TestFailedCommitIsTriedAgain guards against counts that are forgotten when the database refuses them once.
+// TestFailedCommitIsTriedAgain guards against counts that are lost when the database refuses them once.
 func TestFailedCommitIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -155,7 +155,7 @@ func TestFailedCommitIsTriedAgain(t *testing.T) {
 		t.Error("a store that can write nothing is in good health")
 	}
 	full.Store(false)
-	// Nothing changes any more: what is left of the second call has to reach the disk by itself.
+	// Nothing changes any more: the rest of the second call must reach the disk by itself.
 	if err := s.flush(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestFailedCommitIsTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The call that failed was given back; the minute keeps it.
+	// The failed call was rolled back, except in the minute.
 	if got != (quota.Counts{Minute: 2, Day: 1, Period: 1}) {
 		t.Fatalf("stored are %+v", got)
 	}

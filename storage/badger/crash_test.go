@@ -23,7 +23,7 @@ import (
 )
 
 // The test binary is its own victim: with crashDir set it writes into that directory until it is killed. CRASH_ROUNDS
-// is how often, 6 if it is not set.
+// says how often that is done. Default: 6.
 const (
 	crashDir    = "CRASH_DIR"
 	crashRound  = "CRASH_ROUND"
@@ -48,8 +48,8 @@ func crashCharge(account string) quota.Charge {
 		Period: quota.PeriodOf(0, crashTime)}
 }
 
-// victim works until it is killed. It says on standard output what it is about to do and what was acknowledged, in
-// lines that are written at once: what it said before it died is in the pipe.
+// victim works until it is killed. It writes to its standard output what it is about to do and what was acknowledged.
+// The lines are not buffered: everything that it wrote before it died is in the pipe.
 func victim(dir, round string) error {
 	ctx := context.Background()
 	s, err := openAfterKill(dir)
@@ -106,8 +106,7 @@ func victim(dir, round string) error {
 	return <-failed
 }
 
-// openAfterKill opens a database whose server was killed a moment ago: the database's process, which ends with it,
-// may need another one.
+// openAfterKill opens a database whose server has just been killed. The database's process may need a moment to end.
 func openAfterKill(dir string) (*badger.Store, error) {
 	for attempt := 0; ; attempt++ {
 		s, err := badger.Open(badger.Options{Dir: dir})
@@ -120,7 +119,7 @@ func openAfterKill(dir string) (*badger.Store, error) {
 
 func say(what, id string) { os.Stdout.WriteString(what + " " + id + "\n") }
 
-// heard is what victims said.
+// heard is what victims have written.
 type heard struct {
 	tries, counts map[string]int64
 	keys, records []string
@@ -147,7 +146,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 	}
 }
 
-// listen runs a victim, kills it after a while and hears it out.
+// listen runs a victim, kills it after a while and reads everything that it has written.
 func (h *heard) listen(t *testing.T, dir string, round int) {
 	t.Helper()
 	self, err := os.Executable()
@@ -190,7 +189,7 @@ func (h *heard) listen(t *testing.T, dir string, round int) {
 	}
 }
 
-// compare looks for everything that was acknowledged.
+// compare checks that everything that was acknowledged is there.
 func (h *heard) compare(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
@@ -217,7 +216,7 @@ func (h *heard) compare(t *testing.T, dir string) {
 		tried := h.tries[account]
 		between("minute", got.Minute, acknowledged, tried)
 		if account == "a2" {
-			// What was acknowledged was given back.
+			// The acknowledged outcome was a refund.
 			between("period", got.Period, 0, tried-acknowledged)
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
 )
 
-// brokenDisk is a database on a disk that cannot be written while it is told so. It can be given up like one in a
+// brokenDisk is a database on a disk that cannot be written while broken is set. It can be abandoned like one in a
 // process of its own.
 type brokenDisk struct {
 	database
@@ -48,8 +48,7 @@ func (b brokenDisk) Released() <-chan struct{} {
 	return gone
 }
 
-// TestBadgerGivesBack runs what is asked of every store that cannot write for a while, with a full disk and with one
-// that answers errors.
+// TestBadgerGivesBack runs the suite for failing stores with a full disk and with one that returns errors.
 func TestBadgerGivesBack(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(database, *atomic.Bool) (database, error){

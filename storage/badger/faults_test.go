@@ -32,27 +32,27 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
 )
 
-// The store is tried with a database that fails at its n-th call, for every n, as SQLite is (sqlite.org/testing.html,
-// "I/O Error Testing"): each call of each kind, before it had its effect, after it had it, and in between; once and
-// several times in a row; with an error, without an answer, and with a record that is damaged. What is written and
-// not synced when the database is given up is lost, all, a part or nothing of it.
+// The store is tested with a database that fails at its n-th call, for every n, as SQLite is (sqlite.org/testing.html,
+// "I/O Error Testing"): each call of each kind, before it had its effect, after it, and in between; once and several
+// times in a row; with an error, without an answer, and with a damaged record. When the database is abandoned, what was
+// written and not synced is lost: all, a part or nothing of it.
 
-// faultSeed names the environment variable that holds a number to try other losses with.
+// faultSeed is an environment variable with the seed of the random losses.
 const faultSeed = "FAULT_SEED"
 
-// platter is a disk and the kernel before it: what outlives databases that are opened on it.
+// platter is a disk and the kernel in front of it: what outlives the databases that are opened on it.
 type platter struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	durable map[string]string // what is there after power loss
 	kernel  map[string]string // what is read
-	// unsynced is what the kernel knows to be newer than the disk.
+	// unsynced is what the kernel has and the disk has not.
 	unsynced []disk.Entry
 
 	calls map[string]int
 	plan  plan
 	storm storm
-	// open are the databases that were opened and are neither closed nor given up; most that there were at once.
+	// open is the number of databases that are neither closed nor abandoned, most its maximum.
 	open, most int
 	under      sync.WaitGroup // calls that are under way
 }
@@ -89,7 +89,7 @@ func apply(to map[string]string, entries ...disk.Entry) {
 	}
 }
 
-// due counts a call and returns how it fails, or "".
+// due counts a call and returns how it must fail, or "".
 func (p *platter) due(kind string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,12 +147,12 @@ func (p *platter) opener(_ context.Context, o disk.Options) (database, error) {
 	return &faulty{p: p, abandoned: make(chan struct{})}, nil
 }
 
-// call does something, or fails as is due.
+// call calls do, or fails as is due.
 func (f *faulty) call(kind string, do func(part bool)) (damaged bool, err error) {
 	f.p.under.Add(1)
 	defer f.p.under.Done()
 	how := f.p.due(kind)
-	// Who is given up does nothing any more: what it has done, it did before anything was lost.
+	// An abandoned database does nothing any more: what it did, it did before anything was lost.
 	locked := func(part bool) error {
 		f.p.mu.Lock()
 		defer f.p.mu.Unlock()
@@ -197,7 +197,7 @@ func (f *faulty) Get(keys ...[]byte) (records []disk.Record, err error) {
 	return spoil(records, damaged), err
 }
 
-// spoil damages the records that there are.
+// spoil damages the records that exist.
 func spoil(records []disk.Record, damaged bool) []disk.Record {
 	for i := range records {
 		if damaged && records[i].Value != nil {
@@ -238,8 +238,8 @@ func (f *faulty) Write(entries []disk.Entry) error {
 	return err
 }
 
-// Sync that fails makes a part durable and has the kernel forget that the rest is not: what is read is what was
-// written, but no later sync writes it.
+// Sync, if it fails, makes a part durable, and the kernel forgets that the rest is not: reads return what was written,
+// but no later sync writes it.
 func (f *faulty) Sync() error {
 	_, err := f.call("sync", func(part bool) {
 		for _, e := range f.p.unsynced {
@@ -254,7 +254,7 @@ func (f *faulty) Sync() error {
 
 func (f *faulty) Check() error { _, err := f.call("check", func(bool) {}); return err }
 
-// Done is closed when the database is given up, too: nobody has to follow it any longer.
+// Done is also closed when the database is abandoned: nobody has to watch it any longer.
 func (f *faulty) Done() <-chan struct{} { return f.abandoned }
 
 func (f *faulty) Err() error { return errFault }
@@ -318,10 +318,10 @@ func (f *faulty) Abandon() bool {
 	return true
 }
 
-// step is something that is asked of a store. What it returns is compared with what another store returns.
+// step is a call of a store. Its result is compared with that of another store.
 type step struct {
 	what string
-	// do returns an error of the store, or what it says.
+	// do returns the result of the call, or its error.
 	do func(s storage.Store) (any, error)
 }
 
@@ -332,7 +332,7 @@ func faultCharge(account string, n int64) quota.Charge {
 		Period: quota.PeriodOf(0, faultTime), Limits: quota.Limits{RequestsPerMonth: 50}}
 }
 
-// steps are the script: everything that a store can be asked, more than once.
+// steps returns the script: all methods of a store, more than once.
 func steps() (all []step) {
 	ctx := context.Background()
 	add := func(what string, do func(s storage.Store) (any, error)) { all = append(all, step{what, do}) }
@@ -361,7 +361,7 @@ func steps() (all []step) {
 	sweep := func() {
 		say("sweep", func(s storage.Store) error {
 			if s, ok := s.(*Store); ok {
-				// Everything that is idle is dropped, so that it is read again.
+				// Everything idle is dropped, so that it is read again.
 				for range idleSweeps + 1 {
 					s.counters.sweep()
 				}
@@ -503,7 +503,7 @@ func all[T any](seq iter.Seq2[T, error]) (found []T, err error) {
 	return found, nil
 }
 
-// withoutMinutes is for comparison: the minute keeps what is given back, and a key was used by a call that was refused.
+// withoutMinutes drops what may differ: the minute keeps what was refunded, and a refused call used its key.
 func withoutMinutes(v any) any {
 	c, ok := v.(seen)
 	if !ok {
@@ -520,8 +520,8 @@ func withoutMinutes(v any) any {
 	return c
 }
 
-// faultTiming is short, so that the tests are. Who is impatient is refused at once, who is patient waits for the
-// database. Only what hangs is waited for as long as a call may take.
+// faultTiming is short, so that the tests are short. With a recovery wait of 0 callers are refused at once, otherwise
+// they wait for the database. Only a hanging call takes as long as the timeout.
 func faultTiming(how string, recoveryWait time.Duration) timing {
 	limit := time.Minute
 	if strings.HasPrefix(how, "hang") {
@@ -531,8 +531,7 @@ func faultTiming(how string, recoveryWait time.Duration) timing {
 		maxBackoff: time.Millisecond, check: time.Millisecond}
 }
 
-// trial plays the script on a store whose database fails as planned, beside a reference that is told what was
-// acknowledged.
+// trial plays the script on a store whose database fails as planned, and what was acknowledged on a reference store.
 func trial(p plan, recoveryWait time.Duration, seed uint64) (fired bool, err error) {
 	pl := newPlatter(p, seed)
 	o := Options{Dir: "/nowhere", open: pl.opener, timing: faultTiming(p.how, recoveryWait)}
@@ -549,7 +548,7 @@ func trial(p plan, recoveryWait time.Duration, seed uint64) (fired bool, err err
 		got, err := step.do(s)
 		if errors.Is(err, storage.ErrUnavailable) {
 			refused++
-			// What is refused is as if it had not been asked for when the store is well again.
+			// Once the store is well again, a refused change must not have been made.
 			if err := healthy(s); err != nil {
 				return true, fmt.Errorf("step %d, %s: %w", i, step.what, err)
 			}
@@ -579,7 +578,7 @@ func trial(p plan, recoveryWait time.Duration, seed uint64) (fired bool, err err
 	if err := s.flush(context.Background()); err != nil {
 		return fired, fmt.Errorf("flush: %w", err)
 	}
-	// The process dies here: what the kernel has is there. Then the power fails: what was not synced is gone.
+	// The process dies: what the kernel has stays. Then the power fails: what was not synced is lost.
 	pl.mu.Lock()
 	died, dark := pl.copy(pl.kernel), pl.copy(pl.durable)
 	pl.mu.Unlock()
@@ -604,7 +603,7 @@ func (p *platter) copy(records map[string]string) *platter {
 	return c
 }
 
-// reopened compares what a platter holds with the reference: all of it, or all but the counts.
+// reopened compares what a platter holds with the reference, including the counts or not.
 func reopened(when string, p *platter, want storage.Store, counts bool) error {
 	s, err := Open(Options{Dir: "/nowhere", open: p.opener, timing: faultTiming("", 0)})
 	if err != nil {
@@ -630,7 +629,7 @@ func reopened(when string, p *platter, want storage.Store, counts bool) error {
 	return nil
 }
 
-// differ says in which parts two answers differ.
+// differ returns an error that names the parts in which two results differ.
 func differ(got, want any) (err error) {
 	if reflect.DeepEqual(got, want) {
 		return nil
@@ -649,7 +648,7 @@ func differ(got, want any) (err error) {
 
 func compare(when string, s, want storage.Store) error {
 	got, err := contentOf(s)
-	// On a busy machine a database that does not hang may be taken for one that does.
+	// On a busy machine a slow database may be taken for one that hangs.
 	for i := 0; i < 100 && errors.Is(err, storage.ErrUnavailable) && healthy(s) == nil; i++ {
 		got, err = contentOf(s)
 	}
@@ -672,7 +671,7 @@ func compare(when string, s, want storage.Store) error {
 	return nil
 }
 
-// healthy waits until a store says that it is well.
+// healthy waits until a store is healthy.
 func healthy(s storage.Store) (err error) {
 	for range 10_000 {
 		if err = s.Health(); err == nil {
@@ -692,7 +691,7 @@ func sameError(got, want error) bool {
 	return true
 }
 
-// TestFaultAtEveryCall must not run beside others: it counts goroutines.
+// TestFaultAtEveryCall must not run in parallel with others: it counts goroutines.
 func TestFaultAtEveryCall(t *testing.T) {
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv(faultSeed), "1"), 10, 64)
 	if err != nil {
@@ -708,7 +707,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 		"write": {"before", "after", "part", "full", "die", "hang before", "hang after"},
 		"sync":  {"before", "after", "part", "die", "hang before", "hang after"},
 	}
-	// Without the variable every kind of fault takes a few of the calls, each another few.
+	// Without the variable each kind of fault hits only some of the calls, each others.
 	stride := 7
 	if os.Getenv(faultSeed) != "" {
 		stride = 1
@@ -767,7 +766,7 @@ type storm struct {
 	hows  map[string][]string
 }
 
-// stormy are the ways in which calls fail in a storm: those of which the caller hears at once.
+// stormy returns the ways in which calls fail in a storm: those that the caller notices at once.
 func stormy() map[string][]string {
 	return map[string][]string{
 		"open": {"before"}, "check": {"before"}, "get": {"before"}, "scan": {"before"}, "snapshot": {"before"},
@@ -776,8 +775,8 @@ func stormy() map[string][]string {
 	}
 }
 
-// TestStormOfFaults has many callers at once, who change the same records, while any call of the database may fail.
-// What was acknowledged is there in the end, what was refused is not, and counts fit what they count.
+// TestStormOfFaults runs many concurrent callers that change the same records, while any call of the database may fail.
+// In the end what was acknowledged must be there, what was refused must not, and counts must fit what they count.
 func TestStormOfFaults(t *testing.T) {
 	t.Parallel()
 	seed, rounds := uint64(1), 12
@@ -926,8 +925,8 @@ func weather(seed uint64, recoveryWait time.Duration) error {
 		if int64(a.AnchorDay) != names.Load() {
 			fail("%d changes of the account are there, %d were acknowledged", a.AnchorDay, names.Load())
 		}
-		// A call that was refused is given back as far as the store can: one in some thousands stays counted. What is
-		// asked for with a seed is exact.
+		// A refused call is rolled back as far as the store can: one in some thousands stays counted. With a seed the
+		// check is exact.
 		exact := os.Getenv(faultSeed) != ""
 		if n := calls.Load(); !durable &&
 			(min(counts.Day, counts.Period, flagged["hate"], counts.Minute) < n ||

@@ -27,7 +27,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
-// smallDisk returns a directory on a file system of its own with so many MiB.
+// smallDisk returns a directory on a file system of its own of size MiB.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,11 +42,11 @@ func smallDisk(t *testing.T, size int) string {
 	return dir
 }
 
-// leave is what a disk keeps free of the MinFree of smallOptions when it fills up: too little for the store to go on,
-// and enough for the tables in memory that are on their way to the disk.
+// leave is how much of the MinFree of smallOptions stays free on a disk that fills up: too little for the store to go
+// on, and enough for the tables in memory that are being written.
 const leave = 36 << 20
 
-// fill writes a file until so many bytes of the disk are left, and returns its name.
+// fill writes a file until left bytes of the disk are free, and returns its name.
 func fill(t *testing.T, dir string, left int) string {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, "filler"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -74,8 +74,8 @@ func smallOptions(dir string) badger.Options {
 }
 
 // TestFullDiskIsSurvived fills the disk under load. The process must not die of it (a fault in a memory map cannot be
-// recovered from), nobody may hang, nothing acknowledged may be lost, and room must be enough to go on. The last byte
-// goes when the store has stopped to write: what it is writing needs the room that it keeps free.
+// recovered from), no call may hang, nothing acknowledged may be lost, and the store must go on when there is room. The
+// last byte is taken after the store has stopped writing: what it is writing needs the room that it keeps free.
 func TestFullDiskIsSurvived(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -113,7 +113,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 			}
 		})
 	}
-	// A store in which nobody is answered any more fails the test by its timeout.
+	// A store that no longer answers fails the test by its timeout.
 	wait := func(of *atomic.Int64) {
 		for before := of.Load(); of.Load() < before+100; {
 			time.Sleep(time.Millisecond)
@@ -133,7 +133,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 		if !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("feedback on a full disk: %v", err)
 		}
-		// What is known is still answered.
+		// Reads are still answered.
 		if _, err := s.Counts(ctx, "a", crashTime, quota.PeriodOf(0, crashTime)); err != nil {
 			t.Errorf("counts on a full disk: %v", err)
 		}
@@ -156,7 +156,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What failed was given back; the minute keeps it.
+	// Failed calls were rolled back, except in the minute.
 	if want := acknowledged.Load(); stored.Period != want || stored.Day != want || stored.Minute < want ||
 		stored.Minute > want+refused.Load() {
 		t.Fatalf("stored are %+v of %d acknowledged and %d refused requests", stored, want, refused.Load())
@@ -187,8 +187,8 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Writes are also refused when a compaction takes long, or for the room that it takes meanwhile: that ends by
-	// itself. Only when nothing fits any more is the disk full of records.
+	// Writes are also refused while a compaction takes long or takes room: that ends by itself. The disk is full of
+	// records only when nothing fits any more.
 	full := func() bool {
 		return !compacts || logs.FilterMessageSnippet("too little room to compact").Len() > 0
 	}
@@ -197,7 +197,7 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 	for worker := range 8 {
 		wg.Go(func() {
 			for i := range 10_000 {
-				// Every text is another, or compression would make room.
+				// Random texts: compression would make room otherwise.
 				var text [20_000]byte
 				rand.Read(text[:])
 				id := fmt.Sprintf("%d-%d", worker, i)
@@ -232,13 +232,13 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 	}
 	t.Logf("%d records, %d compactions", stored, logs.FilterMessage("the database is compacted").Len())
 	if compacts {
-		// A compaction that is under way is finished; whether there is room to close then is not promised.
+		// A compaction under way is finished. Whether there is room to close after it is not promised.
 		if err := s.Close(); err != nil && !errors.Is(err, storage.ErrUnavailable) {
 			t.Fatalf("Close: got the error %v", err)
 		}
 	} else {
 		fill(t, disk, leave)
-		// Closing now needs room that is not there: the directory stays locked, and its logs hold everything.
+		// There is no room to close: the directory stays locked, and its logs hold everything.
 		if err := s.Close(); !errors.Is(err, storage.ErrUnavailable) {
 			t.Fatalf("Close on a full disk: %v", err)
 		}

@@ -46,9 +46,9 @@ func openFiles() int {
 	return len(files)
 }
 
-// TestStormOfKills has many callers of all kinds at once, while the process of the database is killed again and
-// again. What was acknowledged is there in the end, what was refused is not, and nothing is left behind. It must not
-// run beside others: it counts goroutines and descriptors.
+// TestStormOfKills runs many concurrent callers of all kinds, while the process of the database is killed again and
+// again. In the end what was acknowledged must be there, what was refused must not, and nothing may be left behind. It
+// must not run in parallel with others: it counts goroutines and descriptors.
 func TestStormOfKills(t *testing.T) {
 	kills := 8
 	if n, err := strconv.Atoi(os.Getenv("CRASH_ROUNDS")); err == nil {
@@ -68,7 +68,7 @@ func TestStormOfKills(t *testing.T) {
 	}
 }
 
-// ledger is what callers were told.
+// ledger holds what callers were told.
 type ledger struct {
 	mu      sync.Mutex
 	counts  map[string]int64 // acknowledged calls by account
@@ -218,7 +218,7 @@ func stormOfKills(t *testing.T, kills int, recoveryWait time.Duration) {
 		l.refused, l.updates, len(l.there))
 }
 
-// compare looks for everything that callers were told of.
+// compare checks everything that callers were told.
 func (l *ledger) compare(t *testing.T, when string, s *Store) {
 	t.Helper()
 	ctx := context.Background()
@@ -255,7 +255,7 @@ func (l *ledger) compare(t *testing.T, when string, s *Store) {
 		if err := errors.Join(err, flaggedErr); err != nil {
 			t.Fatalf("%s: reading: %v", when, err)
 		}
-		// A call that was refused is given back, but for its minute, unless the database fails in that moment too.
+		// A refused call is rolled back, except in its minute, unless the database fails at that moment, too.
 		most := n + l.refused[account]
 		for what, count := range map[string]int64{"minute": got.Minute, "day": got.Day, "period": got.Period,
 			"flagged": flagged["hate"]} {

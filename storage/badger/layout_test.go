@@ -70,7 +70,7 @@ func TestWindowsBeforeTheEpoch(t *testing.T) {
 	}
 }
 
-// FuzzDecodePeriod reads anything without a panic, and what it could read it writes and reads again.
+// FuzzDecodePeriod decodes anything without a panic, and what it can decode survives encoding and decoding.
 func FuzzDecodePeriod(f *testing.F) {
 	f.Add(appendPeriod(nil, 5, map[string]int64{"hate": 2, "a": 1}))
 	f.Add([]byte("\x01\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
@@ -87,7 +87,7 @@ func FuzzDecodePeriod(f *testing.F) {
 	})
 }
 
-// FuzzDecodeCounts reads anything without a panic.
+// FuzzDecodeCounts decodes anything without a panic.
 func FuzzDecodeCounts(f *testing.F) {
 	f.Add(appendCounts(nil, 1, -1, 300))
 	f.Add([]byte{})

@@ -29,8 +29,7 @@ const schema1Dir = "SCHEMA1_DIR"
 
 var schema1Time = time.Date(2026, 11, 15, 12, 0, 30, 7, time.UTC)
 
-// schema1Few are the accounts that have something peculiar, schema1Many those that make the database longer than one
-// read of it.
+// schema1Few are accounts with something peculiar, schema1Many those that make the database larger than one read of it.
 var schema1Few = []string{"plain", "over.rides_-1", "odd", "paused", "declared", strings.Repeat("x", 64), "deleted",
 	"again"}
 
@@ -51,7 +50,7 @@ func TestWriteSchema1(t *testing.T) {
 	if err := errors.Join(schema1Begin(ctx, s), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	// What the second process changes stands in another table, or in a log.
+	// The changes of the second process are in another table, or in a log.
 	killed := filepath.Join(to, "killed")
 	if err := os.CopyFS(killed, os.DirFS(closed)); err != nil {
 		t.Fatal(err)
@@ -77,7 +76,7 @@ func TestWriteSchema1(t *testing.T) {
 	if err := schema1End(ctx, s); err != nil {
 		t.Fatal(err)
 	}
-	// Everything is acknowledged: the process ends here without a word to the database.
+	// Everything is acknowledged: the process ends without closing the database.
 	self, err := os.FindProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +134,7 @@ func schema1Keys(ctx context.Context, s storage.Store, account string) (err erro
 	return err
 }
 
-// schema1Counts moves counts in several minutes, days and periods.
+// schema1Counts counts in several minutes, days and periods.
 func schema1Counts(ctx context.Context, s storage.Store, account string, n int64) (err error) {
 	for _, ago := range []int{45, 31, 14, 3, 1} {
 		at := schema1Time.AddDate(0, 0, -ago)
@@ -212,19 +211,19 @@ func schema1End(ctx context.Context, s storage.Store) error {
 	return err
 }
 
-// schema1Account is what a store says of an account, or of an account that it does not have. What is zero is left out.
+// schema1Account is what a store tells about an account, existing or not. Zero values are left out.
 type schema1Account struct {
 	ID      string
 	Account *quota.Account `json:",omitempty"`
 	Keys    []quota.Key    `json:",omitempty"`
-	// Found are the ids of the keys that are found by their hash.
+	// Found are the ids of the keys that KeyByHash finds.
 	Found   []string                    `json:",omitempty"`
 	Counts  map[string]quota.Counts     `json:",omitempty"` // by instant
 	Days    map[int]int64               `json:",omitempty"` // by how many days before schema1Time
 	Flagged map[string]map[string]int64 `json:",omitempty"` // by period
 }
 
-// schema1Content returns all that a store says, as JSON.
+// schema1Content returns everything that a store tells, as JSON.
 func schema1Content(t *testing.T, s storage.Store) []byte {
 	t.Helper()
 	ctx := context.Background()
@@ -324,7 +323,7 @@ func equalsSchema1(t *testing.T, s storage.Store) {
 	}
 }
 
-// TestSchema1Opens opens databases of the schema before, twice: the second time they are upgraded.
+// TestSchema1Opens opens databases of schema 1 twice: the second time they are upgraded already.
 func TestSchema1Opens(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"closed", "killed"} {
@@ -345,7 +344,7 @@ func TestSchema1Opens(t *testing.T) {
 	}
 }
 
-// TestSchema1BackupRestores restores a backup of the schema before.
+// TestSchema1BackupRestores restores a backup of schema 1.
 func TestSchema1BackupRestores(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,8 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// hooks are called around calls of a database, where they are set. Those that return an error make the call fail with
-// it.
+// hooks are functions that are called around calls of a database. An error of a hook is the result of the call.
 type hooks struct {
 	open                     func() error
 	gotten, writing, syncing func() error
@@ -82,7 +81,7 @@ func (d hooked) Released() <-chan struct{} {
 	return d.database.Released()
 }
 
-// openHooked opens a store on a platter. Nobody waits for a database that failed.
+// openHooked opens a store on a platter. Calls do not wait for a failed database.
 func openHooked(t *testing.T, pl *platter, h *hooks, change func(*Options)) *Store {
 	t.Helper()
 	o := Options{Dir: "/nowhere", timing: faultTiming("", 0),
@@ -107,7 +106,7 @@ func openHooked(t *testing.T, pl *platter, h *hooks, change func(*Options)) *Sto
 	return s
 }
 
-// down has the database fail.
+// down makes the database fail.
 func down(s *Store) {
 	s.supervisor.mu.Lock()
 	db := s.supervisor.db
@@ -115,8 +114,8 @@ func down(s *Store) {
 	s.supervisor.fail(db, errFault)
 }
 
-// TestReplayIsShort looks at what is written when a database comes back: of each record only the last change, because
-// whoever is killed meanwhile keeps what was written until then, and in parts that a call can take.
+// TestReplayIsShort checks what is replayed into a reopened database: only the last change of each record, because a
+// process that is killed meanwhile leaves what was written until then, and in parts that fit into a call.
 func TestReplayIsShort(t *testing.T) {
 	t.Parallel()
 	var replaying atomic.Bool
@@ -164,8 +163,8 @@ func TestReplayIsShort(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsNothingThatWasTakenBack has somebody read an account while a change is there that is refused
-// afterwards, and put it into the cache when the database is back and the caches were emptied.
+// TestCacheKeepsNothingThatWasTakenBack reads an account with a change that is refused later, and caches it after the
+// database is back and the caches were emptied.
 func TestCacheKeepsNothingThatWasTakenBack(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -225,8 +224,7 @@ func TestCacheKeepsNothingThatWasTakenBack(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForChanges closes a store while a change is on its way to the database: it is made and synced, or
-// refused.
+// TestCloseWaitsForChanges closes a store while a change is under way: it must be made and synced, or refused.
 func TestCloseWaitsForChanges(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -267,8 +265,8 @@ func TestCloseWaitsForChanges(t *testing.T) {
 	}
 }
 
-// TestDeletionIsWhole deletes an account with many records while writes fail: what is refused is whole, what is
-// acknowledged is gone.
+// TestDeletionIsWhole deletes an account with many records while writes fail. After a refused deletion everything must
+// be there, after an acknowledged one nothing.
 func TestDeletionIsWhole(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -307,15 +305,15 @@ func TestDeletionIsWhole(t *testing.T) {
 				want = 0
 			}
 			if err != nil || len(found) != want || (accountErr == nil) != (deleteErr != nil) {
-				t.Errorf("lost %s, after %d writes: deleting returned %v, then %d of %d keys are there (%v), the account: %v",
+				t.Errorf("lost %s, after %d writes: deleting returned %v; then %d of %d keys are there (%v), account: %v",
 					lose, succeed, deleteErr, len(found), keys, err, accountErr)
 			}
 		}
 	}
 }
 
-// TestRefusedDeletionTakesNoCounts deletes an account while a call is counted and not committed yet. The sync fails:
-// the account is there again, and so is the call.
+// TestRefusedDeletionTakesNoCounts deletes an account with a call that is counted and not committed yet. The sync
+// fails: the account must be there again, and the call with it.
 func TestRefusedDeletionTakesNoCounts(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -358,8 +356,8 @@ func TestRefusedDeletionTakesNoCounts(t *testing.T) {
 	}
 }
 
-// TestReopeningWaitsForTheOldProcess has the directory locked until the process that was killed has ended: that is no
-// news.
+// TestReopeningWaitsForTheOldProcess keeps the directory locked until the killed process has ended. That must not be
+// logged.
 func TestReopeningWaitsForTheOldProcess(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.WarnLevel)
@@ -389,8 +387,8 @@ func TestReopeningWaitsForTheOldProcess(t *testing.T) {
 	}
 }
 
-// TestProcessThatDoesNotEndIsNamed has the killed process keep the directory, as one does whose disk hangs. The store
-// says so, closes, and does not blame another server.
+// TestProcessThatDoesNotEndIsNamed lets the killed process keep the directory, like one whose disk hangs. The store
+// must say so, not blame another server, and close.
 func TestProcessThatDoesNotEndIsNamed(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Bool
@@ -418,8 +416,7 @@ func TestProcessThatDoesNotEndIsNamed(t *testing.T) {
 	}
 }
 
-// TestSlowSyncIsNoFailure has a sync take longer than a call may, while it is looked whether the database is well,
-// which waits for the sync.
+// TestSlowSyncIsNoFailure lets a sync take longer than the timeout of a call, during a check, which waits for the sync.
 func TestSlowSyncIsNoFailure(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -457,7 +454,7 @@ func TestSlowSyncIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestFullDiskIsSaidOnce has writes refused for a while: the state turns, comes back, and each is logged once.
+// TestFullDiskIsSaidOnce lets writes be refused for a while. Each change of the state must be logged once.
 func TestFullDiskIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -19,7 +19,8 @@ var post = []byte(`{"id":18231,"thread":"3f0e","author":{"name":"Ann Example","k
 	strings.Repeat(sentence, 1800/len(sentence)) + `","client":"web"}`)
 
 // page is an HTML page of about 200 kB.
-var page = []byte("<!doctype html><html><head><title>News</title><style>" + strings.Repeat("p{margin:0}", 500) + "</style></head><body>" +
+var page = []byte("<!doctype html><html><head><title>News</title><style>" + strings.Repeat("p{margin:0}", 500) +
+	"</style></head><body>" +
 	strings.Repeat(`<div class="item"><h2><a href="/news/1" title="More">A title &amp; more</a></h2><p>`+sentence+`<em>`+sentence+"</em>\n"+sentence+`</p><img src="/x.png" alt="A picture"></div><script>var x = 1 < 2;</script>`, 430) + "</body></html>")
 
 func BenchmarkRead(b *testing.B) {
@@ -60,7 +61,8 @@ func must(text string) []content.Pointer {
 }
 
 func BenchmarkVisible(b *testing.B) {
-	for name, text := range map[string]string{"plain": strings.Repeat(sentence, 20), "markup": strings.Repeat("<p>"+sentence+"<b>x</b> &amp;</p>", 20)} {
+	for name, text := range map[string]string{"plain": strings.Repeat(sentence, 20),
+		"markup": strings.Repeat("<p>"+sentence+"<b>x</b> &amp;</p>", 20)} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
@@ -71,8 +73,8 @@ func BenchmarkVisible(b *testing.B) {
 	}
 }
 
-// BenchmarkBare reads what there is without its markup. The first two are ordinary texts and have none.
-func BenchmarkBare(b *testing.B) {
+// BenchmarkDeobfuscate deobfuscates texts. The first two are ordinary texts, where there is nothing to do.
+func BenchmarkDeobfuscate(b *testing.B) {
 	const code = "func (s *Scratch) add(t Token) {\n\tif t.Flags&Emoji == 0 {\n\t\ts.words++ // a comment, which says \"more\"\n\t}\n\ts.tokens = append(s.tokens[:i], t)\n}\n"
 	for _, c := range []struct{ name, text string }{
 		{"plain", strings.Repeat(sentence, 20)},
@@ -108,7 +110,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile reads a megabyte of what is made to be slow. Each must take about as long as any other text of its size.
+// BenchmarkHostile extracts from a megabyte of what is made to be slow. Each case must take about as long as any
+// other text of its size.
 func BenchmarkHostile(b *testing.B) {
 	const size = 1 << 20
 	fill := func(s string) []byte { return []byte(strings.Repeat(s, size/len(s))) }
@@ -145,7 +148,7 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
-// BenchmarkDecodeHostile decodes what is full of text that no decoder shows, before a megabyte that it might be in.
+// BenchmarkDecodeHostile decodes a body full of text that no decoder shows, before a megabyte that it might be in.
 func BenchmarkDecodeHostile(b *testing.B) {
 	const size = 900_000
 	skipped := strings.Repeat(strings.Repeat("a", 30)+"\x00", size/31)

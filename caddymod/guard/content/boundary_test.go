@@ -10,14 +10,14 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// TestBoundary has what real parsers make of a Content-Type: busboy 1.6, @fastify/busboy 3, @hapi/pez 6, formidable 3,
-// multiparty 4, Django 3.2, aiohttp 3.8, python-multipart 0.0.5, Werkzeug 2.2 and 3.1, Rack 2.2, Go and PHP 8.2 were asked.
-// Several values are divided by a bar.
+// TestBoundary has what real parsers make of a Content-Type: busboy 1.6, @fastify/busboy 3, @hapi/pez 6, formidable
+// 3, multiparty 4, Django 3.2, aiohttp 3.8, python-multipart 0.0.5, Werkzeug 2.2 and 3.1, Rack 2.2, Go and PHP 8.2
+// were asked. Several values are separated by a bar.
 func TestBoundary(t *testing.T) {
 	t.Parallel()
 	const form = "multipart/form-data; "
 	for _, test := range []struct{ name, values, want string }{
-		// All that read it at all read the same.
+		// All parsers that accept these read the same boundary.
 		{"of a browser", form + "boundary=----WebKitFormBoundaryABC", "----WebKitFormBoundaryABC"},
 		{"of Python", form + "boundary=9d1a2b", "9d1a2b"},
 		{"in quotes", form + `boundary="ab"`, "ab"},
@@ -97,7 +97,7 @@ func TestBoundary(t *testing.T) {
 	}
 	for _, value := range []string{"text/plain; boundary=ab", "application/json", "", "image/png", "application/x-www-form-urlencoded"} {
 		if got := content.TypeOf([]string{value}); got.Kind == content.Multipart || got.BadBoundary || got.Boundary != "" {
-			t.Errorf("%q: %+v", value, got)
+			t.Errorf("%q: got %+v, want no multipart type and no boundary", value, got)
 		}
 	}
 }

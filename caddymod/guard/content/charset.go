@@ -127,8 +127,8 @@ func wideDecoders(charsets []string, body []byte) (found []func([]byte) []byte) 
 			break
 		}
 		e := utf32.UTF32(utf32.Endianness(order), utf32.IgnoreBOM)
-		if text := decodeWith(e, body[:min(len(body), sniffSize)]); bytes.Count(text,
-			[]byte("\ufffd"))*2 < utf8.RuneCount(text) {
+		text := decodeWith(e, body[:min(len(body), sniffSize)])
+		if bytes.Count(text, []byte("\ufffd"))*2 < utf8.RuneCount(text) {
 			found = append(found, func(b []byte) []byte { return trimBOM(decodeWith(e, b)) })
 		}
 	}
@@ -264,11 +264,13 @@ var charsets = sync.OnceValue(func() map[string]encoding.Encoding {
 			names[name] = e
 		}
 	}
-	for _, list := range [][]encoding.Encoding{charmap.All, japanese.All, korean.All, simplifiedchinese.All,
-		traditionalchinese.All} {
+	lists := [][]encoding.Encoding{
+		charmap.All, japanese.All, korean.All, simplifiedchinese.All, traditionalchinese.All,
+	}
+	indexes := []func(encoding.Encoding) (string, error){htmlindex.Name, ianaindex.IANA.Name, ianaindex.MIME.Name}
+	for _, list := range lists {
 		for _, e := range list {
-			for _, index := range []func(encoding.Encoding) (string, error){htmlindex.Name, ianaindex.IANA.Name,
-				ianaindex.MIME.Name} {
+			for _, index := range indexes {
 				name, err := index(e)
 				if err != nil {
 					continue

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// TestCharsets reads a word in every kind of charset that an app may honour, under the names that it may have.
+// TestCharsets extracts a word in every kind of charset that an app may honour, under the names that it may have.
 func TestCharsets(t *testing.T) {
 	t.Parallel()
 	for charset, body := range map[string]string{
@@ -45,13 +45,14 @@ func TestCharsets(t *testing.T) {
 		"a \"\r\n\x00 ~~": "kill \xfc",
 	} {
 		typ := content.TypeOf([]string{"text/plain; charset=" + charset})
-		if !strings.ContainsAny(charset, "\" ") && typ.UnknownCharset != slices.Contains([]string{"nothing-such", "cp500", "IBM-273"}, charset) {
-			t.Errorf("%s: unknown is %v", charset, typ.UnknownCharset)
+		unknown := slices.Contains([]string{"nothing-such", "cp500", "IBM-273"}, charset)
+		if !strings.ContainsAny(charset, "\" ") && typ.UnknownCharset != unknown {
+			t.Errorf("%s: got UnknownCharset %v, want %v", charset, typ.UnknownCharset, unknown)
 		}
 		var s content.Selection
 		pieces := s.Extract(nil, typ, []byte(body))
 		if len(pieces) == 0 || pieces[0].Text != "kill ü" {
-			t.Errorf("%s: %q", charset, show(pieces))
+			t.Errorf("%s: got %q, want %q first", charset, show(pieces), "kill ü")
 		}
 	}
 }
@@ -91,13 +92,13 @@ func TestSniff(t *testing.T) {
 		}
 	}
 	if got := content.Sniff([]byte("{}"), content.Type{Kind: content.Text}); got != content.Text {
-		t.Errorf("a known type: %d", got)
+		t.Errorf("a known type: got kind %d, want %d", got, content.Text)
 	}
 	grpc := content.TypeOf([]string{"application/grpc-web"})
 	if got := content.Sniff([]byte("\x00\x00\x00\x00\x10I will find you."), grpc); got != content.Binary {
-		t.Errorf("gRPC: %d", got)
+		t.Errorf("gRPC: got kind %d, want %d", got, content.Binary)
 	}
 	if got := content.Sniff([]byte("{}"), grpc); got != content.JSON {
-		t.Errorf("JSON as gRPC: %d", got)
+		t.Errorf("JSON as gRPC: got kind %d, want %d", got, content.JSON)
 	}
 }

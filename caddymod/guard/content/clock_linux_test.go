@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// worked is how long the calling thread has kept a processor busy: what else runs on the machine does not count.
+// worked returns how long the calling thread has kept a processor busy. Whatever else runs on the machine does not
+// count.
 func worked() time.Duration {
 	var clock unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &clock); err != nil {

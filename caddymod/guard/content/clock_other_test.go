@@ -9,5 +9,5 @@ import "time"
 
 var started = time.Now()
 
-// worked is the time since the start, where the system does not tell how long a thread was at work.
+// worked returns the time since the start, where the system does not tell how long a thread has worked.
 func worked() time.Duration { return time.Since(started) }

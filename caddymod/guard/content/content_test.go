@@ -18,12 +18,12 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// show returns what pieces say in the likeliest reading, in one line.
+// show returns the pieces of the likeliest reading, in one line.
 func show(pieces []content.Piece) string {
 	return showAll(slices.DeleteFunc(slices.Clone(pieces), func(p content.Piece) bool { return p.Reading > 0 }))
 }
 
-// showAll returns all pieces in one line, but for views; a tilde marks those of further readings.
+// showAll returns all pieces but those of rich text, in one line. A tilde marks those of further readings.
 func showAll(pieces []content.Piece) string {
 	texts := make([]string, 0, len(pieces))
 	for _, p := range pieces {
@@ -179,17 +179,17 @@ func TestJSONDeep(t *testing.T) {
 		pieces := s.Extract(nil, content.Type{Kind: content.JSON}, []byte(body))
 		if hazard == "something else" {
 			if len(pieces) != 0 {
-				t.Errorf("%s: %d pieces", hazard, len(pieces))
+				t.Errorf("%s: got %d pieces, want none", hazard, len(pieces))
 			}
 			continue
 		}
 		if len(pieces) != 1 || !strings.Contains(pieces[0].Text, "kill you") || len(pieces[0].Name) > 400 {
-			t.Errorf("%s: %d pieces", hazard, len(pieces))
+			t.Errorf("%s: got %s, want the threat in one piece with a short name", hazard, showAll(pieces))
 		}
 	}
 }
 
-// TestNamesAreBounded sees that a long name above many texts does not make a small body a large memory.
+// TestNamesAreBounded checks that a long name above many texts does not make a small body a large memory.
 func TestNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	body := `{"` + strings.Repeat("k", 250) + `":[` + strings.Repeat(`"a",`, 100_000) + `"a"]}`
@@ -199,11 +199,12 @@ func TestNamesAreBounded(t *testing.T) {
 		total += len(p.Name)
 	}
 	if total > 4*len(body) {
-		t.Errorf("the names have %d bytes, the body has %d", total, len(body))
+		t.Errorf("got names of %d bytes from a body of %d, want fewer", total, len(body))
 	}
 }
 
-// TestPiecesAreBounded sees that a small body does not become a large number of texts, and that nothing of it is lost.
+// TestPiecesAreBounded checks that a small body does not become a large number of texts, and that nothing of it is
+// lost.
 func TestPiecesAreBounded(t *testing.T) {
 	t.Parallel()
 	const many = 100_000
@@ -219,7 +220,7 @@ func TestPiecesAreBounded(t *testing.T) {
 			found += strings.Count(p.Text, "kill")
 		}
 		if len(pieces) > 10_000 || found != many || pieces[len(pieces)-1].Text[:8] != "you you " {
-			t.Errorf("%d: %d pieces, %d texts", kind, len(pieces), found)
+			t.Errorf("kind %d: got %d texts in %d pieces, want %d in 10000 at most", kind, found, len(pieces), many)
 		}
 	}
 }
@@ -239,11 +240,11 @@ func TestParsePointer(t *testing.T) {
 		p, err := content.ParsePointer(text)
 		switch {
 		case want == "" && err != nil:
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("parsing %q: got error %v, want none", text, err)
 		case want == "" && p.String() != text:
-			t.Errorf("%q: %q", text, p)
+			t.Errorf("parsing %q: got %q, want the same", text, p)
 		case want != "" && (err == nil || err.Error() != want):
-			t.Errorf("%q: got %v\nwant %s", text, err, want)
+			t.Errorf("parsing %q: got error %v\nwant %s", text, err, want)
 		}
 	}
 }
@@ -378,7 +379,7 @@ func TestTypeOf(t *testing.T) {
 		}
 	}
 	if got := content.TypeOf(nil); got.Kind != content.Binary || got.Opaque {
-		t.Errorf("no header: %+v", got)
+		t.Errorf("no header: got %+v, want a binary type that is not opaque", got)
 	}
 }
 
@@ -462,7 +463,7 @@ func TestLanguage(t *testing.T) {
 		var s content.Selection
 		got := len(s.Extract(nil, content.Type{Kind: content.JSON}, []byte(`{"a":"`+c.text+`"}`))) > 0
 		if got != c.read {
-			t.Errorf("%s: read is %v", hazard, got)
+			t.Errorf("%s: got extracted %v, want %v", hazard, got, c.read)
 		}
 	}
 }
@@ -513,22 +514,22 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// TestVisibleIsBounded sees that what is hidden in many tags does not make a text many times as long, and that the words
-// around it are whole.
+// TestVisibleIsBounded checks that what is hidden in many tags does not make a text many times as long, and that the
+// words around it are whole.
 func TestVisibleIsBounded(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("<x>é", 20_000)
 	seen, _ := content.Visible(text)
 	if len(seen) > 4*len(text) || !utf8.ValidString(seen) {
-		t.Errorf("%d bytes became %d", len(text), len(seen))
+		t.Errorf("got %d bytes from %d, want valid UTF-8 of 4 times as many at most", len(seen), len(text))
 	}
 	seen, _ = content.Visible(strings.Repeat("é", 100) + "x<!-- kill -->y" + strings.Repeat("é", 100))
 	if want := strings.Repeat("é", 23) + "x  kill  y" + strings.Repeat("é", 23); !strings.HasSuffix(seen, "\n"+want) {
-		t.Errorf("got %q", seen)
+		t.Errorf("got %q, want it to end with %q", seen, want)
 	}
 }
 
-// TestLongNames sees that the names of places are cut.
+// TestLongNames checks that the names of places are cut.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 1000)
@@ -538,18 +539,18 @@ func TestLongNames(t *testing.T) {
 	pieces = s.ExtractPart(pieces, long, "", nil, []byte("x"))
 	for _, p := range pieces {
 		if len(p.Name) > 300 || !utf8.ValidString(p.Name) || !strings.Contains(p.Name, "…") {
-			t.Errorf("%q", p.Name)
+			t.Errorf("got the name %q, want one of 300 bytes at most that ends with …", p.Name)
 		}
 	}
 	if len(pieces) != 6 {
-		t.Errorf("%d pieces", len(pieces))
+		t.Errorf("got %d pieces, want 6", len(pieces))
 	}
 }
 
 func TestVisibleDoesNotAllocate(t *testing.T) {
 	text := strings.Repeat("An ordinary text, with 5 < 6 and x=1. ", 50)
 	if n := testing.AllocsPerRun(100, func() { _, _ = content.Visible(text) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want none", n)
 	}
 }
 
@@ -584,7 +585,7 @@ func TestText(t *testing.T) {
 	for _, body := range []string{`{"a":"b"}`, "a=b", "<p>a", "a b"} {
 		for _, kind := range []content.Kind{content.JSON, content.Form, content.Text, content.Markup, content.Binary} {
 			if got := show(s.Extract(nil, content.Type{Kind: kind}, []byte(body))); got != "="+body {
-				t.Errorf("%d %s: %s", kind, body, got)
+				t.Errorf("%q as kind %d: got %q, want the whole body", body, kind, got)
 			}
 		}
 	}

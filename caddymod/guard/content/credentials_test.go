@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// TestCredentials sees that passwords are left out, and that nothing else hides behind their names.
+// TestCredentials checks that passwords are left out, and that nothing else hides behind their names.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	const word = "YouPatheticIdiot"
@@ -61,9 +61,9 @@ func TestCredentials(t *testing.T) {
 		form := url.QueryEscape(test.name) + "=" + url.QueryEscape(test.value)
 		quote := strings.NewReplacer("\x00", `\u0000`, "\n", `\n`).Replace
 		for way, pieces := range map[string][]content.Piece{
-			"form":   readAll(content.Selection{}, "application/x-www-form-urlencoded", form),
+			"form":   extractAll(content.Selection{}, "application/x-www-form-urlencoded", form),
 			"part":   new(content.Selection).ExtractPart(nil, test.name, "", textproto.MIMEHeader{}, []byte(test.value)),
-			"member": readAll(content.Selection{}, "application/json", quote(`{"a":[{"`+test.name+`":"`+test.value+`"}]}`)),
+			"member": extractAll(content.Selection{}, "application/json", quote(`{"a":[{"`+test.name+`":"`+test.value+`"}]}`)),
 			"field of JSON": new(content.Selection).ExtractPart(nil, "payload", "", textproto.MIMEHeader{}, []byte(
 				quote(`{"`+test.name+`":"`+test.value+`"}`))),
 		} {
@@ -72,14 +72,14 @@ func TestCredentials(t *testing.T) {
 				read = read || strings.Contains(strings.ToLower(piece.Text), "idiot")
 			}
 			if read != test.read {
-				t.Errorf("%s %q: %.40q: read %v, want %v", way, test.name, test.value, read, test.read)
+				t.Errorf("%s %q: %.40q: got extracted %v, want %v", way, test.name, test.value, read, test.read)
 			}
 		}
 	}
 }
 
-// TestCredentialsThatAreRead sees that what is asked for is read, and whatever an app says.
-func TestCredentialsThatAreRead(t *testing.T) {
+// TestExtractedCredentials checks that credentials are extracted that are asked for, or that an app says.
+func TestExtractedCredentials(t *testing.T) {
 	t.Parallel()
 	pointer := func(text string) []content.Pointer {
 		p, err := content.ParsePointer(text)
@@ -108,15 +108,16 @@ func TestCredentialsThatAreRead(t *testing.T) {
 		{"elements", content.Selection{}, json, `{"password":["idiot"],"token":{"a":"idiot"}}`, 2},
 		{"broken JSON", content.Selection{}, json, `{"a"} {"password":"idiot"`, 1},
 	} {
-		if got := readAll(test.selection, test.typ, test.body); len(got) < test.want || test.want == 0 && len(got) > 0 {
-			t.Errorf("%s: %v", test.name, got)
+		if got := extractAll(test.selection, test.typ, test.body); len(got) < test.want ||
+			test.want == 0 && len(got) > 0 {
+			t.Errorf("%s: got %+v, want %d pieces", test.name, got, test.want)
 		}
 	}
 	if got := content.ExtractQuery(nil, "token=idiot", []string{"*"}); len(got) != 1 {
-		t.Errorf("%v", got)
+		t.Errorf("a query: got %+v, want 1 piece", got)
 	}
 }
 
-func readAll(s content.Selection, typ, body string) []content.Piece {
+func extractAll(s content.Selection, typ, body string) []content.Piece {
 	return s.Extract(nil, content.TypeOf([]string{typ}), []byte(body))
 }

@@ -49,8 +49,8 @@ func Deobfuscate(text, visible string) (string, bool) {
 
 // disguises says what a text may have that [Deobfuscate] takes away.
 type disguises struct {
-	marks  bool // in words, or of links
-	glyphs bool // characters that [legible] reads
+	marks  bool // marks in words or of links
+	glyphs bool // characters for [readableGlyphs]
 	turned bool // letters that are upside down or mirrored
 }
 
@@ -82,8 +82,8 @@ func isWordEnd(c byte) bool { return isLetter(c) || c >= utf8.RuneSelf }
 
 // The classes of bytes for findDisguises and [markRemover].
 const (
-	byteText    uint8 = iota // of a letter, a digit, white space, a later byte of a character
-	byteMark                 // a mark of ASCII
+	byteText    uint8 = iota // letters, digits, white space, later bytes of a character
+	byteMark                 // an ASCII mark
 	byteOpening              // a mark that may stand at the beginning of a word
 	byteLead                 // begins characters that are marks
 	byteTurned               // begins letters that may be turned, and no marks

@@ -12,7 +12,7 @@ import (
 )
 
 // Hazard: the words of a text are hidden by what stands in and around them.
-func TestBare(t *testing.T) {
+func TestDeobfuscate(t *testing.T) {
 	t.Parallel()
 	for hazard, c := range map[string]struct{ text, want string }{
 		"links":                    {"I [will](http://a.example/b_(c) \"a title\") [k](x)ill [you](<y z>)", `I [will "a title") [kill [you`},
@@ -77,15 +77,16 @@ func tags(text string) string {
 	return strings.Map(func(r rune) rune { return 0xe0000 + r }, text)
 }
 
-func TestBareDoesNotAllocate(t *testing.T) {
+func TestDeobfuscateDoesNotAllocate(t *testing.T) {
 	text := strings.Repeat("An ordinary text (so it is), with 5 < 6 and x=1, e.g. “this” – and Поезд, Züge, co-ops 😀. ", 50)
 	if n := testing.AllocsPerRun(100, func() { _, _ = content.Deobfuscate(text, text) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want none", n)
 	}
 }
 
-func FuzzBare(f *testing.F) {
-	for _, seed := range []string{"[k](x)ill", "[b]k[/b]", "k(i)ll", `\text{k}`, "<bdo dir=rtl>é<i hidden>", "ʞᴉll ʎon", "⠅⠊⠇⠇", "hi" + tags("abc"), "k\ufe0fill", "k😀ill", "]][[|", `":http`} {
+func FuzzDeobfuscate(f *testing.F) {
+	for _, seed := range []string{"[k](x)ill", "[b]k[/b]", "k(i)ll", `\text{k}`, "<bdo dir=rtl>é<i hidden>",
+		"ʞᴉll ʎon", "⠅⠊⠇⠇", "hi" + tags("abc"), "k\ufe0fill", "k😀ill", "]][[|", `":http`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -93,7 +94,7 @@ func FuzzBare(f *testing.F) {
 		visible, _ := content.Visible(text)
 		bare, dressed := content.Deobfuscate(text, visible)
 		if !utf8.ValidString(bare) || dressed && (bare == text || bare == visible) || len(bare) > 4*len(text)+8 {
-			t.Errorf("%q became %q, %v", text, bare, dressed)
+			t.Errorf("%q: got %q and %v, want another short text in valid UTF-8, or false", text, bare, dressed)
 		}
 	})
 }

@@ -35,9 +35,10 @@ func stringsOf(found []string, value any) []string {
 	return found
 }
 
-// FuzzReadJSON sees that every string that a parser finds is found, whatever the JSON is.
-func FuzzReadJSON(f *testing.F) {
-	for _, seed := range []string{`{"a":"b c","d":["e",{"f":"\u0067"}]}`, `{"a":"x" "b"}`, `{a:'x',}`, `["[\"x\"]"]`, `"\ud800"`, "\x1e{}", "\xff\xfe{", `{"a":/*"*/"b"}`} {
+// FuzzExtractJSON checks that every string that a parser finds is extracted, whatever the JSON is.
+func FuzzExtractJSON(f *testing.F) {
+	for _, seed := range []string{`{"a":"b c","d":["e",{"f":"\u0067"}]}`, `{"a":"x" "b"}`, `{a:'x',}`, `["[\"x\"]"]`,
+		`"\ud800"`, "\x1e{}", "\xff\xfe{", `{"a":/*"*/"b"}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -49,31 +50,33 @@ func FuzzReadJSON(f *testing.F) {
 			return
 		}
 		for _, text := range stringsOf(nil, value) {
-			if len(text) <= 36 || strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(strings.TrimSpace(text), "[") {
+			if len(text) <= 36 || strings.HasPrefix(strings.TrimSpace(text), "{") ||
+				strings.HasPrefix(strings.TrimSpace(text), "[") {
 				continue // may be a time or JSON itself
 			}
 			if !slices.ContainsFunc(pieces, func(p content.Piece) bool { return strings.Contains(p.Text, text) }) {
-				t.Fatalf("%q is not read from %q: %s", text, body, show(pieces))
+				t.Fatalf("from %q: got %s, want %q among them", body, show(pieces), text)
 			}
 		}
 	})
 }
 
-// check sees that pieces are what they may be.
+// check checks what holds for all pieces.
 func check(t *testing.T, pieces []content.Piece) {
 	t.Helper()
 	for _, p := range pieces {
-		if seen, _ := content.Visible(p.Text); p.Text == "" && !p.UnknownCharset || !utf8.ValidString(seen) || !utf8.ValidString(p.Text) || !utf8.ValidString(p.Name) {
-			t.Fatalf("the piece %+v", p)
+		if seen, _ := content.Visible(p.Text); p.Text == "" && !p.UnknownCharset || !utf8.ValidString(seen) ||
+			!utf8.ValidString(p.Text) || !utf8.ValidString(p.Name) {
+			t.Fatalf("got the piece %+v, want text in valid UTF-8", p)
 		}
 		if len(p.Name) > 600 || strings.ContainsAny(p.Name, "\x00\r\n") {
-			t.Fatalf("the name %q", p.Name)
+			t.Fatalf("got the name %q, want a short one without control characters", p.Name)
 		}
 	}
 }
 
-// FuzzRead reads anything as anything.
-func FuzzRead(f *testing.F) {
+// FuzzExtract extracts from anything as anything.
+func FuzzExtract(f *testing.F) {
 	f.Add("text/html; charset=utf-7", []byte("<p title=x>k+AGk-ll<script>"))
 	f.Add("application/x-www-form-urlencoded", []byte("_charset_=gbk&a=%81%30&b;c=d"))
 	f.Add("text/xml", []byte("<?xml?><a b='c'><![CDATA[<p>x]]></a>"))
@@ -84,20 +87,23 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []content.Selection{{}, {Trusted: true}, {Text: true}, {JSON: []content.Pointer{pointer}, Form: []string{"a", "b[c]"}}} {
+		for _, s := range []content.Selection{{}, {Trusted: true}, {Text: true},
+			{JSON: []content.Pointer{pointer}, Form: []string{"a", "b[c]"}}} {
 			pieces := s.Extract(nil, typ, body)
 			check(t, pieces)
-			check(t, s.ExtractPart(nil, media, media, textproto.MIMEHeader{"Content-Type": {media}, "Content-Transfer-Encoding": {"base64"}}, body))
+			check(t, s.ExtractPart(nil, media, media, textproto.MIMEHeader{"Content-Type": {media},
+				"Content-Transfer-Encoding": {"base64"}}, body))
 			for _, p := range pieces {
 				if seen, changed := content.Visible(p.Text); changed != (seen != p.Text) || !utf8.ValidString(seen) {
-					t.Fatalf("%q is seen as %q", p.Text, seen)
+					t.Fatalf("%q: got %q and %v from Visible, want valid UTF-8, and true only for another text",
+						p.Text, seen, changed)
 				}
 			}
 		}
 	})
 }
 
-// FuzzForm sees that every field that a parser finds is found.
+// FuzzForm checks that every field that a parser finds is extracted.
 func FuzzForm(f *testing.F) {
 	f.Add("a=b+c&d=%41%zz&e[]=x;y=z")
 	f.Add(`{"a":"b"}`)
@@ -111,12 +117,13 @@ func FuzzForm(f *testing.F) {
 		}
 		for name, texts := range values {
 			for _, text := range texts {
-				if len(text) <= 36 || !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\\") || !content.HasLetters(text) ||
+				if len(text) <= 36 || !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\\") ||
+					!content.HasLetters(text) ||
 					strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(strings.TrimSpace(text), "[") {
 					continue
 				}
 				if !slices.ContainsFunc(pieces, func(p content.Piece) bool { return strings.Contains(p.Text, text) }) {
-					t.Fatalf("%q of %q is not read from %q: %s", text, name, body, show(pieces))
+					t.Fatalf("from %q: got %s, want %q of the field %q among them", body, show(pieces), text, name)
 				}
 			}
 		}
@@ -131,7 +138,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, body []byte) {
 		const limit = 1 << 16
 		if decoded, _ := content.Decode([]string{name}, body, limit); len(decoded) > limit+2*len(body) {
-			t.Fatalf("%d bytes", len(decoded))
+			t.Fatalf("got %d bytes from %d, want %d and twice the body at most", len(decoded), len(body), limit)
 		}
 	})
 }

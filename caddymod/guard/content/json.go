@@ -40,7 +40,7 @@ type frame struct {
 	key    string // of an object's member
 	index  int    // of an array's element
 	object bool
-	keyed  bool // the member's name has been read
+	keyed  bool // the member's name has been scanned
 }
 
 // jsonScanner finds the strings of JSON and of what resembles it. It accepts everything: whatever stands where it
@@ -50,20 +50,20 @@ type jsonScanner struct {
 	dst     []Piece
 	src     []byte
 	at      int
-	prefix  string      // place of the string that src is the content of
-	opened  int         // how many strings were opened to come here
-	inNoise bool        // src is no text: see [Selection.readMixed]
-	roles   *roleFilter // nil when all of them are read
+	prefix  string      // place of the string whose content is src
+	opened  int         // depth of strings within strings
+	inNoise bool        // src is no text, see [Selection.extractMixed]
+	roles   *roleFilter // nil if all roles are wanted
 
 	depth  int
-	base   int  // depth outside of all values: of the string that src is the content of
+	base   int  // depth outside of all values: that of the string whose content is src
 	values int  // values at that depth
-	more   bool // src goes on: a token that may not be complete is left
-	odd    bool // something that only lenient parsers accept was there
-	broken bool // something that no parser accepts was there: from here on, places mean nothing
+	more   bool // more of src is to come: a token that may be incomplete is left
+	odd    bool // there was something that only lenient parsers accept
+	broken bool // there was something that no parser accepts: places now mean nothing
 	frames [maxDepth]frame
 	blocks []textBlock // of rich text
-	deep   string      // what pointer returns below maxDepth, as long as it is there
+	deep   string      // what pointer returns below maxDepth, "" if not known
 }
 
 // clean reports whether src was exactly one correct value.
@@ -98,7 +98,7 @@ func (s *jsonScanner) scan() {
 		case ':':
 			s.at++
 			s.broken = true
-		case 0x1e: // what divides the values of a JSON text sequence
+		case 0x1e: // separates the values of a JSON text sequence
 			s.at++
 			s.broken = s.broken || s.depth > s.base
 			s.depth = s.base
@@ -466,7 +466,7 @@ func undoEscapes(s string) string {
 			out = append(out, '\v')
 		case '0':
 			out = append(out, 0)
-		case '\n', '\r': // the string goes on in the next line
+		case '\n', '\r': // the string continues in the next line
 		case 'u':
 			r, size := hexEscape(s, 4)
 			if size == 0 {
@@ -542,7 +542,7 @@ func (s *jsonScanner) pointer() string {
 	if s.depth <= maxDepth {
 		return s.pointTo()
 	}
-	if s.deep == "" { // no container has a name here, so that it stays the same
+	if s.deep == "" { // containers have no names here, so that it stays the same
 		s.deep = s.pointTo()
 	}
 	return s.deep

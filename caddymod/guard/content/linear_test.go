@@ -16,19 +16,22 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// tokens are what hostile bodies are made of, by what reads them.
+// tokens are what hostile bodies are made of, by the parser that they are meant for.
 var tokens = map[content.Kind][]string{
-	content.JSON: {`{`, `}`, `[`, `]`, `"`, `'`, `:`, `,`, `\`, `\"`, `\u0061`, `/*`, `*/`, `//`, `#`, "\n", ` `, `a`, `a b`, `"a":`, `"[`, `"{\"a\":`, `1`, `-`,
+	content.JSON: {`{`, `}`, `[`, `]`, `"`, `'`, `:`, `,`, `\`, `\"`, `\u0061`, `/*`, `*/`, `//`, `#`, "\n", ` `, `a`,
+		`a b`, `"a":`, `"[`, `"{\"a\":`, `1`, `-`,
 		`null`, "\x1e", "\xff", "\x00", "é", `"role":"system"`, `"messages":[`, `"_charset_`, `&`, `=`, `%41`},
-	content.Form: {`&`, `=`, `;`, `%`, `%4`, `%41`, `%00`, `%ff`, `%fe`, `%u0041`, `+`, `a`, `[`, `]`, `{`, `"`, `:`, `_charset_=utf-16&`, `_charset_=klingon&`,
+	content.Form: {`&`, `=`, `;`, `%`, `%4`, `%41`, `%00`, `%ff`, `%fe`, `%u0041`, `+`, `a`, `[`, `]`, `{`, `"`, `:`,
+		`_charset_=utf-16&`, `_charset_=klingon&`,
 		"\xff", "\x00", "é", `\u0061`, "\n"},
-	content.Markup: {`<`, `>`, `<a `, `</a>`, `<b`, `"`, `'`, `=`, `x=`, `<!--`, `-->`, `<![CDATA[`, `]]>`, `<!`, `<?`, `?>`, `<script>`, `</script`, `<p>`, `a`, ` `,
+	content.Markup: {`<`, `>`, `<a `, `</a>`, `<b`, `"`, `'`, `=`, `x=`, `<!--`, `-->`, `<![CDATA[`, `]]>`, `<!`,
+		`<?`, `?>`, `<script>`, `</script`, `<p>`, `a`, ` `,
 		`&`, `&a;`, `&#97;`, `%p;`, `<!DOCTYPE a [`, `<!ENTITY a "`, `<!ENTITY % p "`, `">`, `]>`, "\x00", "\xff"},
 	content.Text:  {`=?`, `?q?`, `?=`, `%41`, `&#`, `<x>`, `a`, ` `, "\n", `+`, `=`, `&`, `{`, `"`, "\xff", "\x00", "é", "data:", ";base64,", "QUJDx9+/8Kd7", "iVBORw0KGgo", `\u0061`},
 	content.Mixed: {"\x00", "\xff", "\x89", `"`, `=`, `&`, `{`, `[`, `a`, `kill`, `I will `, "é", "\n", `\u0061`, `%41`, "\x01", `'`, `:`, `<`, `QUJD`},
 }
 
-// shape is a generated hostile body: up to four tokens, repeated, with some that come once.
+// shape returns a generated hostile body: up to four tokens, repeated, with some that occur once.
 func shape(source *rand.Rand, kind content.Kind, size int) []byte {
 	list := tokens[kind]
 	var before, unit, behind []byte
@@ -42,30 +45,30 @@ func shape(source *rand.Rand, kind content.Kind, size int) []byte {
 	return append(append(before, bytes.Repeat(unit, size/len(unit))...), behind...)
 }
 
-// read reads a body in all the ways in which a guard may be configured.
-func read(kind content.Kind, body []byte) {
+// extract extracts from a body in all the ways in which a guard may be configured.
+func extract(kind content.Kind, body []byte) {
 	for _, s := range []content.Selection{{}, {JSON: must("/a"), Form: []string{"comment", "a"}, Roles: []string{"user"}}} {
 		s.Extract(nil, content.Type{Kind: kind, Opaque: kind == content.Binary}, body)
 	}
 }
 
-// fastest is how long reading keeps a processor busy at best, of several times.
+// fastest returns the shortest of several times for which extracting keeps a processor busy.
 func fastest(kind content.Kind, body []byte, times int) time.Duration {
 	runtime.LockOSThread() // worked is about one thread
 	defer runtime.UnlockOSThread()
 	best := time.Hour
 	for range times {
 		began := worked()
-		read(kind, body)
+		extract(kind, body)
 		best = min(best, worked()-began)
 	}
 	return best
 }
 
-// TestReadingIsLinear sees that a body that is sixteen times as long takes about sixteen times as long to read, whatever it is
-// made of. It counts the time at work of its own thread, because tests share their machine, and the margin is wide; what is
-// not linear is outside of it by far.
-func TestReadingIsLinear(t *testing.T) {
+// TestExtractingIsLinear checks that a body that is sixteen times as long takes about sixteen times as long, whatever
+// it is made of. It counts the time that its own thread works, because tests share their machine. The margin is wide,
+// and what is not linear is far outside of it.
+func TestExtractingIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -85,7 +88,7 @@ func TestReadingIsLinear(t *testing.T) {
 					break
 				}
 				if try == 3 {
-					t.Errorf("%d: %.80q takes %.0f times as long when it is 16 times as long (%v)", kind, make(200), ratio, one)
+					t.Errorf("kind %d, %.80q: 16 times the body took %.0f times as long, want about 16 (%v for one)", kind, make(200), ratio, one)
 					break
 				}
 				one = max(one, fastest(kind, make(small), 1)) // the machine may have become slower
@@ -94,7 +97,8 @@ func TestReadingIsLinear(t *testing.T) {
 	}
 }
 
-// BenchmarkShapes reads generated hostile bodies. What each byte costs must not depend on how many there are.
+// BenchmarkShapes extracts from generated hostile bodies. The cost of each byte must not depend on how many there
+// are.
 func BenchmarkShapes(b *testing.B) {
 	for kind, name := range map[content.Kind]string{content.JSON: "json", content.Form: "form", content.Markup: "markup", content.Text: "text", content.Mixed: "mixed"} {
 		for _, size := range []int{16 << 10, 128 << 10, 1 << 20} {

@@ -72,18 +72,18 @@ func isHTML(s string) bool {
 // markup collects the texts of a document.
 type markup struct {
 	dst []Piece
-	all bool // what is not visible is read, too
+	all bool // what is not visible is extracted, too
 	xml bool
 	// nested says that this is the inside of a CDATA section, where further sections are ignored: each would be
 	// searched to its end.
 	nested bool
 
 	name  string // of the element, in XML
-	size  int    // most that all texts together can have, about
-	arena []byte // holds the texts that are not as they stand in the document
-	run   string // the text of the block so far, when it is in one piece
-	from  int    // the text of the block so far in arena, when it is not
-	mixed bool   // it is not
+	size  int    // about the maximum size of all texts together
+	arena []byte // holds the texts that differ from the document
+	run   string // the text of the block so far, if it is in one piece
+	from  int    // where it begins in arena, if it is not
+	mixed bool   // the text of the block is in arena
 }
 
 func (m *markup) scan(s string) {

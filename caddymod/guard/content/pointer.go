@@ -50,8 +50,8 @@ func ParsePointer(s string) (Pointer, error) {
 		p.tokens = append(p.tokens, t)
 	}
 	if len(p.tokens) > maxDepth {
-		return Pointer{}, fmt.Errorf("the JSON pointer %.40q... has %d tokens; at most %d are possible", s,
-			len(p.tokens), maxDepth)
+		return Pointer{}, fmt.Errorf("the JSON pointer %.40q... has %d tokens; at most %d are possible",
+			s, len(p.tokens), maxDepth)
 	}
 	return p, nil
 }

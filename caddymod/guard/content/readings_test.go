@@ -27,7 +27,7 @@ func random(n int) []byte {
 	return b
 }
 
-// says reports whether a text is among those of pieces, when all that is no letter is left out.
+// says reports whether a text is among those of pieces if everything but letters is left out.
 func says(pieces []content.Piece, text string) bool {
 	letters := func(s string) string {
 		return strings.Map(func(r rune) rune {
@@ -53,7 +53,7 @@ func says(pieces []content.Piece, text string) bool {
 	return false
 }
 
-// TestNoReadingIsDropped sees that a guess at what bytes are takes no other reading away.
+// TestNoReadingIsDropped checks that a guess at what bytes are takes no other reading away.
 func TestNoReadingIsDropped(t *testing.T) {
 	t.Parallel()
 	for hazard, c := range map[string]struct{ typ, body string }{
@@ -90,7 +90,7 @@ func TestNoReadingIsDropped(t *testing.T) {
 		var s content.Selection
 		pieces := s.Extract(nil, content.TypeOf([]string{c.typ}), []byte(c.body))
 		if !says(pieces, threat) {
-			t.Errorf("%s: %s", hazard, showAll(pieces))
+			t.Errorf("%s: got %s, want the threat among them", hazard, showAll(pieces))
 		}
 		check(t, pieces)
 		if typ := content.TypeOf([]string{c.typ}); typ.Kind != content.Text || typ.UnknownCharset {
@@ -99,12 +99,12 @@ func TestNoReadingIsDropped(t *testing.T) {
 		// A part and a field of that kind.
 		pieces = s.ExtractPart(nil, "c", "", textproto.MIMEHeader{"Content-Type": {c.typ}}, []byte(c.body))
 		if !says(pieces, threat) {
-			t.Errorf("%s, in a part: %s", hazard, showAll(pieces))
+			t.Errorf("%s, in a part: got %s, want the threat among them", hazard, showAll(pieces))
 		}
 	}
 }
 
-// TestOrdinaryBodiesHaveOneReading sees that further readings are for odd bodies.
+// TestOrdinaryBodiesHaveOneReading checks that further readings are for odd bodies.
 func TestOrdinaryBodiesHaveOneReading(t *testing.T) {
 	t.Parallel()
 	for typ, body := range map[string]string{
@@ -119,13 +119,15 @@ func TestOrdinaryBodiesHaveOneReading(t *testing.T) {
 	} {
 		var s content.Selection
 		pieces := s.Extract(nil, content.TypeOf([]string{typ}), []byte(body))
-		if len(pieces) == 0 || slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.Reading > 0 || p.UnknownCharset }) {
-			t.Errorf("%s: %s", typ, showAll(pieces))
+		if len(pieces) == 0 || slices.ContainsFunc(pieces, func(p content.Piece) bool {
+			return p.Reading > 0 || p.UnknownCharset
+		}) {
+			t.Errorf("%s: got %s, want one reading only", typ, showAll(pieces))
 		}
 	}
 }
 
-// TestUnknownCharsets sees that a charset that is not known is said to be so, wherever it stands.
+// TestUnknownCharsets checks that a charset that is not known is reported, wherever it stands.
 func TestUnknownCharsets(t *testing.T) {
 	t.Parallel()
 	var s content.Selection
@@ -134,7 +136,7 @@ func TestUnknownCharsets(t *testing.T) {
 		"quopri", "iso-2022-kr", "iso-2022-cn", "palmos", "x-mac-thai-unknown", "hex", "cp1149",
 	} {
 		if !content.TypeOf([]string{"text/plain; charset=" + charset}).UnknownCharset {
-			t.Errorf("%s: known", charset)
+			t.Errorf("%s: got a known charset, want an unknown one", charset)
 		}
 		for place, pieces := range map[string][]content.Piece{
 			"a part":             s.ExtractPart(nil, "c", "", textproto.MIMEHeader{"Content-Type": {"text/plain; charset=" + charset}}, []byte("\x81\x82")),
@@ -145,13 +147,14 @@ func TestUnknownCharsets(t *testing.T) {
 			"one of two":         s.Extract(nil, content.Type{Kind: content.Form}, []byte("_charset_=utf-8&a=1&_charset_="+charset)),
 		} {
 			if !slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.UnknownCharset }) {
-				t.Errorf("%s, %s: %s", charset, place, showAll(pieces))
+				t.Errorf("%s, %s: got %s, want an unknown charset", charset, place, showAll(pieces))
 			}
 		}
 	}
-	for _, charset := range []string{"", "utf-8", "hz", "gb2312", "shift_jis", "ISO_8859-15", "cp65001", "utf_16_be_sig", "big5-hkscs", "koi8_u", "iso-2022-jp", "windows-874"} {
+	for _, charset := range []string{"", "utf-8", "hz", "gb2312", "shift_jis", "ISO_8859-15", "cp65001",
+		"utf_16_be_sig", "big5-hkscs", "koi8_u", "iso-2022-jp", "windows-874"} {
 		if content.TypeOf([]string{"text/plain; charset=" + charset}).UnknownCharset {
-			t.Errorf("%s: not known", charset)
+			t.Errorf("%s: got an unknown charset, want a known one", charset)
 		}
 	}
 }
@@ -176,7 +179,7 @@ func ebcdic(text string) string {
 	return string(out)
 }
 
-// TestEncodedRuns sees that of a text with encoded bytes only these are left out, and that words in them are not.
+// TestEncodedRuns checks that of a text with encoded bytes only these are left out, and that words in them are not.
 func TestEncodedRuns(t *testing.T) {
 	t.Parallel()
 	noise := base64.StdEncoding.EncodeToString(random(3000))
@@ -222,14 +225,16 @@ func TestEncodedRuns(t *testing.T) {
 				size += len(p.Text)
 			}
 			if !says(pieces, threat) {
-				t.Errorf("%s, %d: %.300s", hazard, typ, showAll(pieces))
+				t.Errorf("%s, kind %d: got %.300s, want the threat among them", hazard, typ, showAll(pieces))
 			}
 			if size > len(body)/4 && hazard != "in every line" && typ != content.Markup {
-				t.Errorf("%s, %d: of %d bytes %d are read: %.300s", hazard, typ, len(body), size, showAll(pieces))
+				t.Errorf("%s, kind %d: got %d bytes of %d, want a quarter at most: %.300s", hazard, typ, size,
+					len(body), showAll(pieces))
 			}
 			s.Text = true
-			if pieces = s.Extract(nil, content.Type{Kind: typ}, []byte(body)); len(pieces) != 1 || pieces[0].Text != body {
-				t.Errorf("%s: `text` leaves something out", hazard)
+			if pieces = s.Extract(nil, content.Type{Kind: typ}, []byte(body)); len(pieces) != 1 ||
+				pieces[0].Text != body {
+				t.Errorf("%s: got %.300s with Text, want the whole body", hazard, showAll(pieces))
 			}
 		}
 	}
@@ -246,7 +251,7 @@ func chunks(s string, n int) func(func(string) bool) {
 	}
 }
 
-// TestAvatars sees that pictures in JSON say next to nothing.
+// TestAvatars checks that images in JSON yield next to no text.
 func TestAvatars(t *testing.T) {
 	t.Parallel()
 	avatar := base64.StdEncoding.EncodeToString(append([]byte("\x89PNG\r\n\x1a\n"), random(750_000)...))
@@ -257,18 +262,18 @@ func TestAvatars(t *testing.T) {
 		for _, p := range pieces {
 			size += len(p.Text)
 			if p.Reading == 0 || len(p.Text) > 500 {
-				t.Errorf("%d: %.100s", len(p.Text), showAll(pieces))
+				t.Errorf("got %.100s, want further readings of 500 bytes at most", showAll(pieces))
 			}
 		}
 		t.Logf("%d texts of %d bytes", len(pieces), size)
 		if size > 20_000 {
-			t.Errorf("%d bytes are read", size)
+			t.Errorf("got %d bytes of text from an image, want 20000 at most", size)
 		}
 	}
 }
 
-// TestUntyped sees that no body without a type that is known to be none of text passes unread by its looks, and that noise
-// says next to nothing.
+// TestUntyped checks that no body passes because of its looks unless its type is known to hold no text, and that
+// noise yields next to no text.
 func TestUntyped(t *testing.T) {
 	t.Parallel()
 	noise := string(random(2000))
@@ -286,11 +291,13 @@ func TestUntyped(t *testing.T) {
 		"letters with bytes of no UTF-8": noise + strings.Join(strings.Split(threat, ""), "\xff") + noise,
 		"UTF-16":                         wide(`{"c":"`+threat+`"}`, true, false),
 	} {
-		for _, types := range [][]string{nil, {""}, {"nonsense"}, {"application/vnd.example"}, {"application/x-unknown; a=b"}, {"image/png", "application/json"}, {"image/png; x=\"y"}, {"image/png; a=b; a=c"}} {
+		for _, types := range [][]string{nil, {""}, {"nonsense"}, {"application/vnd.example"},
+			{"application/x-unknown; a=b"}, {"image/png", "application/json"}, {"image/png; x=\"y"},
+			{"image/png; a=b; a=c"}} {
 			var s content.Selection
 			typ := content.TypeOf(types)
 			if typ.Opaque {
-				t.Errorf("%q is opaque", types)
+				t.Errorf("%q: got an opaque type, want another", types)
 			}
 			want := threat
 			if hazard == "JSON with a short text" {
@@ -299,18 +306,19 @@ func TestUntyped(t *testing.T) {
 			pieces := s.Extract(nil, typ, []byte(body))
 			check(t, pieces)
 			if !says(pieces, want) {
-				t.Errorf("%s as %q: %.300s", hazard, types, showAll(pieces))
+				t.Errorf("%s as %q: got %.300s, want %q among them", hazard, types, showAll(pieces), want)
 			}
 		}
 	}
-	for _, types := range [][]string{{"image/png"}, {"application/octet-stream"}, {"application/zip"}, {"application/offset+octet-stream"},
+	for _, types := range [][]string{{"image/png"}, {"application/octet-stream"}, {"application/zip"},
+		{"application/offset+octet-stream"},
 		{"application/grpc-web+proto"}, {"application/vnd.openxmlformats-officedocument.wordprocessingml.document"}, {"application/epub+zip"}} {
 		var s content.Selection
 		if pieces := s.Extract(nil, content.TypeOf(types), []byte(noise+threat)); len(pieces) > 0 {
-			t.Errorf("%q: %s", types, showAll(pieces))
+			t.Errorf("%q: got %s, want nothing from an opaque type", types, showAll(pieces))
 		}
 		if pieces := s.Extract(nil, content.TypeOf(types), []byte(`{"c":"`+threat+`"}`)); !says(pieces, threat) {
-			t.Errorf("JSON as %q passes", types)
+			t.Errorf("JSON as %q: got %s, want the threat among them", types, showAll(pieces))
 		}
 	}
 	var s content.Selection
@@ -319,17 +327,17 @@ func TestUntyped(t *testing.T) {
 	for _, p := range pieces {
 		size += len(p.Text)
 		if p.Reading == 0 {
-			t.Errorf("%q", p.Text)
+			t.Errorf("got %q in the likeliest reading of noise, want nothing", p.Text)
 		}
 	}
 	t.Logf("a megabyte of noise: %d texts of %d bytes", len(pieces), size)
 	if size > 40_000 {
-		t.Errorf("of noise %d bytes are read, in %d texts", size, len(pieces))
+		t.Errorf("got %d bytes in %d texts from noise, want 40000 at most", size, len(pieces))
 	}
 }
 
-// TestReadEncoded sees that a body which is not encoded as it says is read as what its type says.
-func TestReadEncoded(t *testing.T) {
+// TestExtractEncoded checks that a body that is not encoded as it says is read as what its type says.
+func TestExtractEncoded(t *testing.T) {
 	t.Parallel()
 	gzipped := codingtest.Encode(t, "gzip", []byte("a=b"))
 	for hazard, c := range map[string]struct{ typ, body string }{
@@ -347,17 +355,17 @@ func TestReadEncoded(t *testing.T) {
 			continue
 		}
 		if !says(pieces, threat) {
-			t.Errorf("%s: %s", hazard, showAll(pieces))
+			t.Errorf("%s: got %s, want the threat among them", hazard, showAll(pieces))
 		}
 	}
 	honest := codingtest.Encode(t, "gzip", bytes.Repeat(post, 50))
 	var s content.Selection
 	if pieces := s.ExtractEncoded(nil, content.Type{Kind: content.JSON}, honest); len(pieces) > 3 {
-		t.Errorf("of honest gzip is read: %s", showAll(pieces))
+		t.Errorf("got %s from honest gzip, want 3 pieces at most", showAll(pieces))
 	}
 }
 
-// TestEntities sees that entities of XML are expanded, and that they cannot be expanded to a bomb.
+// TestEntities checks that XML entities are expanded, and that they cannot expand to a bomb.
 func TestEntities(t *testing.T) {
 	t.Parallel()
 	for hazard, c := range map[string]string{
@@ -378,7 +386,7 @@ func TestEntities(t *testing.T) {
 		if found := slices.ContainsFunc(pieces, func(p content.Piece) bool {
 			return strings.Contains(strings.Join(strings.Fields(p.Text), " "), threat)
 		}); !found {
-			t.Errorf("%s: %s", hazard, showAll(pieces))
+			t.Errorf("%s: got %s, want the threat among them", hazard, showAll(pieces))
 		}
 	}
 	laughs := `<!DOCTYPE c [<!ENTITY a0 "ha ha ha ">`
@@ -397,14 +405,14 @@ func TestEntities(t *testing.T) {
 			size += len(p.Text)
 		}
 		if size > 100_000 || !says(pieces, threat) {
-			t.Errorf("%s: %d bytes", hazard, size)
+			t.Errorf("%s: got %d bytes, want 100000 at most and the threat among them", hazard, size)
 		}
 	}
 }
 
-// TestFurther guards against bodies that say so much, or in so many ways, that reading them is an attack, and against
-// refusing honest ones.
-func TestFurther(t *testing.T) {
+// TestAmbiguity guards against bodies with so many or such long readings that extracting them is an attack, and
+// against refusing honest ones.
+func TestAmbiguity(t *testing.T) {
 	t.Parallel()
 	const line = "The train was late again, and nobody at the station could say why.\n"
 	utf16 := func(s string) string {
@@ -415,7 +423,8 @@ func TestFurther(t *testing.T) {
 		return string(b)
 	}
 	entities := func(value string, n int) string {
-		return `<!DOCTYPE c [<!ENTITY a "` + value + `"><!ENTITY b "&a;&a;&a;&a;">]><c>` + strings.Repeat("&b; ", n) + `</c>`
+		return `<!DOCTYPE c [<!ENTITY a "` + value + `"><!ENTITY b "&a;&a;&a;&a;">]><c>` +
+			strings.Repeat("&b; ", n) + `</c>`
 	}
 	for hazard, c := range map[string]struct {
 		contentType, body string
@@ -435,23 +444,24 @@ func TestFurther(t *testing.T) {
 		var further content.Ambiguity
 		further.Add(s.Extract(nil, content.TypeOf([]string{c.contentType}), []byte(c.body)))
 		if got := further.Excessive(len(c.body)); got != c.want {
-			t.Errorf("%s: %v", hazard, got)
+			t.Errorf("%s: got excessive %v, want %v", hazard, got, c.want)
 		}
 	}
 }
 
-// TestByReading sees that texts are read together as each reader sees them.
+// TestByReading checks that texts are grouped as each program sees them.
 func TestByReading(t *testing.T) {
 	t.Parallel()
-	pieces := []content.Piece{{Name: "a", Text: "I"}, {Name: "b", Text: "x"}, {Name: "b", Text: "will", Reading: 2}, {Name: "c", Text: "kill"}}
+	pieces := []content.Piece{{Name: "a", Text: "I"}, {Name: "b", Text: "x"}, {Name: "b", Text: "will", Reading: 2},
+		{Name: "c", Text: "kill"}}
 	var got []string
 	for _, list := range content.ByReading(pieces) {
 		got = append(got, showAll(list))
 	}
 	if want := []string{"a=I | b=x | c=kill", "a=I | ~b=will | c=kill"}; !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if !utf8.ValidString(showAll(pieces)) {
-		t.Error("not UTF-8")
+		t.Errorf("got %q, want valid UTF-8", showAll(pieces))
 	}
 }

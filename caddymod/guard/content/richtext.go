@@ -24,7 +24,7 @@ type textBlock struct {
 	text   []byte
 	blockStats
 	direct bool // there is text in the array itself, and not only in arrays within it
-	levels int  // of arrays within it that go on in it
+	levels int  // of arrays within it that continue the block
 	inner  []innerBlock
 }
 
@@ -38,7 +38,7 @@ type innerBlock struct {
 // blockStats counts the strings of a block.
 type blockStats struct {
 	pieces int
-	seams  int // places where a piece ends and another begins within a word
+	seams  int // places where one string ends and another begins within a word
 }
 
 const (
@@ -162,7 +162,7 @@ func (s *jsonScanner) endBlocks(depth int) {
 	}
 	ended := s.blocks[first:]
 	s.blocks = s.blocks[:first]
-	for _, b := range ended { // a copy: where it goes on in another, that takes its place
+	for _, b := range ended { // a copy: a block that it continues in may take its place
 		s.endBlock(&b)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// views returns the views among the texts of a JSON document, each behind its place.
+// views returns the texts of the blocks of rich text in a JSON document, each behind its place.
 func views(doc string) (list []string) {
 	var s content.Selection
 	for _, p := range s.Extract(nil, content.Type{Kind: content.JSON}, []byte(doc)) {
@@ -23,7 +23,7 @@ func views(doc string) (list []string) {
 	return list
 }
 
-// Hazard: an editor keeps a word as several strings, and the guard reads none of them as that word.
+// Hazard: an editor keeps a word as several strings, and the guard takes none of them for that word.
 func TestRichText(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestRichText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if !json.Valid([]byte(c.doc)) && name != "broken off" {
-				t.Fatal("no JSON")
+				t.Fatalf("the document is no JSON: %s", c.doc)
 			}
 			if got := views(c.doc); !slices.Equal(got, c.want) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
@@ -77,7 +77,7 @@ func TestRichTextIsBounded(t *testing.T) {
 			size += len(v)
 		}
 		if size > 2*len(doc) {
-			t.Errorf("%s: %d bytes of views of %d", name, size, len(doc))
+			t.Errorf("%s: got %d bytes of rich text from %d, want twice as many at most", name, size, len(doc))
 		}
 	}
 }
@@ -87,7 +87,8 @@ func TestNamesOfLists(t *testing.T) {
 	t.Parallel()
 	var s content.Selection
 	const doc = `{"type":"bulletList","list":"bullet","kind":"bulleted_list_item","comment":"bullet","style":"bullet to the head"}`
-	if got, want := show(s.Extract(nil, content.Type{Kind: content.JSON}, []byte(doc))), "/comment=bullet | /style=bullet to the head"; got != want {
+	if got, want := show(s.Extract(nil, content.Type{Kind: content.JSON}, []byte(doc))),
+		"/comment=bullet | /style=bullet to the head"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// TestRoles sees that of a chat only the texts of certain roles are read, and all of what is not beyond doubt somebody else's.
+// TestRoles checks that of a chat only the texts of some roles are extracted, and everything that is not beyond doubt
+// said by others.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	const out, in = "a system prompt", "a question"
@@ -73,27 +74,31 @@ func TestRoles(t *testing.T) {
 		s := content.Selection{Roles: []string{"user", "tool"}}
 		pieces := s.Extract(nil, content.Type{Kind: content.JSON}, []byte(c.body))
 		all := showAll(pieces)
-		if strings.Contains(all, out) != c.read || !strings.Contains(all, in) && !strings.Contains(hazard, "messages elsewhere") {
-			t.Errorf("%s: %.300s", hazard, all)
+		if strings.Contains(all, out) != c.read || !strings.Contains(all, in) &&
+			!strings.Contains(hazard, "messages elsewhere") {
+			t.Errorf("%s: got %.300s, want %q among them: %v", hazard, all, out, c.read)
 		}
 		for _, p := range pieces {
 			if p.RichText && !c.read && strings.Contains(p.Text, out) {
-				t.Errorf("%s: read as a part of a text: %+v", hazard, p)
+				t.Errorf("%s: got %+v as rich text, want it without %q", hazard, p, out)
 			}
 		}
-		// Without the option, under another role and as another type all of it is read.
-		for _, s := range []content.Selection{{}, {Roles: []string{"system", "user", "assistant", "developer", "model"}}} {
-			if all := showAll(s.Extract(nil, content.Type{Kind: content.JSON}, []byte(c.body))); !strings.Contains(all, out) {
-				t.Errorf("%s, unnarrowed: %.300s", hazard, all)
+		// Without the option, with all roles and as another type, everything is extracted.
+		allRoles := []string{"system", "user", "assistant", "developer", "model"}
+		for _, s := range []content.Selection{{}, {Roles: allRoles}} {
+			all := showAll(s.Extract(nil, content.Type{Kind: content.JSON}, []byte(c.body)))
+			if !strings.Contains(all, out) {
+				t.Errorf("%s, of all roles: got %.300s, want %q among them", hazard, all, out)
 			}
 		}
-		if all := showAll(s.Extract(nil, content.Type{Kind: content.Text}, []byte(c.body))); !strings.Contains(all, out) {
-			t.Errorf("%s, as text: %.300s", hazard, all)
+		all = showAll(s.Extract(nil, content.Type{Kind: content.Text}, []byte(c.body)))
+		if !strings.Contains(all, out) {
+			t.Errorf("%s, as text: got %.300s, want %q among them", hazard, all, out)
 		}
 	}
 }
 
-// TestRolesOfLongChats sees that many messages are told apart, too.
+// TestRolesOfLongChats checks that the roles of many messages are told apart, too.
 func TestRolesOfLongChats(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -103,13 +108,16 @@ func TestRolesOfLongChats(t *testing.T) {
 	}
 	b.WriteString(`{"role":"system","content":"out"}]}`)
 	s := content.Selection{Roles: []string{"user"}}
-	all := showAll(s.Extract([]content.Piece{{Name: "header:X", Text: "before"}}, content.Type{Kind: content.JSON}, []byte(b.String())))
-	if strings.Contains(all, "out") || strings.Count(all, "=in ") != 500 || !strings.HasPrefix(all, "header:X=before | ") {
-		t.Errorf("%.300s", all)
+	all := showAll(s.Extract([]content.Piece{{Name: "header:X", Text: "before"}}, content.Type{Kind: content.JSON},
+		[]byte(b.String())))
+	if strings.Contains(all, "out") || strings.Count(all, "=in ") != 500 ||
+		!strings.HasPrefix(all, "header:X=before | ") {
+		t.Errorf("got %.300s, want the header and the 500 texts of the user, and no others", all)
 	}
 }
 
-// TestRolesOfSplitTexts sees that what a user says in pieces is still read as one, without what others say between.
+// TestRolesOfSplitTexts checks that what a user says in several strings is still joined, without what others say
+// between them.
 func TestRolesOfSplitTexts(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
@@ -124,7 +132,7 @@ func TestRolesOfSplitTexts(t *testing.T) {
 			}
 		}
 		if all := strings.Join(views, " | "); !strings.Contains(all, want) || strings.Contains(all, "out") {
-			t.Errorf("%s: %s", body, all)
+			t.Errorf("%s: got %q as rich text, want %q among it and nothing of others", body, all, want)
 		}
 	}
 }
@@ -132,7 +140,7 @@ func TestRolesOfSplitTexts(t *testing.T) {
 func TestCheckRole(t *testing.T) {
 	t.Parallel()
 	if err := content.CheckRole("user"); err != nil {
-		t.Error(err)
+		t.Errorf("a known role: got error %v, want none", err)
 	}
 	err := content.CheckRole("User")
 	if want := `there is no role "User"; it must be one of system, developer, user, assistant, model, tool, function`; err == nil || err.Error() != want {

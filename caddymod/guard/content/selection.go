@@ -107,8 +107,8 @@ func (s *Selection) extractAs(dst []Piece, kind Kind, t Type, body []byte) []Pie
 	switch kind {
 	case JSON:
 		var clean bool
-		if dst, clean = s.extractChat(dst, body); (!clean || t.Ambiguous || t.undeclared) && !s.Trusted &&
-			mayBeForm(body) {
+		dst, clean = s.extractChat(dst, body)
+		if (!clean || t.Ambiguous || t.undeclared) && !s.Trusted && mayBeForm(body) {
 			dst = appendReading(dst, s.extractPairs(nil, nil, body), readingAsForm)
 		}
 		return dst
@@ -124,8 +124,8 @@ func (s *Selection) extractAs(dst []Piece, kind Kind, t Type, body []byte) []Pie
 		}
 		return dst
 	}
-	if begin := body[start:min(len(body), start+sniffSize)]; !s.Trusted && kind == Text && looksForm(begin) &&
-		sniffText(begin) == Form {
+	begin := body[start:min(len(body), start+sniffSize)]
+	if !s.Trusted && kind == Text && looksForm(begin) && sniffText(begin) == Form {
 		return s.forType(t).extractForm(dst, t, body)
 	}
 	dst = s.appendAll(dst, "", stringOf(body))

@@ -27,8 +27,8 @@ type StreamExtractor struct {
 	sel      Selection
 	declared Type
 	readings []*streamReading // nil before the first bytes
-	unit     int              // bytes come in multiples of it: 4 where they may be UTF-16 or UTF-32
-	pending  []byte           // received, and in no lane yet
+	unit     int              // bytes are taken in multiples of it: 4 if they may be UTF-16 or UTF-32
+	pending  []byte           // received, and in no reading yet
 	received int64
 }
 
@@ -214,20 +214,20 @@ type streamReading struct {
 	declared Type
 	kind     Kind
 	decode   func([]byte) []byte // nil for UTF-8
-	begun    bool                // the byte order mark is behind
-	reading  int                 // of the reading, see [Piece]
-	odd      bool                // there were bytes that are no UTF-8
+	begun    bool                // past the byte order mark
+	reading  int                 // its number, see [Piece]
+	odd      bool                // there were bytes that are not UTF-8
 
-	rest  []byte       // decoded, and not read yet; new memory with each push
+	rest  []byte       // decoded, and not extracted from yet; new memory with each push
 	total int64        // bytes that were decoded
-	ends  []segmentEnd // ends of segments that are not wholly read
-	safe  int64        // up to here the body is read
+	ends  []segmentEnd // ends of segments that are not done
+	safe  int64        // up to here the body has been extracted from
 
-	entities []byte // declarations of entities of XML, so far
+	entities []byte // XML entity declarations so far
 
 	json  *jsonScanner
-	quote byte // of the string of JSON that is read in parts; 0 outside of one
-	inner bool // which may be JSON itself
+	quote byte // of the JSON string that is extracted in parts, 0 outside of one
+	inner bool // the string may be JSON itself
 }
 
 // segmentEnd is the offset at which a segment ends: in the body, and in the decoded text.
@@ -236,7 +236,7 @@ type segmentEnd struct{ body, decoded int64 }
 // push takes a segment of the body that ends at this offset.
 func (l *streamReading) push(segment []byte, end int64) {
 	text := decodeWithFunc(l.decode, segment)
-	if l.kind != Mixed && (l.kind != Form || l.decode != nil) { // a form has its charset under its escapes
+	if l.kind != Mixed && (l.kind != Form || l.decode != nil) { // a form's charset applies under its escapes
 		l.odd = l.odd || l.decode == nil && !utf8.Valid(text)
 		text = toValidUTF8(text)
 	}

@@ -14,12 +14,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 )
 
-// needle is what must be found in one piece, wherever it stands in a body that flows.
+// needle must be found in one piece, wherever it stands in a streamed body.
 const needle = "a needle, \"quoted\" & as long as some sentences are"
 
-// filler is ordinary text of about n bytes; another one for each seed.
+// filler returns ordinary text of about n bytes, another one for each seed.
 func filler(r *rand.Rand, n int) string {
-	words := []string{"bread", "corner", "early", "the", "of", "rye", "neighbour's", "Über", "loaf", "and", "42", "oven"}
+	words := []string{"bread", "corner", "early", "the", "of", "rye", "neighbour's", "Über", "loaf", "and", "42",
+		"oven"}
 	var b strings.Builder
 	for b.Len() < n {
 		b.WriteString(words[r.IntN(len(words))])
@@ -32,8 +33,8 @@ func filler(r *rand.Rand, n int) string {
 	return b.String()
 }
 
-// flowing are ways to put a text behind so many bytes of other text.
-var flowing = []struct {
+// streamed are ways to put a text behind this many bytes of other text.
+var streamed = []struct {
 	name, contentType string
 	body              func(r *rand.Rand, before int) string
 	place             string // of the needle, where it has one
@@ -43,13 +44,15 @@ var flowing = []struct {
 		return strings.Repeat("x", n) + needle + strings.Repeat("y", 90_000)
 	}, ""},
 	{"form", "application/x-www-form-urlencoded", func(r *rand.Rand, n int) string {
-		return "a=" + url.QueryEscape(filler(r, n)) + "&comment=" + url.QueryEscape(needle) + "&b=" + url.QueryEscape(filler(r, 90_000))
+		return "a=" + url.QueryEscape(filler(r, n)) +
+			"&comment=" + url.QueryEscape(needle) + "&b=" + url.QueryEscape(filler(r, 90_000))
 	}, "comment"},
 	{"the value of a form", "application/x-www-form-urlencoded", func(r *rand.Rand, n int) string {
 		return "x=1&comment=" + url.QueryEscape(filler(r, n)+needle+filler(r, 90_000))
 	}, "comment"},
 	{"form of many fields", "application/x-www-form-urlencoded", func(r *rand.Rand, n int) string {
-		return strings.Repeat("a=some+bread&", n/13) + "comment=" + url.QueryEscape(needle) + strings.Repeat("&b=some+bread", 7000)
+		return strings.Repeat("a=some+bread&", n/13) +
+			"comment=" + url.QueryEscape(needle) + strings.Repeat("&b=some+bread", 7000)
 	}, ""},
 	{"JSON", "application/json", func(r *rand.Rand, n int) string {
 		return fmt.Sprintf(`{"a":%q,"b":[1,true,{"comment":%q}],"c":%q}`, filler(r, n), needle, filler(r, 90_000))
@@ -59,7 +62,8 @@ var flowing = []struct {
 	}, "/comment"},
 	{"rows of JSON", "application/json", func(r *rand.Rand, n int) string {
 		row := `{"name":"rye bread","price":4.2,"tags":["fresh","dark"]},` + "\n"
-		return "[" + strings.Repeat(row, n/len(row)) + fmt.Sprintf(`{"comment":%q},`, needle) + strings.Repeat(row, 2000) + "null]"
+		return "[" + strings.Repeat(row, n/len(row)) + fmt.Sprintf(`{"comment":%q},`, needle) +
+			strings.Repeat(row, 2000) + "null]"
 	}, ""},
 	{"numbers of JSON", "application/json", func(r *rand.Rand, n int) string {
 		return "[" + strings.Repeat("12.5,", n/5) + fmt.Sprintf("%q", needle) + strings.Repeat(",12.5", 20_000) + "]"
@@ -69,13 +73,16 @@ var flowing = []struct {
 		for i := range picture {
 			picture[i] = byte(r.Uint32())
 		}
-		return fmt.Sprintf(`{"avatar":"data:image/png;base64,%s","comment":%q}`, base64.StdEncoding.EncodeToString(picture), needle)
+		return fmt.Sprintf(`{"avatar":"data:image/png;base64,%s","comment":%q}`,
+			base64.StdEncoding.EncodeToString(picture), needle)
 	}, "/comment"},
 	{"escapes of JSON", "application/json", func(r *rand.Rand, n int) string {
-		return `{"a":"` + strings.Repeat(`\u0062\\`, n/8) + `","comment":"` + escapes(needle) + `","b":"` + strings.Repeat(`\\`, 50_000) + `"}`
+		return `{"a":"` + strings.Repeat(`\u0062\\`, n/8) +
+			`","comment":"` + escapes(needle) + `","b":"` + strings.Repeat(`\\`, 50_000) + `"}`
 	}, "/comment"},
 	{"JSON in UTF-16", "application/json", func(r *rand.Rand, n int) string {
-		return wide(fmt.Sprintf(`{"a":%q,"comment":%q,"c":%q}`, filler(r, n/2), needle, filler(r, 50_000)), false, false)
+		return wide(fmt.Sprintf(`{"a":%q,"comment":%q,"c":%q}`, filler(r, n/2), needle, filler(r, 50_000)),
+			false, false)
 	}, "/comment"},
 	{"text in UTF-16, the other way round", "text/plain", func(r *rand.Rand, n int) string {
 		return wide(filler(r, n/2)+needle+filler(r, 50_000), true, false)
@@ -88,7 +95,8 @@ var flowing = []struct {
 	}, "/comment"},
 	{"text as JSON", "application/json", func(r *rand.Rand, n int) string { return filler(r, n) + needle + filler(r, 90_000) }, ""},
 	{"markup", "text/html", func(r *rand.Rand, n int) string {
-		return "<p>" + filler(r, n) + "</p><p>" + strings.ReplaceAll(needle, "&", "&amp;") + "</p><p>" + filler(r, 90_000)
+		return "<p>" + filler(r, n) + "</p><p>" + strings.ReplaceAll(needle, "&", "&amp;") + "</p><p>" +
+			filler(r, 90_000)
 	}, ""},
 	{"a broken token of JSON", "application/json", func(r *rand.Rand, n int) string {
 		return `{"a":` + strings.Repeat("b", n+70_000) + fmt.Sprintf(`,"comment":%q}`, needle)
@@ -104,11 +112,11 @@ func escapes(text string) string {
 	return b.String()
 }
 
-// TestFlowFinds puts a text at many places of large bodies that come in pieces of any size: it must be found whole, before
-// the app may have the end of it.
-func TestFlowFinds(t *testing.T) {
+// TestStreamFinds puts a text at many places of large bodies that come in chunks of any size. It must be found whole,
+// before the app may have the end of it.
+func TestStreamFinds(t *testing.T) {
 	t.Parallel()
-	for _, test := range flowing {
+	for _, test := range streamed {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(12) {
@@ -120,7 +128,8 @@ func TestFlowFinds(t *testing.T) {
 				look := func(pieces []content.Piece) {
 					for _, p := range pieces {
 						text, _ := content.Visible(p.Text)
-						if (strings.Contains(p.Text, needle) || strings.Contains(text, needle)) && found < 0 && (test.place == "" || p.Name == test.place) {
+						if (strings.Contains(p.Text, needle) || strings.Contains(text, needle)) && found < 0 &&
+							(test.place == "" || p.Name == test.place) {
 							found = allowed
 						}
 					}
@@ -132,7 +141,8 @@ func TestFlowFinds(t *testing.T) {
 					rest = rest[n:]
 					safe := flow.Safe()
 					if safe < allowed || safe > int64(len(body)-len(rest)) {
-						t.Fatalf("seed %d: safe goes from %d to %d of %d", seed, allowed, safe, len(body)-len(rest))
+						t.Fatalf("seed %d: got Safe %d after %d, want it between that and %d", seed, safe, allowed,
+							len(body)-len(rest))
 					}
 					allowed = safe
 				}
@@ -140,22 +150,23 @@ func TestFlowFinds(t *testing.T) {
 				if found < 0 {
 					t.Fatalf("seed %d: the text behind %d bytes was not found", seed, before)
 				}
-				// Its bytes are behind what the app had when it was found.
+				// Its last bytes are behind what the app had when it was found.
 				if end := int64(len(body)); found > end-20 {
-					t.Errorf("seed %d: the app had %d of %d bytes", seed, found, end)
+					t.Errorf("seed %d: the app had %d of %d bytes before the text was found, want fewer than %d",
+						seed, found, end, end-20)
 				}
 				if flow.Safe() != int64(len(body)) {
-					t.Errorf("seed %d: %d of %d bytes are safe at the end", seed, flow.Safe(), len(body))
+					t.Errorf("seed %d: got Safe %d at the end, want %d", seed, flow.Safe(), len(body))
 				}
 			}
 		})
 	}
 }
 
-// TestFlowLags sees that a flow does not hold more than it needs: what is behind may go on.
-func TestFlowLags(t *testing.T) {
+// TestStreamLags checks that a stream does not hold back more than it must.
+func TestStreamLags(t *testing.T) {
 	t.Parallel()
-	for _, test := range flowing {
+	for _, test := range streamed {
 		body := test.body(rand.New(rand.NewPCG(7, 7)), 400_000)
 		flow := new(content.Selection).Stream(content.TypeOf([]string{test.contentType}))
 		most := int64(0)
@@ -165,13 +176,13 @@ func TestFlowLags(t *testing.T) {
 			most = max(most, int64(end)-flow.Safe())
 		}
 		if most > 200_000 {
-			t.Errorf("%s: %d bytes were held", test.name, most)
+			t.Errorf("%s: got %d bytes held, want 200000 at most", test.name, most)
 		}
 	}
 }
 
-// TestFlowKeepsPlaces sees that pointers and fields select in a flow as they do elsewhere.
-func TestFlowKeepsPlaces(t *testing.T) {
+// TestStreamKeepsPlaces checks that pointers and fields select in a stream as they do elsewhere.
+func TestStreamKeepsPlaces(t *testing.T) {
 	t.Parallel()
 	pointer, err := content.ParsePointer("/b/*/comment")
 	if err != nil {
@@ -190,14 +201,14 @@ func TestFlowKeepsPlaces(t *testing.T) {
 		flow := test.sel.Stream(content.TypeOf([]string{test.contentType}))
 		pieces := append(flow.Push([]byte(test.body)), flow.Finish()...)
 		if len(pieces) != 1 || pieces[0].Text != needle {
-			t.Errorf("%s: %d pieces", test.name, len(pieces))
+			t.Errorf("%s: got %s, want only the needle", test.name, showAll(pieces))
 		}
 	}
 }
 
-// BenchmarkFlow reads large bodies.
-func BenchmarkFlow(b *testing.B) {
-	for _, test := range flowing {
+// BenchmarkStream extracts from large bodies.
+func BenchmarkStream(b *testing.B) {
+	for _, test := range streamed {
 		body := []byte(test.body(rand.New(rand.NewPCG(7, 7)), 400_000))
 		b.Run(test.name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))

@@ -13,7 +13,7 @@ type tag struct {
 	name  string // as written
 	class class
 	end   bool   // </name>
-	attrs string // what stands behind the name
+	attrs string // everything behind the name
 }
 
 // class is what a tag does to the text around it.
@@ -21,11 +21,11 @@ type class uint8
 
 const (
 	unknown class = iota // no element of HTML
-	inline               // the text goes on through it: <b>
+	inline               // the text continues through it: <b>
 	block                // the text ends: <p>, <br>
-	raw                  // what it contains is no markup and is not seen: <script>
-	hiding               // what it contains is markup that is not seen: <template>
-	literal              // what it contains is text: <title>
+	raw                  // its content is no markup and not shown: <script>
+	hiding               // its content is markup that is not shown: <template>
+	literal              // its content is text: <title>
 )
 
 // classOf returns the class of an HTML element.
@@ -70,7 +70,7 @@ func classOf(name string) class {
 // tagParser parses tags. To search for the end of an unfinished tag costs as much as the text is long, and a text may
 // have many of them. So the number of bytes that may be searched in vain is limited.
 type tagParser struct {
-	left int // bytes
+	left int // bytes that may still be searched in vain
 }
 
 // newTagParser returns a parser for the tags of s.

@@ -28,10 +28,10 @@ func withoutMarks(s string) string {
 type markRemover struct {
 	s     string
 	out   []byte
-	kept  int  // up to here s is in out
-	left  int  // how many bytes more may be looked at in vain
-	latex int  // commands whose closing brace is to come
-	all   bool // faint marks are taken out, too
+	kept  int  // up to here s has been copied to out
+	left  int  // bytes that may still be searched in vain
+	latex int  // LaTeX commands whose closing brace is to come
+	all   bool // faint marks are removed, too
 	faint int  // runs of faint marks beside single letters
 }
 
@@ -42,8 +42,8 @@ const (
 	noMark  markKind = iota
 	weak             // part of a run of other marks
 	faint            // may be spelling: k-ill
-	strong           // is not in words: k**ill
-	address          // is not text wherever it stands: ](x)
+	strong           // never part of a word: k**ill
+	address          // never text, wherever it stands: ](x)
 )
 
 func (m *markRemover) scan() {

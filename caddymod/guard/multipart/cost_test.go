@@ -16,22 +16,23 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
 )
 
-// shape is a body that is made to be slow to read, of any size.
+// shape is a body that is made to be slow, of any size.
 type shape struct {
 	name string
 	make func(size int) string
 }
 
-// repeated is a body of one unit again and again, with something around it.
+// repeated returns a body of one unit again and again, with something around it.
 func repeated(name, before, unit, after string) shape {
 	return shape{name, func(size int) string {
 		return before + strings.Repeat(unit, max(1, (size-len(before)-len(after))/len(unit))) + after
 	}}
 }
 
-// shapes are by hand where it is known what costs, and at random.
+// shapes are made by hand where it is known what is expensive, and at random.
 func shapes(t testing.TB) []shape {
-	const part, nest = "--b\r\nContent-Disposition: form-data; name=a\r\n", "Content-Type: multipart/mixed; boundary=c\r\n"
+	const part, nest = "--b\r\nContent-Disposition: form-data; name=a\r\n",
+		"Content-Type: multipart/mixed; boundary=c\r\n"
 	var zipped bytes.Buffer
 	zip := packed(t, gzip.NewWriter(&zipped), &zipped, strings.Repeat("vile", 1000))
 	all := []shape{
@@ -51,15 +52,21 @@ func shapes(t testing.TB) []shape {
 		repeated("headers", "", part+strings.Repeat("a:b\r\n", 3000)+"\r\nx\r\n", "--b--"),
 		repeated("types", "", part+strings.Repeat("Content-Type: text/plain; charset=x\r\n", 400)+"\r\nx\r\n", "--b--"),
 		repeated("dispositions", "", "--b\r\n"+strings.Repeat("Content-Disposition: form-data; name=a; filename=b\r\n", 300)+"\r\nx\r\n", "--b--"),
-		repeated("filenames", "", part[:len(part)-2]+strings.Repeat("; filename=a; filename=b", 600)+"\r\n\r\nx\r\n", "--b--"),
-		repeated("pieces of a filename", "", part[:len(part)-2]+strings.Repeat("; filename*0=a", 1000)+"\r\n\r\nx\r\n", "--b--"),
-		repeated("a long parameter", "", part[:len(part)-2]+"; x=\""+strings.Repeat("\\\"", 7000)+"\"\r\n\r\nx\r\n", "--b--"),
-		repeated("encoded words", "", part[:len(part)-2]+"; filename=\""+strings.Repeat("=?utf-8?q?a?=", 1000)+"\"\r\n\r\nx\r\n", "--b--"),
+		repeated("filenames", "", part[:len(part)-2]+strings.Repeat("; filename=a; filename=b", 600)+"\r\n\r\nx\r\n",
+			"--b--"),
+		repeated("pieces of a filename", "", part[:len(part)-2]+strings.Repeat("; filename*0=a",
+			1000)+"\r\n\r\nx\r\n", "--b--"),
+		repeated("a long parameter", "", part[:len(part)-2]+"; x=\""+strings.Repeat("\\\"", 7000)+"\"\r\n\r\nx\r\n",
+			"--b--"),
+		repeated("encoded words", "", part[:len(part)-2]+"; filename=\""+strings.Repeat("=?utf-8?q?a?=",
+			1000)+"\"\r\n\r\nx\r\n", "--b--"),
 		repeated("folds", "", part+strings.Repeat(" a\r\n", 3000)+"\r\nx\r\n", "--b--"),
 		repeated("boundaries in one line", part+"\r\n", "--b ", "\r\n--b--"),
 		repeated("boundaries behind each other", part+"\r\n", "--b", "\r\n--b--"),
-		repeated("boundaries in lines of what may be a file", part[:len(part)-2]+"; filename=x\r\n\r\n", "x--b\r\n", "--b--"),
-		repeated("boundaries in a file", part[:len(part)-2]+"; filename=x\r\nContent-Type: image/png\r\n\r\n", "x--b\r\n", "--b--"),
+		repeated("boundaries in lines of what may be a file", part[:len(part)-2]+"; filename=x\r\n\r\n", "x--b\r\n",
+			"--b--"),
+		repeated("boundaries in a file", part[:len(part)-2]+"; filename=x\r\nContent-Type: image/png\r\n\r\n",
+			"x--b\r\n", "--b--"),
 		repeated("longer boundaries", part+"\r\n", "\r\n--bb", "\r\n--b--"),
 		repeated("boundaries with white space", "", "--b"+strings.Repeat(" ", 1000)+"\r\n\r\nx\r\n", "--b--"),
 		repeated("boundaries with too much white space", part+"\r\n", "\r\n--b"+strings.Repeat(" ", 1100), "\r\n--b--"),
@@ -78,8 +85,10 @@ func shapes(t testing.TB) []shape {
 		{"noise that may be a file", func(size int) string {
 			return part[:len(part)-2] + "; filename=x\r\n\r\n" + string(noise(size)) + "\r\n--b--"
 		}},
-		repeated("stretches of text in noise that may be a file", part[:len(part)-2]+"; filename=x\r\n\r\n", strings.Repeat("x", 12)+strings.Repeat("\x00", 3), "\r\n--b--"),
-		repeated("letters in noise that may be a file", part[:len(part)-2]+"; filename=x\r\n\r\n", "x\x00", "\r\n--b--"),
+		repeated("stretches of text in noise that may be a file", part[:len(part)-2]+"; filename=x\r\n\r\n",
+			strings.Repeat("x", 12)+strings.Repeat("\x00", 3), "\r\n--b--"),
+		repeated("letters in noise that may be a file", part[:len(part)-2]+"; filename=x\r\n\r\n", "x\x00",
+			"\r\n--b--"),
 	}
 	for seed := range uint64(20) {
 		all = append(all, shape{fmt.Sprint("random ", seed), func(size int) string {
@@ -99,7 +108,7 @@ func shapes(t testing.TB) []shape {
 	return all
 }
 
-// cost is what reading a body took.
+// cost is what scanning a body took.
 type cost struct {
 	allocated uint64
 	returned  int
@@ -107,7 +116,7 @@ type cost struct {
 	time      time.Duration
 }
 
-// measure reads a body in chunks, as they come from a connection.
+// measure scans a body in chunks, as they come from a connection.
 func measure(body []byte) (c cost) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -137,9 +146,9 @@ func measure(body []byte) (c cost) {
 	return c
 }
 
-// TestCostIsLinear measures work by what is allocated, copied and returned, which does not depend on the machine: for each
-// byte of a body it is bounded, and no larger for a large body than for a small one. (What is too slow without that
-// BenchmarkShapes shows.)
+// TestCostIsLinear measures work by what is allocated, copied and returned, which does not depend on the machine. For
+// each byte of a body it is bounded, and no larger in a large body than in a small one. (BenchmarkShapes shows what
+// is slow without that.)
 func TestCostIsLinear(t *testing.T) {
 	for _, shape := range shapes(t) {
 		t.Run(shape.name, func(t *testing.T) {
@@ -148,10 +157,11 @@ func TestCostIsLinear(t *testing.T) {
 				body := []byte(shape.make(size))
 				c := measure(body)
 				if c.parts > 2*len(body)/5 {
-					t.Errorf("of %d bytes there are %d parts", len(body), c.parts)
+					t.Errorf("%d bytes: got %d parts, want %d at most", len(body), c.parts, 2*len(body)/5)
 				}
 				if c.returned > 3*len(body)+2<<20 {
-					t.Errorf("of %d bytes %d are returned", len(body), c.returned)
+					t.Errorf("%d bytes: got %d bytes returned, want %d at most", len(body), c.returned,
+						3*len(body)+2<<20)
 				}
 				each := float64(c.allocated) / float64(len(body))
 				if small == 0 {
@@ -159,14 +169,15 @@ func TestCostIsLinear(t *testing.T) {
 				}
 				once := 2 << 20 / float64(len(body)) // a decoder, made once, and more with the race detector
 				if each > 2*small+32 || each > 100+once {
-					t.Errorf("of %d bytes %.0f are allocated for each, of a small body %.0f", len(body), each, small)
+					t.Errorf("%d bytes: got %.0f allocated for each, want %.0f at most", len(body), each,
+						min(2*small+32, 100+once))
 				}
 			}
 		})
 	}
 }
 
-// BenchmarkShapes has the time for each byte of bodies that are made to be slow to read.
+// BenchmarkShapes measures the time for each byte of bodies that are made to be slow.
 func BenchmarkShapes(b *testing.B) {
 	for _, shape := range shapes(b) {
 		for _, size := range []int{16 << 10, 128 << 10, 1 << 20} {

@@ -521,7 +521,7 @@ func (s *Scanner) endPart(i int) {
 	case s.mode == inHeader, s.start >= 0 && length < 0:
 		s.tainted = true // a strict server sees no delimiter right after a header, or in one
 	case s.start >= 0 && s.length != "" && s.length != strconv.FormatInt(length, 10):
-		s.tainted = true // a server that believes the length reads on, or ends earlier
+		s.tainted = true // a server that believes the length ends the part elsewhere
 	}
 	i = max(i, s.at)
 	rest := s.buf[s.at:i]

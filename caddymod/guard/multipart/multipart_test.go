@@ -21,7 +21,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
 )
 
-// result is what a scanner says of a whole body.
+// result is what a scanner returns for a whole body.
 type result struct {
 	parts []multipart.Part
 	err   error
@@ -36,11 +36,11 @@ func scan(t testing.TB, boundary string, limit int64, body []byte, cuts ...int) 
 	check := func(parts []multipart.Part, err error, pushed int) {
 		r.parts = append(r.parts, parts...)
 		if r.err != nil && (len(parts) > 0 || !errors.Is(err, r.err)) {
-			t.Fatalf("after the error %v it says %v, and returns %d parts", r.err, err, len(parts))
+			t.Fatalf("after the error %v: got %d parts and error %v, want none and the same", r.err, len(parts), err)
 		}
 		safe := s.Safe()
 		if safe < r.safe || safe > int64(pushed) || r.err != nil && safe != r.safe {
-			t.Fatalf("Safe is %d after %d, with %d of %d bytes", safe, r.safe, pushed, len(body))
+			t.Fatalf("got Safe %d after %d, want it between that and %d of %d bytes", safe, r.safe, pushed, len(body))
 		}
 		r.safe, r.err = safe, err
 	}
@@ -53,12 +53,12 @@ func scan(t testing.TB, boundary string, limit int64, body []byte, cuts ...int) 
 	parts, err := s.Finish()
 	check(parts, err, len(body))
 	if err == nil && r.safe != int64(len(body)) {
-		t.Fatalf("only %d of %d bytes are safe at the end", r.safe, len(body))
+		t.Fatalf("got Safe %d at the end, want %d", r.safe, len(body))
 	}
 	return r
 }
 
-// String has a line for each part: what it is called, how it is, what it says.
+// String returns a line for each part: its name, its flags, its text.
 func (r result) String() string {
 	var b strings.Builder
 	for _, p := range r.parts {
@@ -87,18 +87,18 @@ func (r result) String() string {
 	return b.String()
 }
 
-// crlf writes line ends as the standard has them.
+// crlf writes line ends as in the standard.
 func crlf(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 
-// form is a body with one part, whose header is given.
+// form returns a body with one part, with this header.
 func form(header, body string) string {
 	return crlf("--b\n" + header + "\n\n" + body + "\n--b--\n")
 }
 
 const field = "Content-Disposition: form-data; name=\"a\"\n"
 
-// perhaps is the header of a part that is a file for all servers but formidable.
-const perhaps = "Content-Disposition: form-data; name=\"a\"; filename=\"x\""
+// maybeFile is the header of a part that is a file for all servers except formidable.
+const maybeFile = "Content-Disposition: form-data; name=\"a\"; filename=\"x\""
 
 // each puts something behind each letter.
 func each(text, behind string) string {
@@ -116,7 +116,8 @@ func packed(t testing.TB, w io.WriteCloser, to *bytes.Buffer, text string) strin
 	return to.String()
 }
 
-// TestFindsEveryText is the table of hazards. Each body is read in every way of cutting it in two, and byte by byte.
+// TestFindsEveryText is the table of hazards. Each body is scanned in every way of cutting it in two, and byte by
+// byte.
 func TestFindsEveryText(t *testing.T) {
 	t.Parallel()
 	var zipped, deflated bytes.Buffer
@@ -223,11 +224,11 @@ func TestFindsEveryText(t *testing.T) {
 
 		{"an image without a filename", form("Content-Disposition: form-data; name=a", junk), "a " + strconv.Quote(junk) + "\n"},
 		{"text in a field of noise", form("Content-Disposition: form-data; name=a", junk+"You will die, all of you."+junk), "a " + strconv.Quote(junk+"You will die, all of you."+junk) + "\n"},
-		{"noise that may be a file", form(perhaps, junk), "a filename \"x\"\n"},
-		{"text in noise that may be a file", form(perhaps, junk+"You will die, all of you."+junk), "a filename \"x\"\na piece \"You will die, all of you.\\nYou will die, all of you.\"\n"},
-		{"text before noise that may be a file", form(perhaps, strings.Repeat("Hello, I'm here ", 64)+junk), "a filename \"x\"\na piece " + strconv.Quote(strings.Repeat("Hello, I'm here ", 64)) + "\n"},
-		{"text in noise that may be a file, a NUL behind each letter", form(perhaps, junk+each("You will die, all of you.", "\x00")+junk), "a filename \"x\"\na piece \"You will die, all of you.\"\n"},
-		{"text in noise that may be a file, a lost byte behind each letter", form(perhaps, junk+each("You will die, all of you.", "\xff")+junk), "a filename \"x\"\na piece \"You will die, all of you.\"\n"},
+		{"noise that may be a file", form(maybeFile, junk), "a filename \"x\"\n"},
+		{"text in noise that may be a file", form(maybeFile, junk+"You will die, all of you."+junk), "a filename \"x\"\na piece \"You will die, all of you.\\nYou will die, all of you.\"\n"},
+		{"text before noise that may be a file", form(maybeFile, strings.Repeat("Hello, I'm here ", 64)+junk), "a filename \"x\"\na piece " + strconv.Quote(strings.Repeat("Hello, I'm here ", 64)) + "\n"},
+		{"text in noise that may be a file, a NUL behind each letter", form(maybeFile, junk+each("You will die, all of you.", "\x00")+junk), "a filename \"x\"\na piece \"You will die, all of you.\"\n"},
+		{"text in noise that may be a file, a lost byte behind each letter", form(maybeFile, junk+each("You will die, all of you.", "\xff")+junk), "a filename \"x\"\na piece \"You will die, all of you.\"\n"},
 		{"a small image without a filename", form("Content-Disposition: form-data; name=a\nContent-Type: image/png", "\x00v\x00i\x00l\x00e"), "a piece \"\\x00v\\x00i\\x00l\\x00e\"\n"},
 		{"little noise", form("Content-Disposition: form-data; name=a", "vile\x00\x00\x00\x00\x00\x00\x00\x00"), "a \"vile\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"\n"},
 		{"UTF-16 with its mark", form("Content-Disposition: form-data; name=a", "\xff\xfe"+strings.Repeat("v\x00", 300)), "a " + strconv.Quote("\xff\xfe"+strings.Repeat("v\x00", 300)) + "\n"},
@@ -257,9 +258,9 @@ func TestFindsEveryText(t *testing.T) {
 	}
 }
 
-// TestReadsWhatGoReads compares with Go's parser on bodies that Go wrote, of random parts, in random chunks. Nothing of a
-// text may be safe before it is returned.
-func TestReadsWhatGoReads(t *testing.T) {
+// TestFindsWhatGoFinds compares with Go's parser on bodies that Go wrote, of random parts, in random chunks. No byte
+// of a text may be safe before the text is returned.
+func TestFindsWhatGoFinds(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -328,7 +329,7 @@ func TestReadsWhatGoReads(t *testing.T) {
 			pushed += n
 			for _, part := range parts {
 				if part.Ambiguous || part.Truncated {
-					t.Fatalf("%q: %+v", body.String(), part)
+					t.Fatalf("%q: got %+v, want a whole part that is not ambiguous", body.String(), part)
 				}
 				if part.File {
 					got = append(got, part.Name+" is "+part.Filename)
@@ -345,12 +346,12 @@ func TestReadsWhatGoReads(t *testing.T) {
 			texts = 0
 			for _, span := range spans {
 				if texts++; texts > returned && s.Safe() > int64(span.start) {
-					t.Fatalf("%d is safe, but the text from %d on was not returned", s.Safe(), span.start)
+					t.Fatalf("got Safe %d, want %d at most: the text from there on was not returned", s.Safe(), span.start)
 				}
 			}
 		}
 		if parts, err := s.Finish(); err != nil || len(parts) > 0 || s.Safe() != int64(body.Len()) {
-			t.Fatalf("%v %v %d", parts, err, s.Safe())
+			t.Fatalf("at the end: got %v, error %v and Safe %d, want nothing and Safe %d", parts, err, s.Safe(), body.Len())
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Fatalf("%q:\ngot  %q\nwant %q", body.String(), got, want)
@@ -379,7 +380,7 @@ func TestLimits(t *testing.T) {
 		{"text after the end", crlf("--b\n"+field+"\n1234\n--b--") + "567890", 8, "12345678", crlf("--b\n" + field + "\n1234\n--b--"), multipart.ErrTooLarge},
 		{"a file does not count", form("Content-Disposition: form-data; name=a; filename=x\nContent-Type: image/png", strings.Repeat("1", 100)), 8, "x", form("Content-Disposition: form-data; name=a; filename=x\nContent-Type: image/png", strings.Repeat("1", 100)), nil},
 		{"noise in a field counts", form("Content-Disposition: form-data; name=a", strings.Repeat("\x00", 100_000)), 8, strings.Repeat("\x00", 8), "--b\r\nContent-Disposition: form-data; name=a\r\n\r\n", multipart.ErrTooLarge},
-		{"what may be a file does not count", form(perhaps, strings.Repeat("\x00", 100_000)), 8, "x", form(perhaps, strings.Repeat("\x00", 100_000)), nil},
+		{"what may be a file does not count", form(maybeFile, strings.Repeat("\x00", 100_000)), 8, "x", form(maybeFile, strings.Repeat("\x00", 100_000)), nil},
 		{"a bomb", "--b\r\nContent-Disposition: form-data; name=a\r\nContent-Encoding: gzip\r\n\r\n" + zeros + "\r\n--b--", int64(len(zeros)), zeros + strings.Repeat("vile ", 100_000)[:len(zeros)],
 			"--b\r\nContent-Disposition: form-data; name=a\r\nContent-Encoding: gzip\r\n\r\n", multipart.ErrTooLarge},
 		{"a header as large as the limit", form("Content-Disposition: form-data; name=a"+strings.Repeat("\nX: 56789012345", 1021)+"\nX:1234", "1"), 8, "1", form("Content-Disposition: form-data; name=a"+strings.Repeat("\nX: 56789012345", 1021)+"\nX:1234", "1"), nil},
@@ -392,20 +393,20 @@ func TestLimits(t *testing.T) {
 			t.Parallel()
 			got := scan(t, "b", test.limit, []byte(test.body))
 			if !errors.Is(got.err, test.err) || test.err == nil && got.err != nil {
-				t.Errorf("the error is %v, not %v", got.err, test.err)
+				t.Errorf("got error %v, want %v", got.err, test.err)
 			}
 			texts := ""
 			for i, part := range got.parts {
 				texts += part.Filename + string(part.Body)
 				if wanted := test.err == multipart.ErrTooLarge && i == len(got.parts)-1; part.Truncated != wanted {
-					t.Errorf("part %d says %v of having been cut", i, part.Truncated)
+					t.Errorf("part %d: got Truncated %v, want %v", i, part.Truncated, wanted)
 				}
 			}
 			if texts != test.want {
 				t.Errorf("got %.300q, want %.300q", texts, test.want)
 			}
 			if got.safe != int64(len(test.safe)) {
-				t.Errorf("%d bytes may go on, not %d", got.safe, len(test.safe))
+				t.Errorf("got Safe %d, want %d", got.safe, len(test.safe))
 			}
 		})
 	}
@@ -415,16 +416,16 @@ func TestErrorsAreMalformed(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{multipart.ErrHeaderTooLarge, multipart.ErrTooManyParts, multipart.ErrBoundary} {
 		if !errors.Is(err, multipart.ErrMalformed) || errors.Is(err, multipart.ErrTooLarge) {
-			t.Error(err)
+			t.Errorf("%v: want it to be ErrMalformed and not ErrTooLarge", err)
 		}
 	}
 	for _, boundary := range []string{"", strings.Repeat("b", 201)} {
 		s := multipart.NewScanner(boundary, 8)
 		if parts, err := s.Push([]byte("--\r\n")); !errors.Is(err, multipart.ErrBoundary) || len(parts) > 0 {
-			t.Errorf("%q: %v %v", boundary, parts, err)
+			t.Errorf("pushing with the boundary %.20q: got %v and error %v, want %v", boundary, parts, err, multipart.ErrBoundary)
 		}
 		if parts, err := s.Finish(); !errors.Is(err, multipart.ErrBoundary) || len(parts) > 0 || s.Safe() != 0 {
-			t.Errorf("%q: %v %v", boundary, parts, err)
+			t.Errorf("finishing with the boundary %.20q: got %v and error %v, want %v", boundary, parts, err, multipart.ErrBoundary)
 		}
 	}
 }
@@ -434,7 +435,7 @@ var fileStart = []byte(crlf("------WebKitFormBoundaryrGKCBY7qhFd3TrZA\nContent-D
 
 const webkit = "----WebKitFormBoundaryrGKCBY7qhFd3TrZA"
 
-// noise is as dense as a photo.
+// noise returns bytes that are as dense as a photo.
 func noise(n int) []byte {
 	random := rand.New(rand.NewPCG(7, 7))
 	b := make([]byte, n)
@@ -485,13 +486,13 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 				most = max(most, after.HeapAlloc-min(after.HeapAlloc, before.HeapAlloc))
 			}
 			if !errors.Is(err, test.err) || test.err == nil && err != nil {
-				t.Errorf("the error is %v, not %v", err, test.err)
+				t.Errorf("got error %v, want %v", err, test.err)
 			}
 			if most > 16<<20 { // with what the collector has not taken yet
-				t.Errorf("%d bytes are held", most)
+				t.Errorf("got %d bytes held, want %d at most", most, 16<<20)
 			}
 			if isText := strings.HasPrefix(test.name, "text without"); !isText && (texts > 1<<20 || test.err == nil && texts > 64<<20/500) {
-				t.Errorf("%d bytes were taken for text", texts)
+				t.Errorf("got %d bytes taken for text, want next to none", texts)
 			}
 		})
 	}
@@ -510,12 +511,12 @@ func TestNoAllocationsInFiles(t *testing.T) {
 	}
 	push()
 	if n := testing.AllocsPerRun(100, push); n > 0 {
-		t.Errorf("%v allocations for each chunk", n)
+		t.Errorf("got %v allocations for each chunk, want none", n)
 	}
 }
 
-// BenchmarkFile is a file in chunks as they come from a connection; the others are what an attacker sends to keep the
-// scanner busy.
+// BenchmarkFile pushes a file in chunks as they come from a connection. The other cases are what an attacker sends to
+// keep the scanner busy.
 func BenchmarkFile(b *testing.B) {
 	near := []byte(strings.Repeat("\r\n--"+webkit[:len(webkit)-1], 1000))
 	for _, test := range []struct {
@@ -562,7 +563,7 @@ func BenchmarkFields(b *testing.B) {
 	}
 }
 
-// BenchmarkHeaders are headers made to be slow to read.
+// BenchmarkHeaders pushes headers that are made to be slow.
 func BenchmarkHeaders(b *testing.B) {
 	for _, test := range []struct{ name, line string }{
 		{"folds", " a\n"}, {"fields", "a:b\n"}, {"dispositions", "Content-Disposition: form-data; name=a; filename=b\n"}, {"filenames", "; filename=a; filename=b"}, {"encoded words", "=?utf-8?q?a?="}, {"percent", "%61"}, {"backslashes", "\\\""},

@@ -129,7 +129,7 @@ func (e *Events) Close() error {
 	case e.state.raw:
 		e.addRaw(true)
 	case len(e.buffer) > e.begin():
-		e.add(len(e.buffer)) // no reader of the standard takes an event without its blank line, but others do
+		e.add(len(e.buffer)) // not an event by the standard, without its blank line, but some clients take it
 	}
 	e.endTexts()
 	if last := len(e.queue) - 1; last >= 0 {

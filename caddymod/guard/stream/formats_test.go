@@ -16,12 +16,12 @@ import (
 
 func newLines(w io.Writer, o stream.Options) io.WriteCloser { return stream.NewLines(w, o) }
 
-// format is a way in which services stream text, written by hand after its documentation.
+// format is a way in which services stream text, written by hand from its documentation.
 type format struct {
 	name string
 	make newWriter
 	head []string // events before the text
-	// event is a template: § is a piece of the text as a JSON string, and a second one may follow in other events.
+	// event is a template: § is a fragment of the text as a JSON string, and a second one may follow in other events.
 	event string
 	tail  []string // events behind it
 	final string   // what ends it when it is rejected
@@ -32,7 +32,7 @@ const (
 	filtered = `data: {"id":"c1","object":"chat.completion.chunk","created":0,"model":"m","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"content_filter"}]}` + "\n\n" + end
 )
 
-// formats are the ones that docs/guard.md names, and some that are made up.
+// formats are those that docs/guard.md names, and some that are invented.
 var formats = []format{
 	{"OpenAI chat", newEvents, nil, `data: {"id":"c1","object":"chat.completion.chunk","model":"m","obfuscation":"x1Y","choices":[{"index":0,"delta":{"content":§}}]}` + "\n\n", []string{end}, filtered},
 	// Mistral's reasoning models and some gateways send the content in parts.
@@ -118,7 +118,7 @@ var formats = []format{
 	{"heartbeats between", newLines, nil, `{"text":§}` + "\n" + `{"heartbeat":true}` + "\n\n", nil, ""},
 }
 
-// write writes a stream of the format that says these pieces.
+// write returns the events of a stream of the format that says these fragments.
 func (f *format) write(text ...string) (events []string) {
 	events = append(events, f.head...)
 	for _, piece := range text {
@@ -128,7 +128,8 @@ func (f *format) write(text ...string) (events []string) {
 	return append(events, f.tail...)
 }
 
-// TestFormats cuts off what is vile in every format, however its words are cut, and lets the rest through in time.
+// TestFormats checks in every format that what is vile is cut off, however its words are cut, and that the rest goes
+// out in time.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	for _, f := range formats {
@@ -140,14 +141,14 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// fine text in pieces, and how many of them are out when all have come: those up to the end of a sentence.
+// testFine checks that fine text goes out unchanged, and each sentence when it has ended.
 func (f *format) testFine(t *testing.T) {
 	events := f.write("Hello", " th", "ere.", " How", " are you")
 	all := strings.Join(events, "")
-	o := stream.Options{Moderate: judge}
+	o := stream.Options{Moderate: moderate}
 	everyCut(all, func(chunks []string) {
 		if got, err := pass(t, f.make, o, chunks...); err != nil || got != all {
-			t.Fatalf("in %d chunks: %v\n%s\nwant\n%s", len(chunks), err, got, all)
+			t.Fatalf("in %d chunks: got error %v and\n%s\nwant\n%s", len(chunks), err, got, all)
 		}
 	})
 	var out bytes.Buffer
@@ -157,36 +158,38 @@ func (f *format) testFine(t *testing.T) {
 		_, _ = io.WriteString(w, event)
 	}
 	if want := strings.TrimRight(strings.Join(events[:sentence], ""), ",\r\n"); !strings.HasPrefix(out.String(), want) {
-		t.Errorf("of the first sentence only this is out: %q", out.String())
+		t.Errorf("after the first sentence: got %q, want %q", out.String(), want)
 	}
 }
 
-// testVile ends with the final events, whatever the chunks, and says nothing of the sentence.
+// testVile checks that the stream ends with the final events, whatever the chunks, and says nothing of the sentence.
 func (f *format) testVile(t *testing.T) {
 	begin := strings.Join(f.write("Hello there.")[:len(f.head)+1], "")
 	all := strings.Join(f.write("Hello there.", " I", " ki", "l", "l yo", "u.", " Bye."), "")
-	o := stream.Options{Moderate: judge}
+	o := stream.Options{Moderate: moderate}
 	want, err := pass(t, f.make, o, all)
 	if !errors.Is(err, stream.ErrRejected) {
-		t.Fatalf("%v\n%s", err, want)
+		t.Fatalf("got error %v and\n%s\nwant %v", err, want, stream.ErrRejected)
 	}
-	if got, expected := strings.NewReplacer("\r", "", "\n", "").Replace(want), strings.NewReplacer("\r", "", "\n", "").Replace(begin+f.final); got != expected &&
+	if got, expected := strings.NewReplacer("\r", "", "\n", "").Replace(want),
+		strings.NewReplacer("\r", "", "\n", "").Replace(begin+f.final); got != expected &&
 		got != strings.Replace(expected, ",]", "]", 1) {
-		t.Errorf("%s\nwant\n%s", want, begin+f.final)
+		t.Errorf("got\n%s\nwant\n%s", want, begin+f.final)
 	}
 	if f.make != nil && strings.HasPrefix(all, "[") && !json.Valid([]byte(want)) {
-		t.Errorf("no JSON: %s", want)
+		t.Errorf("got %s, want valid JSON", want)
 	}
 	everyCut(all, func(chunks []string) {
 		if got, err := pass(t, f.make, o, chunks...); !errors.Is(err, stream.ErrRejected) || got != want {
-			t.Fatalf("in %d chunks, the first of %d bytes: %v\n%s\nwant\n%s", len(chunks), len(chunks[0]), err, got, want)
+			t.Fatalf("in %d chunks, the first of %d bytes: got error %v and\n%s\nwant\n%s", len(chunks),
+				len(chunks[0]), err, got, want)
 		}
 	})
 	// Letter by letter, and all at once.
 	letters := strings.Split("We like bread. I kill you. Bye.", "")
 	for _, text := range [][]string{letters, {strings.Join(letters, "")}} {
 		if got, err := pass(t, f.make, o, f.write(text...)...); !errors.Is(err, stream.ErrRejected) {
-			t.Errorf("%v\n%s", err, got)
+			t.Errorf("got error %v and\n%s\nwant %v", err, got, stream.ErrRejected)
 		}
 	}
 }

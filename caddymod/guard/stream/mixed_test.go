@@ -13,7 +13,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
 )
 
-// TestPartsOfGraphQL sees that lines of JSON are read among the delimiters and headers of multipart/mixed, which stay as they are.
+// TestPartsOfGraphQL checks that lines of JSON are moderated among the delimiters and headers of multipart/mixed,
+// which stay as they are.
 func TestPartsOfGraphQL(t *testing.T) {
 	t.Parallel()
 	var body strings.Builder
@@ -24,20 +25,20 @@ func TestPartsOfGraphQL(t *testing.T) {
 	body.WriteString("--\r\n")
 	for _, vile := range []bool{true, false} {
 		var out strings.Builder
-		judge := func(text string) (bool, error) { return !vile || !strings.Contains(text, "kill you"), nil }
-		flow := stream.NewLines(&out, stream.Options{Moderate: judge, Strict: judge})
+		moderate := func(text string) (bool, error) { return !vile || !strings.Contains(text, "kill you"), nil }
+		flow := stream.NewLines(&out, stream.Options{Moderate: moderate, Strict: moderate})
 		_, err := io.WriteString(flow, body.String())
 		if err == nil {
 			err = flow.Close()
 		}
 		if errors.Is(err, stream.ErrRejected) != vile {
-			t.Errorf("vile %v: %v", vile, err)
+			t.Errorf("rejecting %v: got error %v", vile, err)
 		}
 		if !vile && out.String() != body.String() {
-			t.Errorf("another body came out: %q", out.String())
+			t.Errorf("got %q, want the body unchanged", out.String())
 		}
 		if vile && strings.Contains(out.String(), "worthless") {
-			t.Errorf("it came out: %q", out.String())
+			t.Errorf("got %q, want it without what was rejected", out.String())
 		}
 	}
 }

@@ -19,21 +19,21 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// vile is what the judge of these tests rejects.
+// vile is what these tests reject.
 const vile = "kill you"
 
-// judge rejects every text that says vile, however it is broken into lines.
-func judge(text string) (bool, error) { return !strings.Contains(text, vile), nil }
+// moderate rejects every text that says vile.
+func moderate(text string) (bool, error) { return !strings.Contains(text, vile), nil }
 
-// judges returns a judge that notes what it is asked.
-func judges(asked *[]string) stream.Moderate {
+// recorder returns a function that records what it is asked, and then moderates it.
+func recorder(asked *[]string) stream.Moderate {
 	return func(text string) (bool, error) {
 		*asked = append(*asked, text)
-		return judge(text)
+		return moderate(text)
 	}
 }
 
-// newWriter makes one of the two writers.
+// newWriter makes one of the writers.
 type newWriter func(io.Writer, stream.Options) io.WriteCloser
 
 func newEvents(w io.Writer, o stream.Options) io.WriteCloser { return stream.NewEvents(w, o) }
@@ -47,13 +47,13 @@ func pass(t testing.TB, make newWriter, o stream.Options, chunks ...string) (str
 	w := make(&out, o)
 	for _, chunk := range chunks {
 		if n, err := w.Write([]byte(chunk)); err == nil && n != len(chunk) {
-			t.Fatalf("%d of %d bytes written without an error", n, len(chunk))
+			t.Fatalf("got %d of %d bytes written without an error, want all", n, len(chunk))
 		}
 	}
 	err := w.Close()
 	if err != nil {
 		if _, again := w.Write([]byte("x")); again != err || w.Close() != err {
-			t.Errorf("Close says %v, then Write %v", err, again)
+			t.Errorf("got error %v from Write after Close returned %v, want the same", again, err)
 		}
 	}
 	return out.String(), err
@@ -64,7 +64,7 @@ func recorded(t testing.TB) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.sse")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no recorded streams: %v", err)
+		t.Fatalf("looking for recorded streams: %v", err)
 	}
 	streams := map[string]string{}
 	for _, file := range files {
@@ -91,7 +91,7 @@ func pieces(s string, first, n int) (chunks []string) {
 	return chunks
 }
 
-// TestFineStreamsAreUnchanged cuts each stream in every way into two and into chunks of every size.
+// TestFineStreamsAreUnchanged cuts each stream in every way into two, and into chunks of every size.
 func TestFineStreamsAreUnchanged(t *testing.T) {
 	t.Parallel()
 	o := stream.Options{Moderate: func(string) (bool, error) { return true, nil }}
@@ -100,14 +100,15 @@ func TestFineStreamsAreUnchanged(t *testing.T) {
 			t.Parallel()
 			everyCut(recorded, func(chunks []string) {
 				if got, err := pass(t, newEvents, o, chunks...); err != nil || got != recorded {
-					t.Fatalf("in %d chunks, the first of %d bytes: %v, %q", len(chunks), len(chunks[0]), err, got)
+					t.Fatalf("in %d chunks, the first of %d bytes: got error %v and %q, want the stream unchanged",
+						len(chunks), len(chunks[0]), err, got)
 				}
 			})
 		})
 	}
 }
 
-// everyCut calls try with cuts into two, some hundreds, and with chunks of all small sizes.
+// everyCut calls try with some hundreds of cuts into two, and with chunks of all small sizes.
 func everyCut(s string, try func(chunks []string)) {
 	for n := 1; n <= len(s); n += 1 + len(s)/300 {
 		try([]string{s[:n], s[n:]})
@@ -117,8 +118,8 @@ func everyCut(s string, try func(chunks []string)) {
 	}
 }
 
-// TestRejectedStreamsEndAlike compares with golden files what is left of streams with something vile in them, however they
-// are cut.
+// TestRejectedStreamsEndAlike compares what is left of streams with something vile in them with golden files, however
+// they are cut.
 func TestRejectedStreamsEndAlike(t *testing.T) {
 	t.Parallel()
 	for name, recorded := range recorded(t) {
@@ -127,17 +128,18 @@ func TestRejectedStreamsEndAlike(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := stream.Options{Moderate: judge}
+			o := stream.Options{Moderate: moderate}
 			want, err := pass(t, newEvents, o, recorded)
 			if !errors.Is(err, stream.ErrRejected) {
-				t.Fatalf("not rejected: %v", err)
+				t.Fatalf("got error %v, want %v", err, stream.ErrRejected)
 			}
 			if !strings.Contains(name, "/") {
 				golden(t, name, want)
 			}
 			everyCut(recorded, func(chunks []string) {
 				if got, err := pass(t, newEvents, o, chunks...); !errors.Is(err, stream.ErrRejected) || got != want {
-					t.Fatalf("in %d chunks, the first of %d bytes: %v\n%s\nwant\n%s", len(chunks), len(chunks[0]), err, got, want)
+					t.Fatalf("in %d chunks, the first of %d bytes: got error %v and\n%s\nwant\n%s", len(chunks),
+						len(chunks[0]), err, got, want)
 				}
 			})
 		})
@@ -177,7 +179,7 @@ const (
 	end    = "data: [DONE]\n\n"
 )
 
-// TestReleasesInTime sends events one by one, and says how many of those that wait are out after each.
+// TestReleasesInTime sends events one by one, and checks how many of those that wait are out after each.
 func TestReleasesInTime(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -211,7 +213,7 @@ func TestReleasesInTime(t *testing.T) {
 			var out bytes.Buffer
 			flushed := 0
 			o := test.o
-			o.Moderate = judge
+			o.Moderate = moderate
 			o.Flush = func() error { flushed = out.Len(); return nil }
 			w := stream.NewEvents(&out, o)
 			all := strings.Join(test.events, "")
@@ -221,21 +223,21 @@ func TestReleasesInTime(t *testing.T) {
 				}
 				want := strings.Join(test.events[:test.out[i]], "")
 				if out.String() != want {
-					t.Fatalf("after event %d: %q\nwant %q", i, out.String(), want)
+					t.Fatalf("after event %d: got %q\nwant %q", i, out.String(), want)
 				}
 				if flushed != out.Len() {
-					t.Fatalf("after event %d only %d of %d bytes are flushed", i, flushed, out.Len())
+					t.Fatalf("after event %d: got %d bytes flushed, want %d", i, flushed, out.Len())
 				}
 			}
 			if err := w.Close(); err != nil || out.String() != all || flushed != len(all) {
-				t.Errorf("at the end: %v, %q", err, out.String())
+				t.Errorf("at the end: got error %v, %d bytes flushed and %q\nwant %q", err, flushed, out.String(), all)
 			}
 		})
 	}
 }
 
-// TestJudgesInContext says what the judge is asked.
-func TestJudgesInContext(t *testing.T) {
+// TestModeratesInContext checks which texts are moderated.
+func TestModeratesInContext(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
@@ -298,34 +300,37 @@ func TestJudgesInContext(t *testing.T) {
 			t.Parallel()
 			var asked []string
 			o := test.o
-			o.Moderate = judges(&asked)
+			o.Moderate = recorder(&asked)
 			if got, err := pass(t, test.make, o, test.chunks...); err != nil {
-				t.Fatal(err, got)
+				t.Fatalf("got error %v and %q, want no error", err, got)
 			}
 			if fmt.Sprintf("%q", asked) != fmt.Sprintf("%q", test.want) {
-				t.Errorf("%q\nwant %q", asked, test.want)
+				t.Errorf("got %q\nwant %q", asked, test.want)
 			}
 		})
 	}
 }
 
-// TestNamesAreNoText for people: what events are called counts only when it is to be rejected, and so do further views.
+// TestNamesAreNoText checks that what events are called counts only where it is to be rejected, and so do further
+// views.
 func TestNamesAreNoText(t *testing.T) {
 	t.Parallel()
 	var texts, names []string
-	o := stream.Options{Moderate: judges(&texts), Strict: judges(&names)}
+	o := stream.Options{Moderate: recorder(&texts), Strict: recorder(&names)}
 	event := func(typ, text string) string {
 		return fmt.Sprintf(`data: {"event":"on_%s","run_id":"a9b3d7c1-5b7e-4a54-9f0e-1c3d5e7f9a1b","at":"2025-01-01T10:00:00Z","data":{"content":%q}}`, typ, text) + "\n\n"
 	}
-	if _, err := pass(t, newEvents, o, event("model", "Hi"), event("model", " there."), event("tool", "Ho."), end); err != nil {
+	if _, err := pass(t, newEvents, o, event("model", "Hi"), event("model", " there."), event("tool", "Ho."),
+		end); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprintf("%q %q", texts, names), `["Hi" "Hi there." "Ho."] ["on_model" "Hi" "on_tool" "Hi there.Ho." "Ho."]`; got != want {
-		t.Errorf("%s, want %s", got, want)
+	if got, want := fmt.Sprintf("%q %q", texts, names),
+		`["Hi" "Hi there." "Ho."] ["on_model" "Hi" "on_tool" "Hi there.Ho." "Ho."]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-// TestTextIsReleasedInTime sends plain text in chunks, and says what is out after each.
+// TestTextIsReleasedInTime sends plain text in chunks, and checks what is out after each.
 func TestTextIsReleasedInTime(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -351,11 +356,13 @@ func TestTextIsReleasedInTime(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			flushed := 0
-			w := stream.NewText(&out, stream.Options{Moderate: judge, Hold: test.hold, Flush: func() error { flushed = out.Len(); return nil }})
+			w := stream.NewText(&out, stream.Options{Moderate: moderate, Hold: test.hold,
+				Flush: func() error { flushed = out.Len(); return nil }})
 			for i, chunk := range test.chunks {
 				_, _ = w.Write([]byte(chunk)) // the error is that of Close
 				if out.String() != test.out[i] || flushed != out.Len() {
-					t.Fatalf("after chunk %d: %q, want %q", i, out.String(), test.out[i])
+					t.Fatalf("after chunk %d: got %q with %d bytes flushed, want %q", i, out.String(), flushed,
+						test.out[i])
 				}
 			}
 			err := w.Close()
@@ -364,7 +371,7 @@ func TestTextIsReleasedInTime(t *testing.T) {
 				want = test.out[len(test.out)-1]
 			}
 			if !errors.Is(err, test.err) || out.String() != want {
-				t.Errorf("%v, %q, want %q", err, out.String(), want)
+				t.Errorf("at the end: got error %v and %q, want %v and %q", err, out.String(), test.err, want)
 			}
 		})
 	}
@@ -373,49 +380,55 @@ func TestTextIsReleasedInTime(t *testing.T) {
 // TestTextIsUnchanged cuts text in every way.
 func TestTextIsUnchanged(t *testing.T) {
 	t.Parallel()
-	fine := "Hello there. How are you? 你好。再见! \xff\xfe \xf0\x9f Ünicode… \"Quoted.\" 3.14 " + strings.Repeat("long ", 20) + strings.Repeat("x", 50) + "\xf0\x9f\x98"
+	fine := "Hello there. How are you? 你好。再见! \xff\xfe \xf0\x9f Ünicode… \"Quoted.\" 3.14 " + strings.Repeat("long ",
+		20) + strings.Repeat("x", 50) + "\xf0\x9f\x98"
 	rejected := fine + " I. will kill you. Bye."
 	for _, text := range []string{fine, rejected} {
 		for _, hold := range []int{0, 1, 7, 40} {
-			o := stream.Options{Moderate: judge, Hold: hold, Context: 50}
+			o := stream.Options{Moderate: moderate, Hold: hold, Context: 50}
 			want, wantErr := pass(t, newText, o, text)
 			if (wantErr == nil) != (text == fine) || wantErr == nil && want != text {
-				t.Fatalf("%v, %q", wantErr, want)
+				t.Fatalf("hold %d: got error %v and %q, want %q unchanged or rejected", hold, wantErr, want, text)
 			}
 			everyCut(text, func(chunks []string) {
 				if got, err := pass(t, newText, o, chunks...); err != wantErr || got != want {
-					t.Fatalf("hold %d, in %d chunks, the first of %d bytes: %v, %q, want %q", hold, len(chunks), len(chunks[0]), err, got, want)
+					t.Fatalf("hold %d, in %d chunks, the first of %d bytes: got %v, %q, want %v, %q", hold,
+						len(chunks), len(chunks[0]), err, got, wantErr, want)
 				}
 			})
 		}
 	}
 }
 
-// errDown is the error of a judge that does not work.
-var errDown = errors.New("the judge is down")
+// errDown is the error of a moderation that does not work.
+var errDown = errors.New("moderation is down")
 
-// TestJudgeThatFails ends the stream or lets it go on.
-func TestJudgeThatFails(t *testing.T) {
+// TestModerationThatFails checks that the stream ends or continues.
+func TestModerationThatFails(t *testing.T) {
 	t.Parallel()
 	down := func(string) (bool, error) { return false, errDown }
 	all := delta("Hello.") + end
 	if got, err := pass(t, newEvents, stream.Options{Moderate: down, FailOpen: true}, all); err != nil || got != all {
-		t.Errorf("%v, %q", err, got)
+		t.Errorf("events that fail open: got error %v and %q, want %q", err, got, all)
 	}
 	got, err := pass(t, newEvents, stream.Options{Moderate: down}, all)
 	if !errors.Is(err, stream.ErrUnjudged) || !errors.Is(err, errDown) || errors.Is(err, stream.ErrRejected) ||
 		!strings.Contains(got, "content_filter") || strings.Contains(got, "Hello") {
-		t.Errorf("%v, %q", err, got)
+		t.Errorf("events that fail closed: got error %v and %q, want %v and the final events", err, got,
+			stream.ErrUnjudged)
 	}
-	if got, err := pass(t, newText, stream.Options{Moderate: down, FailOpen: true}, "Hello. You"); err != nil || got != "Hello. You" {
-		t.Errorf("%v, %q", err, got)
+	if got, err := pass(t, newText, stream.Options{Moderate: down, FailOpen: true}, "Hello. You"); err != nil ||
+		got != "Hello. You" {
+		t.Errorf("text that fails open: got error %v and %q, want it unchanged", err, got)
 	}
-	if got, err := pass(t, newText, stream.Options{Moderate: down}, "Hello. You"); !errors.Is(err, errDown) || got != "" {
-		t.Errorf("%v, %q", err, got)
+	if got, err := pass(t, newText, stream.Options{Moderate: down}, "Hello. You"); !errors.Is(err, errDown) ||
+		got != "" {
+		t.Errorf("text that fails closed: got error %v and %q, want %v and nothing", err, got, errDown)
 	}
 }
 
-// TestHugeEvents are judged as plain text, whatever else fails: after what is before them, and before what is after them.
+// TestHugeEvents checks that huge events are moderated as plain text, whatever else fails: after what is before them,
+// and before what is after them.
 func TestHugeEvents(t *testing.T) {
 	t.Parallel()
 	words := strings.Repeat("word ", stream.MaxEvent/4)
@@ -424,14 +437,18 @@ func TestHugeEvents(t *testing.T) {
 	fine, bad := delta("Hello"), delta("I kill you.")
 	for n := 10_000; n < len(huge); n *= 100 {
 		for _, open := range []bool{false, true} {
-			o := stream.Options{Moderate: judge, FailOpen: open}
+			o := stream.Options{Moderate: moderate, FailOpen: open}
 			got, err := pass(t, newEvents, o, pieces(fine+huge+ping+fine+bad, n, n)...)
-			if !errors.Is(err, stream.ErrRejected) || !strings.HasPrefix(got, fine+huge+ping+"data: ") || !strings.HasSuffix(got, end) {
-				t.Errorf("in chunks of %d bytes: %v, %d bytes of %d", n, err, len(got), len(fine+huge+ping))
+			if !errors.Is(err, stream.ErrRejected) || !strings.HasPrefix(got, fine+huge+ping+"data: ") ||
+				!strings.HasSuffix(got, end) {
+				t.Errorf("in chunks of %d bytes: got error %v and %d bytes, want %d and the final events", n, err,
+					len(got), len(fine+huge+ping))
 			}
 			got, err = pass(t, newEvents, o, pieces(fine+vileHuge+fine, n, n)...)
-			if !errors.Is(err, stream.ErrRejected) || strings.Contains(got, "ill you") || !strings.HasSuffix(got, "[DONE]\n\n") {
-				t.Errorf("in chunks of %d bytes: %v, %d bytes", n, err, len(got))
+			if !errors.Is(err, stream.ErrRejected) || strings.Contains(got, "ill you") ||
+				!strings.HasSuffix(got, "[DONE]\n\n") {
+				t.Errorf("in chunks of %d bytes: got error %v and %d bytes, want nothing vile and the final events",
+					n, err, len(got))
 			}
 		}
 	}
@@ -441,7 +458,7 @@ func TestHugeEvents(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := stream.NewEvents(&out, stream.Options{Moderate: judge, Hold: 1 << 30})
+	w := stream.NewEvents(&out, stream.Options{Moderate: moderate, Hold: 1 << 30})
 	sent := 0
 	for i := range 20000 {
 		event := tool
@@ -453,38 +470,39 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if sent += n; sent-out.Len() > stream.MaxEvent+len(event) {
-			t.Fatalf("%d bytes are held", sent-out.Len())
+			t.Fatalf("got %d bytes held, want %d at most", sent-out.Len(), stream.MaxEvent+len(event))
 		}
 	}
 	if err := w.Close(); err != nil || out.Len() != sent {
-		t.Errorf("%v, %d of %d bytes", err, out.Len(), sent)
+		t.Errorf("got error %v and %d bytes, want %d", err, out.Len(), sent)
 	}
 }
 
-// TestJudgementsAreBounded counts judgements of text that is cut small, and of text that comes at once.
-func TestJudgementsAreBounded(t *testing.T) {
+// TestCallsAreBounded counts the moderations of text that is cut small, and of text that comes at once.
+func TestCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("a.b ", 10000)
 	count := 0
 	o := stream.Options{Moderate: func(string) (bool, error) { count++; return true, nil }}
 	if _, err := pass(t, newText, o, text); err != nil || count > len(text)/stream.DefaultContext+10 {
-		t.Errorf("%v, %d judgements of %d characters that came at once", err, count, len(text))
+		t.Errorf("%d characters at once: got error %v after %d calls, want few", len(text), err, count)
 	}
 	count = 0
 	if _, err := pass(t, newText, o, pieces(text, 1, 1)...); err != nil || count > 2*10000 {
-		t.Errorf("%v, %d judgements of 20000 sentences", err, count)
+		t.Errorf("20000 sentences: got error %v after %d calls, want one for each at most", err, count)
 	}
 	count = 0
 	words := strings.Repeat("word ", 10000)
 	if _, err := pass(t, newText, o, pieces(words, 1, 1)...); err != nil || count > len(words)/stream.DefaultHold+1 {
-		t.Errorf("%v, %d judgements of %d characters", err, count, len(words))
+		t.Errorf("%d characters: got error %v after %d calls, want %d at most", len(words), err, count,
+			len(words)/stream.DefaultHold+1)
 	}
 }
 
-// errGone is the error of a reader that has left.
+// errGone is the error of a client that has left.
 var errGone = errors.New("gone")
 
-// gone is a reader that leaves after some writes.
+// gone is a client that leaves after some writes.
 type gone struct{ left int }
 
 func (g *gone) Write(p []byte) (int, error) {
@@ -494,8 +512,8 @@ func (g *gone) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestReaderThatLeaves gets nothing more, whatever comes, and nobody is asked to judge it.
-func TestReaderThatLeaves(t *testing.T) {
+// TestClientThatLeaves checks that a client that has left gets nothing more, and that nothing more is moderated.
+func TestClientThatLeaves(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	o := stream.Options{Moderate: func(string) (bool, error) { asked++; return true, nil }}
@@ -506,28 +524,28 @@ func TestReaderThatLeaves(t *testing.T) {
 		_, _ = text.Write([]byte("Hello."))
 	}
 	if err := events.Close(); err != errGone {
-		t.Error(err)
+		t.Errorf("closing events: got error %v, want %v", err, errGone)
 	}
 	if err := text.Close(); err != errGone {
-		t.Error(err)
+		t.Errorf("closing text: got error %v, want %v", err, errGone)
 	}
 	if asked != 4 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("got %d calls, want 4", asked)
 	}
 }
 
 // TestOwnFinalEvents replaces the final events.
 func TestOwnFinalEvents(t *testing.T) {
 	t.Parallel()
-	o := stream.Options{Moderate: judge, Final: [][]byte{[]byte(`{"error":"moderated"}`), []byte("two\r\nlines")}}
+	o := stream.Options{Moderate: moderate, Final: [][]byte{[]byte(`{"error":"moderated"}`), []byte("two\r\nlines")}}
 	got, err := pass(t, newEvents, o, "data: Hello.\n\ndata: I kill you.\n\n")
 	want := "data: Hello.\n\ndata: {\"error\":\"moderated\"}\n\ndata: two\ndata: lines\n\n"
 	if !errors.Is(err, stream.ErrRejected) || got != want {
-		t.Errorf("%v, %q, want %q", err, got, want)
+		t.Errorf("got error %v and %q, want %v and %q", err, got, stream.ErrRejected, want)
 	}
 }
 
-// TestFilteredAnswers say that they were filtered, and keep nothing that may be text.
+// TestFilteredAnswers checks that filtered answers say so, and keep nothing that may be text.
 func TestFilteredAnswers(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, answer, want string }{
@@ -553,13 +571,13 @@ func TestFilteredAnswers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if got := string(stream.Filtered([]byte(test.answer))); got != test.want {
-				t.Errorf("%s\nwant %s", got, test.want)
+				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
 	}
 }
 
-// FuzzEvents looks for streams that do not come out as they went in, or otherwise when they are cut otherwise.
+// FuzzEvents looks for streams that are changed, or that are handled in another way when they are cut in another way.
 func FuzzEvents(f *testing.F) {
 	for name, recorded := range recorded(f) {
 		if !strings.Contains(name, "/") {
@@ -571,13 +589,13 @@ func FuzzEvents(f *testing.F) {
 		n = 1 + (n&0xffff)%(len(recorded)+1)
 		o := stream.Options{Moderate: func(string) (bool, error) { return true, nil }, Hold: hold % 100, Context: 50}
 		if got, err := pass(t, newEvents, o, pieces(recorded, n, n)...); err != nil || got != recorded {
-			t.Fatalf("%v, %q", err, got)
+			t.Fatalf("got error %v and %q, want the stream unchanged", err, got)
 		}
-		o.Moderate = judge
+		o.Moderate = moderate
 		want, wantErr := pass(t, newEvents, o, recorded)
 		got, err := pass(t, newEvents, o, pieces(recorded, n, n)...)
 		if err != wantErr || got != want {
-			t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
+			t.Fatalf("in chunks of %d bytes: got %v, %q, want %v, %q", n, err, got, wantErr, want)
 		}
 	})
 }
@@ -591,15 +609,16 @@ func FuzzLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, recorded string, n, hold int) {
 		n = 1 + (n&0xffff)%(len(recorded)+1)
 		for _, make := range []newWriter{newLines, newPlain} {
-			o := stream.Options{Moderate: func(string) (bool, error) { return true, nil }, Hold: hold % 100, Context: 50}
+			o := stream.Options{Moderate: func(string) (bool, error) { return true, nil }, Hold: hold % 100,
+				Context: 50}
 			if got, err := pass(t, make, o, pieces(recorded, n, n)...); err != nil || got != recorded {
-				t.Fatalf("%v, %q", err, got)
+				t.Fatalf("got error %v and %q, want the stream unchanged", err, got)
 			}
-			o.Moderate = judge
+			o.Moderate = moderate
 			want, wantErr := pass(t, make, o, recorded)
 			got, err := pass(t, make, o, pieces(recorded, n, n)...)
 			if err != wantErr || got != want {
-				t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
+				t.Fatalf("in chunks of %d bytes: got %v, %q, want %v, %q", n, err, got, wantErr, want)
 			}
 		}
 		_ = stream.ExtractTexts([]byte(recorded))
@@ -615,18 +634,18 @@ func FuzzText(f *testing.F) {
 	f.Add("\xff\xf0\x9f.", 1, 1)
 	f.Fuzz(func(t *testing.T, text string, n, hold int) {
 		n = 1 + (n&0xffff)%(len(text)+1)
-		o := stream.Options{Moderate: judge, Hold: hold % 100, Context: 50}
+		o := stream.Options{Moderate: moderate, Hold: hold % 100, Context: 50}
 		want, wantErr := pass(t, newText, o, text)
 		if wantErr == nil && want != text || !strings.HasPrefix(text, want) {
-			t.Fatalf("%v, %q", wantErr, want)
+			t.Fatalf("got error %v and %q, want %q or its beginning", wantErr, want, text)
 		}
 		if got, err := pass(t, newText, o, pieces(text, n, n)...); err != wantErr || got != want {
-			t.Fatalf("in chunks of %d bytes: %v, %q, want %v, %q", n, err, got, wantErr, want)
+			t.Fatalf("in chunks of %d bytes: got %v, %q, want %v, %q", n, err, got, wantErr, want)
 		}
 	})
 }
 
-// BenchmarkEvents reads an answer token by token, without the judge.
+// BenchmarkEvents streams an answer token by token. Its moderation costs nothing.
 func BenchmarkEvents(b *testing.B) {
 	for _, name := range []string{"chat", "vile_messages"} {
 		recorded := recorded(b)[name]
@@ -635,7 +654,10 @@ func BenchmarkEvents(b *testing.B) {
 			b.SetBytes(int64(len(recorded)))
 			b.ReportAllocs()
 			for b.Loop() {
-				w := stream.NewEvents(io.Discard, stream.Options{Moderate: func(string) (bool, error) { return true, nil }})
+				w := stream.NewEvents(io.Discard, stream.Options{Moderate: func(string) (bool, error) {
+					return true,
+						nil
+				}})
 				for _, event := range events {
 					_, _ = io.WriteString(w, event)
 				}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package body reads whole request bodies, bounded in size and in time and compressed with gzip or not, and says exactly
-// why one could not be read.
+// Package body reads whole request bodies, bounded in size and in time and compressed with gzip or not, and says
+// exactly why one could not be read.
 package body
 
 import (
@@ -58,9 +58,9 @@ func CheckJSON(r *http.Request) error {
 	return nil
 }
 
-// Read reads the whole body of r. The limit, in bytes, holds for the body as it is sent and as it is decoded; nothing is kept
-// of a larger one. The timeout is the time that the whole body may take. It replaces a read timeout of the server, and does
-// nothing on a connection without deadlines. The caller releases the buffer.
+// Read reads the whole body of r. The limit, in bytes, holds for the body as it is sent and as it is decoded; nothing
+// is kept of a larger one. The timeout is the time that the whole body may take. It replaces a read timeout of the
+// server, and does nothing on a connection without deadlines. The caller releases the buffer.
 func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) (*Buffer, error) {
 	compressed, err := isGzip(r.Header)
 	if err != nil {
@@ -97,8 +97,8 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Dura
 	return nil, ErrIncomplete
 }
 
-// Many clients write a whole body before they look for an answer. When the connection is closed before that, they see only
-// that it broke. The rest of a body that is refused is therefore discarded, within these bounds.
+// Many clients write a whole body before they look for an answer. When the connection is closed before that, they see
+// only that it broke. The rest of a body that is refused is therefore discarded, within these bounds.
 const (
 	lingerBytes = 64 << 20         // of the body
 	lingerPause = 2 * time.Second  // without a byte
@@ -112,9 +112,9 @@ func tooLarge(w http.ResponseWriter, r *http.Request, limit int64) error {
 }
 
 // Linger discards the rest of a body, within bounds, so that its sender sees the answer that follows and not a broken
-// connection. An HTTP/1 connection is closed after the answer. HTTP/2 and HTTP/3 could end the stream at once, but clients
-// that are told so while they send miss the answer: curl 7.88 ends in a stream error, Chromium 148 waits forever over
-// HTTP/3. begun says that a part of the body was read.
+// connection. An HTTP/1 connection is closed after the answer. HTTP/2 and HTTP/3 could end the stream at once, but
+// clients that are told so while they send miss the answer: curl 7.88 ends in a stream error, Chromium 148 waits
+// forever over HTTP/3. begun says that a part of the body was read.
 func Linger(w http.ResponseWriter, r *http.Request, rest io.Reader, begun bool) {
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
@@ -180,14 +180,14 @@ func (b *Buffer) Release() {
 	buffers.Put(b)
 }
 
-// maxKept is the capacity, in bytes, of the largest buffer that is used again. Larger bodies are rare and would only hold
-// memory.
+// maxKept is the capacity, in bytes, of the largest buffer that is used again. Larger bodies are rare and would only
+// hold memory.
 const maxKept = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new(Buffer) }}
 
-// reserve makes room for an announced body. Announcing a length costs a client nothing, so at most maxKept bytes are reserved;
-// more are allocated as the body arrives.
+// reserve makes room for an announced body. Announcing a length costs a client nothing, so at most maxKept bytes are
+// reserved; more are allocated as the body arrives.
 func (b *Buffer) reserve(announced int64) {
 	// One byte more lets the last Read see the end of the body without growing the buffer.
 	b.data = slices.Grow(b.data[:0], int(min(max(announced, 511)+1, maxKept)))
@@ -229,8 +229,8 @@ func (b *Buffer) fillGzip(src io.Reader, limit int64) error {
 	return err
 }
 
-// boundedReader returns ErrTooLarge when more than left bytes are read: a stream of empty gzip members decodes to nothing and
-// would otherwise be read forever.
+// boundedReader returns ErrTooLarge when more than left bytes are read: a stream of empty gzip members decodes to
+// nothing and would otherwise be read forever.
 type boundedReader struct {
 	src  io.Reader
 	left int64

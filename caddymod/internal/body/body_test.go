@@ -91,14 +91,14 @@ func TestRead(t *testing.T) {
 			t.Parallel()
 			buffer, err := Read(httptest.NewRecorder(), row.request, limit, time.Minute)
 			if !errors.Is(err, row.err) || (err == nil) != (row.err == nil) {
-				t.Fatalf("error %v, want %v", err, row.err)
+				t.Fatalf("got error %v, want %v", err, row.err)
 			}
 			if err != nil {
 				return
 			}
 			defer buffer.Release()
 			if got := string(buffer.Bytes()); got != row.want {
-				t.Errorf("read %d bytes, want %d", len(got), len(row.want))
+				t.Errorf("got %d bytes, want %d: %.40q, want %.40q", len(got), len(row.want), got, row.want)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestAnnouncedMemory(t *testing.T) {
 	var b Buffer
 	b.reserve(1 << 40)
 	if cap(b.data) > 2*maxKept {
-		t.Errorf("%d bytes are set aside for an announcement", cap(b.data))
+		t.Errorf("%d bytes are set aside for an announcement, want at most %d", cap(b.data), 2*maxKept)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestOverTheWire(t *testing.T) {
 	}
 }
 
-// TestLargeBodyIsAnswered: a client that sends all that it has before it reads is told why it is refused.
+// TestLargeBodyIsAnswered: a client that sends its whole body before it reads learns why it is refused.
 func TestLargeBodyIsAnswered(t *testing.T) {
 	t.Parallel()
 	for _, framing := range []string{"Content-Length: 50000000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n2faf080\r\n"} {

@@ -24,8 +24,8 @@ func EndJSON(decoder *jsontext.Decoder) error {
 	return nil
 }
 
-// MalformedJSON describes in a sentence why a body is not one well-formed JSON object. err is an error of [EndJSON] or of the
-// decoder. The sentence names a place at most, and never what stands there.
+// MalformedJSON describes in a sentence why a body is not one well-formed JSON object. err is an error of [EndJSON]
+// or of the decoder. The sentence names a place at most, and never what stands there.
 func MalformedJSON(body []byte, err error) string {
 	syntax := new(jsontext.SyntacticError)
 	switch {

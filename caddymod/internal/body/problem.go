@@ -10,8 +10,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// Problem returns the answer to a request whose body could not be read. It sets the header fields that go with the answer:
-// Accept-Post and Accept-Encoding say what would be accepted (RFC 9110, section 15.5.16). err is one of [Read] or [CheckJSON].
+// Problem returns the answer to a request whose body could not be read. It sets the header fields that go with the
+// answer: Accept-Post and Accept-Encoding say what would be accepted (RFC 9110, section 15.5.16). err is one of
+// [Read] or [CheckJSON].
 func Problem(header http.Header, err error) *problem.Problem {
 	code := problem.IncompleteBody
 	switch {

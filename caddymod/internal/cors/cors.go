@@ -3,8 +3,8 @@
 
 // Package cors lets the pages of chosen origins call the service from a browser (CORS, as in the Fetch standard).
 //
-// Cookies and other credentials of the browser are of no use to the service, and not allowed: a key is sent by the page's own
-// script. An answer that stands in for one of an app ([Origins.Show]) allows them.
+// Cookies and other credentials of the browser are of no use to the service and not allowed: the page's script sends
+// the key. An answer that replaces one of the upstream ([Origins.Show]) allows them.
 package cors
 
 import (
@@ -22,44 +22,49 @@ import (
 const Any = "*"
 
 // Origins are the origins, such as "https://www.example.com", whose pages may call the service; "*" stands for all of
-// them. Without any nothing is said about CORS, which forbids it to all pages of other origins.
+// them. Without any, no CORS header field is sent, so that browsers forbid it to all pages of other origins.
 type Origins []string
 
 const (
 	// allowedMethods are the methods of all operations.
 	allowedMethods = "GET, HEAD, POST"
-	// exposed are the header fields of answers that scripts may read beside those that are always readable.
-	exposed = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, " +
+	// exposed are the header fields of answers that scripts may read in addition to those that are always readable.
+	exposed = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, " +
+		"X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, " +
 		"X-RateLimit-Limit-Requests, X-RateLimit-Remaining-Requests, X-RateLimit-Reset-Requests, " +
 		"X-RateLimit-Limit-Tokens, X-RateLimit-Remaining-Tokens, X-RateLimit-Reset-Tokens, X-Request-Id"
-	// maxAge is how long, in seconds, a browser may remember the answer to a preflight request. Chromium keeps it no longer.
+	// maxAge is the time, in seconds, that a browser may keep the answer to a preflight request. Chromium keeps it no
+	// longer.
 	maxAge = "7200"
-	// maxHeaders is the length of the longest list of header fields that a preflight request is granted.
+	// maxHeaders is the length, in bytes, of the longest list of header fields that a preflight request is granted.
 	maxHeaders = 1024
 )
 
-// Validate says what is wrong with the origins.
+// Validate returns an error for what is not an origin.
 func (o Origins) Validate() error {
 	for _, origin := range o {
 		if origin == Any {
 			continue
 		}
 		parsed, err := url.Parse(origin)
-		if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" || strings.Contains(origin, Any) || origin != parsed.Scheme+"://"+parsed.Host {
-			return fmt.Errorf("%q is no origin; an origin is a scheme and a host, such as https://www.example.com, or *", origin)
+		if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" ||
+			strings.Contains(origin, Any) || origin != parsed.Scheme+"://"+parsed.Host {
+			return fmt.Errorf("%q is no origin; an origin is a scheme and a host, such as https://www.example.com, or *",
+				origin)
 		}
 	}
 	return nil
 }
 
-// Serve sets the header fields that let an allowed origin read the answer, and answers preflight requests with 204. Such
-// requests carry no key and count nowhere. It reports whether the request is answered; otherwise the caller answers it.
+// Serve sets the header fields that let an allowed origin read the answer, and answers preflight requests with 204.
+// Such requests carry no key and are not counted. It reports whether the request is answered; otherwise the caller
+// answers it.
 func (o Origins) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if len(o) == 0 {
 		return false
 	}
 	header := w.Header()
-	// What is answered depends on the origin, also for requests that have none.
+	// The answer depends on the origin, also for requests without one.
 	header.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
 	allowed := origin != "" && o.allow(origin)
@@ -74,8 +79,10 @@ func (o Origins) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if allowed {
 		header.Set("Access-Control-Allow-Methods", allowedMethods)
 		header.Set("Access-Control-Max-Age", maxAge)
-		// Libraries send fields of their own (X-Goog-Api-Client, X-Stainless-Lang, ...). None of them has any power here.
-		if wanted := strings.Join(r.Header.Values("Access-Control-Request-Headers"), ", "); wanted != "" && len(wanted) <= maxHeaders {
+		// Libraries send fields of their own (X-Goog-Api-Client, X-Stainless-Lang, ...). None of them has an effect
+		// here.
+		wanted := strings.Join(r.Header.Values("Access-Control-Request-Headers"), ", ")
+		if wanted != "" && len(wanted) <= maxHeaders {
 			header.Set("Access-Control-Allow-Headers", wanted)
 		}
 	}
@@ -83,12 +90,13 @@ func (o Origins) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	return true
 }
 
+// allow reports whether pages of an origin may call the service.
 func (o Origins) allow(origin string) bool {
 	return o.names(Any) || o.names(origin)
 }
 
-// Show sets the header fields that let a page of an allowed origin read an answer that stands in for one of an app's: also a page
-// that sends its cookies to the app, when its origin is named. What is set already stays.
+// Show sets the header fields that let a page of an allowed origin read an answer that replaces one of the upstream.
+// A page whose origin is named may send its cookies, too. Fields that are set already stay.
 func (o Origins) Show(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	if len(o) == 0 || header.Get("Access-Control-Allow-Origin") != "" {
@@ -108,7 +116,7 @@ func (o Origins) Show(w http.ResponseWriter, r *http.Request) {
 	header.Set("Access-Control-Allow-Credentials", "true")
 }
 
-// names reports whether an origin is one of them by its name.
+// names reports whether the list holds an origin literally.
 func (o Origins) names(origin string) bool {
 	for _, allowed := range o {
 		if strings.EqualFold(allowed, origin) {
@@ -118,7 +126,7 @@ func (o Origins) names(origin string) bool {
 	return false
 }
 
-// Option is a Caddyfile option, such as cors_origins. Syntax:
+// Option returns a Caddyfile option, such as cors_origins. Syntax:
 //
 //	cors_origins <origin>...
 func Option(dst *Origins) options.Option {

@@ -98,7 +98,7 @@ func TestOption(t *testing.T) {
 			err := cors.Option(&origins).Parse(d)
 			switch {
 			case row.want == "" && err != nil:
-				t.Error(err)
+				t.Errorf("got error %v, want none", err)
 			case row.want != "" && (err == nil || err.Error() != row.want):
 				t.Errorf("error %v, want %s", err, row.want)
 			}
@@ -106,7 +106,7 @@ func TestOption(t *testing.T) {
 	}
 }
 
-// TestShow is what a page of another origin may read of an answer in the place of an app's.
+// TestShow checks what a page of another origin may read of an answer that replaces one of the upstream.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -135,7 +135,8 @@ func TestShow(t *testing.T) {
 			header := w.Header()
 			if header.Get("Access-Control-Allow-Origin") != test.allow || header.Get("Access-Control-Allow-Credentials") != test.credentials ||
 				(len(test.origins) > 0 && test.set == "") != (header.Get("Vary") == "Origin") {
-				t.Errorf("%v", header)
+				t.Errorf("got header %v, want Access-Control-Allow-Origin %q, -Credentials %q, and Vary unless the site has set the origin",
+					header, test.allow, test.credentials)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ func SendJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	send(w, r, status, jsonType, body)
 }
 
-// Send answers with a whole body. It sets Content-Type and Content-Length; all other fields are the caller's to set before.
-// A HEAD request is answered without the body.
+// Send answers with a whole body. It sets Content-Type and Content-Length; all other fields are the caller's to set
+// before. A HEAD request is answered without the body.
 func Send(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
 	send(w, r, status, []string{contentType}, body)
 }

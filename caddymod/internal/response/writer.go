@@ -16,17 +16,18 @@ import (
 
 // Hook is called before a [Writer] sends the final header.
 type Hook interface {
-	// BeforeHeader is called once, just before the final status and the header go out, and before a connection is hijacked
-	// (with [http.StatusSwitchingProtocols], unless a status went out before). The header fields can still be changed.
+	// BeforeHeader is called once, just before the final status and the header go out, and before a connection is
+	// hijacked (with [http.StatusSwitchingProtocols], unless a status went out before). The header fields can still
+	// be changed.
 	//
-	// An error ends the answer: nothing that the handler writes goes out. The hook may have answered itself, on the writer
-	// below.
+	// An error ends the answer: nothing that the handler writes goes out. The hook may have answered itself, on the
+	// writer below.
 	BeforeHeader(status int) error
 }
 
-// Writer passes an answer on to another writer and knows how far it has come. The zero value with a ResponseWriter observes
-// and changes nothing. It is a value to embed, so that a middleware that keeps something beside it needs one allocation
-// for both.
+// Writer passes an answer on to another writer and knows how far it has come. The zero value with a ResponseWriter
+// observes and changes nothing. It is a value to embed, so that a middleware that keeps something beside it needs one
+// allocation for both.
 //
 // Informational statuses (1xx) pass, as often as they come; 101 is a final status. A second final status is dropped. A
 // Writer is used by one goroutine, as every [http.ResponseWriter] is.
@@ -34,11 +35,11 @@ type Writer struct {
 	caddyhttp.ResponseWriterWrapper
 	// Hook is called before the final header goes out. Default: none.
 	Hook Hook
-	// Discard makes what the handler writes after an error of the hook seem to succeed, so that the handler ends as it would
-	// have. Default: the handler gets the hook's error.
+	// Discard makes what the handler writes after an error of the hook seem to succeed, so that the handler ends as
+	// it would have. Default: the handler gets the hook's error.
 	Discard bool
-	// Hold keeps the final status back until the body begins, is flushed, or the connection is hijacked. An answer without
-	// a body is then not sent; the caller sends [Writer.Status] or something else. Default: false.
+	// Hold keeps the final status back until the body begins, is flushed, or the connection is hijacked. An answer
+	// without a body is then not sent; the caller sends [Writer.Status] or something else. Default: false.
 	Hold bool
 
 	status   int
@@ -59,8 +60,8 @@ func (w *Writer) Status() int { return w.status }
 // Bytes returns how many bytes of the body were passed on.
 func (w *Writer) Bytes() int64 { return w.bytes }
 
-// Began reports whether the answer can no longer be replaced: the final header is out, the connection is hijacked, or the
-// hook has ended the answer.
+// Began reports whether the answer can no longer be replaced: the final header is out, the connection is hijacked, or
+// the hook has ended the answer.
 func (w *Writer) Began() bool { return w.began }
 
 // Err returns the error with which the hook has ended the answer; nil when it has not.
@@ -125,8 +126,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom writes the body from a reader. It uses the ReadFrom of the writer below where there is one, which sends a file
-// without copying it.
+// ReadFrom writes the body from a reader. It uses the ReadFrom of the writer below where there is one, which sends a
+// file without copying it.
 func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
 	if err := w.begin(); err != nil {
 		if w.Discard {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sampled keeps the log readable when a client or a failing store could write a line with every request.
+// Package sampled keeps the log readable when a client or a failing store could cause a line with every request.
 package sampled
 
 import (
@@ -12,47 +12,49 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Interval is the time in which one line of a kind is written.
+// Interval is the time in which one line with the same message is written.
 const Interval = time.Second
 
-// LeftOut is the name of the field that says how many lines of the same kind were left out before a line.
+// LeftOut is the name of the field that says how many lines with the same message were left out before a line.
 const LeftOut = "left_out"
 
-// Logger returns a logger that writes at most one warning or error of a kind in each [Interval], and says with the next one how
-// many were left out. Lines are of one kind when they have the same message. When no further line comes, one without fields of
-// its own tells the number. Lines of lower levels are records, such as verdicts, and are all written.
+// Logger returns a logger that writes at most one warning or error with the same message in each [Interval]. The next
+// one says how many were left out. When no further line comes, a line without other fields says it. Lines of lower
+// levels are records, such as verdicts, and are all written.
 func Logger(logger *zap.Logger) *zap.Logger {
-	kinds := new(sync.Map)
-	return logger.WithOptions(zap.WrapCore(func(inner zapcore.Core) zapcore.Core { return &core{inner, kinds} }))
+	messages := new(sync.Map)
+	return logger.WithOptions(zap.WrapCore(func(inner zapcore.Core) zapcore.Core { return &core{inner, messages} }))
 }
 
 // core leaves out lines of the core that it wraps.
 type core struct {
 	zapcore.Core
-	kinds *sync.Map // of *kind by its message
+	messages *sync.Map // *sampler by message
 }
 
-// kind is what is known of lines with one message.
-type kind struct {
+// sampler chooses the lines with one message that are written.
+type sampler struct {
 	mu      sync.Mutex
 	until   time.Time // no line is written before
 	leftOut int
-	waiting bool // for the moment at which the number of lines left out is written
+	waiting bool // a timer will report the lines that were left out
 }
 
 // With implements [zapcore.Core].
-func (c *core) With(fields []zapcore.Field) zapcore.Core { return &core{c.Core.With(fields), c.kinds} }
+func (c *core) With(fields []zapcore.Field) zapcore.Core {
+	return &core{c.Core.With(fields), c.messages}
+}
 
 // Check implements [zapcore.Core].
 func (c *core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if entry.Level < zapcore.WarnLevel || !c.Enabled(entry.Level) {
 		return c.Core.Check(entry, checked)
 	}
-	found, ok := c.kinds.Load(entry.Message)
+	found, ok := c.messages.Load(entry.Message)
 	if !ok {
-		found, _ = c.kinds.LoadOrStore(entry.Message, new(kind))
+		found, _ = c.messages.LoadOrStore(entry.Message, new(sampler))
 	}
-	write, leftOut := found.(*kind).ask(entry.Time, func(n int) { c.tell(entry, n) })
+	write, leftOut := found.(*sampler).sample(entry.Time, func(n int) { c.report(entry, n) })
 	switch {
 	case !write:
 		return checked
@@ -62,51 +64,51 @@ func (c *core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 	return c.Core.Check(entry, checked)
 }
 
-// ask reports whether a line is written, and how many were left out before it. tell is called later if it is the last one for a
-// while that is left out.
-func (k *kind) ask(now time.Time, tell func(leftOut int)) (write bool, leftOut int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !now.Before(k.until) {
-		leftOut, k.leftOut = k.leftOut, 0
-		k.until = now.Add(Interval)
+// sample reports whether a line is written, and how many were left out before it. report is called later for lines
+// that no further line reports.
+func (s *sampler) sample(now time.Time, report func(leftOut int)) (write bool, leftOut int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !now.Before(s.until) {
+		leftOut, s.leftOut = s.leftOut, 0
+		s.until = now.Add(Interval)
 		return true, leftOut
 	}
-	k.leftOut++
-	if !k.waiting {
-		k.waiting = true
-		time.AfterFunc(2*Interval, func() { k.end(tell) })
+	s.leftOut++
+	if !s.waiting {
+		s.waiting = true
+		time.AfterFunc(2*Interval, func() { s.end(report) })
 	}
 	return false, 0
 }
 
-// end tells what was left out and will not be told otherwise.
-func (k *kind) end(tell func(leftOut int)) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.waiting = false
-	if k.leftOut == 0 {
+// end reports the lines that were left out and that no further line has reported.
+func (s *sampler) end(report func(leftOut int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = false
+	if s.leftOut == 0 {
 		return
 	}
 	now := time.Now()
-	if now.Before(k.until) { // lines still come: the next one tells
-		k.waiting = true
-		time.AfterFunc(2*Interval, func() { k.end(tell) })
+	if now.Before(s.until) { // lines still come: the next one reports
+		s.waiting = true
+		time.AfterFunc(2*Interval, func() { s.end(report) })
 		return
 	}
-	tell(k.leftOut)
-	k.leftOut, k.until = 0, now.Add(Interval)
+	report(s.leftOut)
+	s.leftOut, s.until = 0, now.Add(Interval)
 }
 
-// tell writes a line that stands for others.
-func (c *core) tell(like zapcore.Entry, leftOut int) {
+// report writes a line that stands for those that were left out.
+func (c *core) report(like zapcore.Entry, leftOut int) {
 	like.Time, like.Message = time.Now(), like.Message+" (more of the same)"
 	if checked := c.counting(leftOut).Check(like, nil); checked != nil {
 		checked.Write()
 	}
 }
 
-// counting is the core that writes lines with the number of those that were left out.
+// counting returns a core that adds the number of lines that were left out.
 func (c *core) counting(leftOut int) zapcore.Core {
 	return c.Core.With([]zapcore.Field{zap.Int(LeftOut, leftOut)})
 }

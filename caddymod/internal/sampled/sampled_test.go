@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 )
 
-// told is how many lines with an id were written, and how many are said to be left out.
-func told(lines *observer.ObservedLogs) (written, leftOut int) {
+// counts returns how many lines with an id were written, and how many are reported as left out.
+func counts(lines *observer.ObservedLogs) (written, leftOut int) {
 	for _, line := range lines.All() {
 		fields := line.ContextMap()
 		if _, ok := fields["id"]; ok {
@@ -55,7 +55,7 @@ func TestLinesAddUp(t *testing.T) {
 					time.Sleep(test.pause)
 				}
 				time.Sleep(10 * sampled.Interval)
-				written, leftOut := told(lines)
+				written, leftOut := counts(lines)
 				if written != test.written || written+leftOut != test.requests || lines.Len() > test.most {
 					t.Errorf("%d lines: %d of requests, %d left out", lines.Len(), written, leftOut)
 				}
@@ -64,8 +64,8 @@ func TestLinesAddUp(t *testing.T) {
 	}
 }
 
-// TestKindsAreApart: one kind of trouble does not hide another, and records are all written.
-func TestKindsAreApart(t *testing.T) {
+// TestMessagesAreApart: one message does not hide another, and records are all written.
+func TestMessagesAreApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zapcore.InfoLevel)
@@ -86,7 +86,7 @@ func TestKindsAreApart(t *testing.T) {
 			count[line.Message]++
 		}
 		if count["one"] != 1 || count["another"] != 1 || count["a verdict"] != 100 || lines.Len() != 104 {
-			t.Errorf("%v", count)
+			t.Errorf("got lines %v, want one and another once with a report of the others, and each verdict", count)
 		}
 	})
 }

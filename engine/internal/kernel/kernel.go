@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernel holds the loops that take the time in reading and in learning to read.
+// Package kernel holds the inner loops of the convolutional network and of its training.
 //
-// Each element of a result is built by multiplications and additions in one order, each rounded to float32 by itself,
-// whatever the processor: the assembly and the plain Go give the same bits. The build tag purego leaves the assembly out.
+// The multiplications and additions for an element of a result have one order, and each is rounded to float32 by itself,
+// on every processor: the assembly and the plain Go give the same bits. The build tag purego leaves the assembly out.
 package kernel
 
 import (
@@ -12,10 +12,11 @@ import (
 	"slices"
 )
 
-// Block is what the length of dst in [MulAdd] and of d in [Outer] must be a multiple of.
+// Block is the number of columns that the loops do at once. Numbers of columns must be multiples of it; the functions of
+// this package panic where sizes do not fit.
 const Block = 32
 
-// MulAdd adds the product of a row of numbers and a matrix to dst: dst[c] += x[j] * w[j*len(dst)+c] for all j, in their
+// MulAdd adds the product of the row x and the matrix w to dst: dst[c] += x[j] * w[j*len(dst)+c] for all j, in their
 // order. The length of w must be len(x)*len(dst).
 func MulAdd(dst, x, w []float32) {
 	check(len(dst), len(x), len(w))
@@ -27,8 +28,8 @@ func MulAdd(dst, x, w []float32) {
 	}
 }
 
-// MulAddRows adds the product of two matrices to dst, each row as [MulAdd] does. The lengths of dst and x must be multiples
-// of rows.
+// MulAddRows adds the product of the matrices x and w to dst, each row as [MulAdd] does. The lengths of dst and x must be
+// multiples of rows.
 func MulAddRows(dst, x, w []float32, rows int) {
 	if rows == 0 && len(dst) == 0 && len(x) == 0 {
 		return
@@ -52,8 +53,8 @@ func MulAddRows(dst, x, w []float32, rows int) {
 	}
 }
 
-// Outer adds the product of a column x and a row d to a matrix: w[j*len(d)+c] += x[j] * d[c]. The length of w must be
-// len(x)*len(d).
+// Outer adds the product of the column x and the row d to the matrix w: w[j*len(d)+c] += x[j] * d[c]. The length of w
+// must be len(x)*len(d).
 func Outer(w, x, d []float32) {
 	check(len(d), len(x), len(w))
 	if len(x) == 0 {
@@ -64,8 +65,8 @@ func Outer(w, x, d []float32) {
 	}
 }
 
-// Gate adds gated values to what is there: out[c] = in[c] + value[c] * g, where g goes from 0 to 1 with gate[c], as a
-// softsign does: (1 + gate[c] / (1 + |gate[c]|)) / 2. All must have the same length, a multiple of [Block].
+// Gate adds gated values to in: out[c] = in[c] + value[c] * g, where g is a softsign of gate[c] from 0 to 1:
+// (1 + gate[c] / (1 + |gate[c]|)) / 2. All slices must have the same length, a multiple of [Block].
 func Gate(out, in, value, gate []float32) {
 	n := len(out)
 	if n%Block != 0 || len(in) != n || len(value) != n || len(gate) != n {
@@ -83,12 +84,12 @@ func gatedGo(out, in, value, gate []float32) {
 	}
 }
 
-// AddRows adds rows of a table of int8 to sums, which has [Block] elements, as has a row. Every row must be in the table.
+// AddRows adds rows of a table to sums. A row has [Block] elements; every one of rows must be in the table.
 func AddRows(sums *[Block]int32, table []int8, rows []uint16) {
 	if len(rows) == 0 {
 		return
 	}
-	if most := int(slices.Max(rows)); (most+1)*Block > len(table) {
+	if last := int(slices.Max(rows)); (last+1)*Block > len(table) {
 		panic("kernel: the sizes do not fit")
 	}
 	addRows(sums, table, rows)
@@ -108,6 +109,7 @@ func check(columns, rows, cells int) {
 	}
 }
 
+// mulAddGo adds the product of x and the first Block columns of a matrix with rows of stride elements to dst.
 func mulAddGo(dst, x, w []float32, stride int) {
 	dst = dst[:Block]
 	for j, v := range x {
@@ -118,7 +120,7 @@ func mulAddGo(dst, x, w []float32, stride int) {
 	}
 }
 
-// mulAddPairGo does two rows of dst and x, the rows of dst stride apart.
+// mulAddPairGo is mulAddGo for two rows of dst and x. The rows of dst are stride elements apart.
 func mulAddPairGo(dst, x, w []float32, stride int) {
 	n := len(x) / 2
 	mulAddGo(dst, x[:n], w, stride)

@@ -32,7 +32,7 @@ func TestSameBitsAsPlainGo(t *testing.T) {
 				mulAddGo(want[c:], x, w[c:], columns)
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("MulAdd of %d rows and %d columns differs from plain Go", rows, columns)
+				t.Errorf("MulAdd of %d rows and %d columns: got %v, want %v as in plain Go", rows, columns, got, want)
 			}
 			got, want = slices.Clone(w), slices.Clone(w)
 			Outer(got, x, d)
@@ -40,13 +40,13 @@ func TestSameBitsAsPlainGo(t *testing.T) {
 				outerGo(want[c:], x, d[c:], columns)
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("Outer of %d rows and %d columns differs from plain Go", rows, columns)
+				t.Errorf("Outer of %d rows and %d columns: got %v, want %v as in plain Go", rows, columns, got, want)
 			}
 		}
 	}
 }
 
-// Hazard: many rows at once are not the same as each by itself, or a row reaches into the next.
+// Hazard: many rows at once give other results than each by itself, or a row writes into the next.
 func TestManyRowsAreAsEachByItself(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
@@ -62,14 +62,14 @@ func TestManyRowsAreAsEachByItself(t *testing.T) {
 					}
 				}
 				if !slices.Equal(got, want) {
-					t.Errorf("%d rows of %d by %d columns differ", rows, n, columns)
+					t.Errorf("%d rows of %d by %d columns: got %v, want %v as each by itself", rows, n, columns, got, want)
 				}
 			}
 		}
 	}
 }
 
-// Hazard: a row beside the right one is added, or bytes are taken for positive.
+// Hazard: a wrong row is added, or negative bytes are taken for positive ones.
 func TestAddRows(t *testing.T) {
 	t.Parallel()
 	table := make([]int8, 5*Block)
@@ -89,18 +89,18 @@ func TestAddRows(t *testing.T) {
 		plain := [Block]int32{3: 1 << 20}
 		addRowsGo(&plain, table, rows)
 		if got != want || plain != want {
-			t.Errorf("rows %d: %v, in plain Go %v, want %v", rows, got, plain, want)
+			t.Errorf("rows %d: got %v, in plain Go %v, want %v", rows, got, plain, want)
 		}
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a row beyond the table: no panic")
+			t.Error("a row beyond the table does not panic, want a panic")
 		}
 	}()
 	AddRows(new([Block]int32), table, []uint16{1, 5})
 }
 
-// Hazard: as above, for the gates; very large and infinite gates among them.
+// Hazard: a processor with other instructions gives other values for gates, very large ones among them.
 func TestGateSameBitsAsPlainGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -113,11 +113,13 @@ func TestGateSameBitsAsPlainGo(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got[0] != in[0]+value[0]/2 || got[1] != in[1]+value[1] || got[2] != in[2] {
-		t.Errorf("gates of 0, 1e30 and -1e30 let through %v, %v, %v of %v, %v, %v", got[0]-in[0], got[1]-in[1], got[2]-in[2], value[0], value[1], value[2])
+		t.Errorf("gates of 0, 1e30 and -1e30 let through %v, %v, %v of %v, %v, %v; want a half, all and nothing",
+			got[0]-in[0], got[1]-in[1], got[2]-in[2], value[0], value[1], value[2])
 	}
 }
 
-// Hazard: the loops multiply the wrong cells. Checked by hand: row (1, 2) times the rows of ones and of threes.
+// Hazard: the loops multiply the wrong elements. The expected product, of the row (1, 2) with a row of ones and a row of
+// threes, is worked out by hand.
 func TestMulAddByHand(t *testing.T) {
 	t.Parallel()
 	w := make([]float32, 2*Block)
@@ -138,14 +140,14 @@ func TestMulAddByHand(t *testing.T) {
 	}
 }
 
-// Hazard: sizes that do not fit read other memory.
+// Hazard: with sizes that do not fit, the assembly reads or writes other memory.
 func TestSizesAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, s := range [][3]int{{31, 1, 31}, {32, 2, 63}, {32, 2, 96}} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			defer func() {
 				if recover() == nil {
-					t.Error("no panic")
+					t.Errorf("sizes %v do not panic, want a panic", s)
 				}
 			}()
 			MulAdd(make([]float32, s[0]), make([]float32, s[1]), make([]float32, s[2]))

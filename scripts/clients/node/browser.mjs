@@ -1,5 +1,5 @@
-// SPD, sitePin, siteTLS, skip, unseen-FileCopyrightText: 2026 The caddy-moderation authors
-// SPD, sitePin, siteTLS, skip, unseen-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
 
 // A real browser: it opens the app's form page, types, clicks, uploads files and goes back, by HTTP/1.1, 2 and 3. It is
 // the Chromium that CHROME_PATH names, else the one that the npm package @sparticuz/chromium brings along, else one that is

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup writes and reads the files that a database is backed up to. It knows nothing of databases: a record
-// is a key, a value and an expiry. A backup is:
+// Package backup writes and reads backup files. It knows nothing of databases: a record is a key, a value and an
+// expiry. A backup consists of:
 //
 //	header   "caddy-moderation backup\n" and one byte, the version of this format
 //	records  key length, key, value length, value, expiry in Unix seconds or 0; numbers as unsigned varints
@@ -29,10 +29,10 @@ const (
 	maxExpiry = 1 << 62
 )
 
-// ErrNotWhole says that something is not a backup, or not a whole one.
+// ErrNotWhole says that a file is not a backup, or not a whole one.
 var ErrNotWhole = errors.New("not a whole backup")
 
-// Writer writes a backup and sums what it writes.
+// Writer writes a backup and computes its checksum.
 type Writer struct {
 	to      io.Writer
 	sum     hash.Hash
@@ -41,16 +41,16 @@ type Writer struct {
 	buf     []byte
 }
 
-// NewWriter begins a backup. Without [Writer.Close] it is not whole.
+// NewWriter begins a backup. It is whole after [Writer.Close].
 func NewWriter(to io.Writer) *Writer {
 	w := &Writer{to: to, sum: sha256.New()}
 	w.out = bufio.NewWriterSize(io.MultiWriter(to, w.sum), 16<<10)
-	// What fails here fails again at the end.
+	// An error here is returned again at the end.
 	_, _ = w.out.WriteString(magic + string(rune(version)))
 	return w
 }
 
-// Record writes a record. Its key is not empty; an expiry of 0 is none.
+// Record writes a record. The key must not be empty. An expiry of 0 is none.
 func (w *Writer) Record(key, value []byte, expires uint64) error {
 	w.records++
 	w.buf = binary.AppendUvarint(w.buf[:0], uint64(len(key)))
@@ -62,7 +62,7 @@ func (w *Writer) Record(key, value []byte, expires uint64) error {
 	return err
 }
 
-// Close writes the end of the backup. It does not close what the backup was written to.
+// Close writes the end of the backup. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	if _, err := w.out.Write(binary.BigEndian.AppendUint64([]byte{0}, w.records)); err != nil {
 		return err
@@ -74,8 +74,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Read calls each with the records of a backup, which may keep what it is given, and returns its error. Whether the
-// backup is whole is known when Read returns. An error wraps [ErrNotWhole], or is that of r or of each.
+// Read calls each with the records of a backup. Each may keep its arguments. Whether the backup is whole is known when
+// Read returns. An error wraps [ErrNotWhole], or is that of r or of each.
 func Read(r io.Reader, each func(key, value []byte, expires uint64) error) error {
 	in := &summed{from: bufio.NewReaderSize(r, 16<<10), sum: sha256.New()}
 	if err := in.header(); err != nil {
@@ -110,7 +110,7 @@ func Read(r io.Reader, each func(key, value []byte, expires uint64) error) error
 	}
 }
 
-// summed reads a backup and sums what it reads.
+// summed reads a backup and computes its checksum.
 type summed struct {
 	from *bufio.Reader
 	sum  hash.Hash
@@ -147,8 +147,8 @@ func (r *summed) header() error {
 	return nil
 }
 
-// number reads an unsigned varint, written in as few bytes as it fits in.
-func (r *summed) number(most uint64) (uint64, error) {
+// number reads an unsigned varint of at most limit, encoded in as few bytes as possible.
+func (r *summed) number(limit uint64) (uint64, error) {
 	n := uint64(0)
 	for shift := 0; shift < 63; shift += 7 {
 		if err := r.read(r.one[:]); err != nil {
@@ -159,7 +159,7 @@ func (r *summed) number(most uint64) (uint64, error) {
 		if b >= 0x80 {
 			continue
 		}
-		if n > most || b == 0 && shift > 0 {
+		if n > limit || b == 0 && shift > 0 {
 			break
 		}
 		return n, nil
@@ -167,8 +167,7 @@ func (r *summed) number(most uint64) (uint64, error) {
 	return 0, fmt.Errorf("%w: it is damaged", ErrNotWhole)
 }
 
-// bytes reads so many bytes. A length is a claim of whoever made the file: memory is taken for what follows it, not
-// for what it says.
+// bytes reads length bytes. The length may be wrong: memory is allocated for the bytes that follow, not for the length.
 func (r *summed) bytes(length uint64) ([]byte, error) {
 	const piece = 64 << 10
 	b := make([]byte, 0, min(length, piece))
@@ -185,7 +184,7 @@ func (r *summed) bytes(length uint64) ([]byte, error) {
 	return b, nil
 }
 
-// end checks what follows the records.
+// end reads and checks what follows the records.
 func (r *summed) end(records uint64) error {
 	var count [8]byte
 	if err := r.read(count[:]); err != nil {

@@ -30,7 +30,7 @@ type database struct {
 	number uint64
 	ledger map[string]string
 	random *rand.Rand
-	// schema1 leaves out seals, numbers and PROGRESS.
+	// schema1 leaves out checksums, numbers and PROGRESS.
 	schema1 bool
 }
 
@@ -340,7 +340,7 @@ func TestDamageIsFoundOrHarmless(t *testing.T) {
 	t.Logf("%d of %d were found to be damaged", damaged, rounds*len(all))
 }
 
-// harm does something to a file of a directory.
+// harm damages a file of a directory.
 func harm(t *testing.T, random *rand.Rand, dir, older string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -708,12 +708,12 @@ func TestWritesThatWereNeverSyncedMayBeMissing(t *testing.T) {
 	}
 }
 
-// encodeWrite is an entry of a log with a value that is sealed.
+// encodeWrite returns an entry of a log whose value has a checksum.
 func encodeWrite(version uint64, key, payload []byte) []byte {
 	return encodeEntry(version, checksummed, key, withChecksum(key, payload))
 }
 
-// encodeEntry is an entry of a log.
+// encodeEntry returns an entry of a log.
 func encodeEntry(version uint64, userMeta byte, key, value []byte) []byte {
 	b := []byte{0, userMeta}
 	b = binary.AppendUvarint(b, uint64(len(key)+8))

@@ -254,7 +254,7 @@ func TestKilledWhileTablesAreExchanged(t *testing.T) {
 			t.Fatalf("the process was not killed: %v", err)
 		}
 		d, err := Open(Options{Dir: dir, manualCompaction: true})
-		// A test beside this one may be starting a program, which has what is open here for a moment.
+		// A parallel test may be starting a program, which inherits what is open here for a moment.
 		for i := 0; i < 1000 && errors.Is(err, ErrLocked); i++ {
 			time.Sleep(10 * time.Millisecond)
 			d, err = Open(Options{Dir: dir, manualCompaction: true})

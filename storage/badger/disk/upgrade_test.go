@@ -131,7 +131,10 @@ func TestUpgradeMayBeInterrupted(t *testing.T) {
 func interrupted(t *testing.T, dir string, rewritten int) string {
 	t.Helper()
 	o := Options{Dir: dir}.withDefaults()
-	d := &DB{dir: dir, logger: o.Logger, space: space{dir: dir, minFree: uint64(o.MinFree)}, closing: make(chan struct{})}
+	d := &DB{
+		dir: dir, logger: o.Logger,
+		space: space{dir: dir, minFree: uint64(o.MinFree)}, closing: make(chan struct{}),
+	}
 	if err := d.openDirectory(o); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 )
 
-// within fails the test when something hangs. How long it takes otherwise is not looked at.
+// within fails the test if something hangs. How long it takes otherwise does not matter.
 func within(t testing.TB, what string, event <-chan struct{}) {
 	t.Helper()
 	select {
@@ -161,7 +161,7 @@ func TestErrorsCross(t *testing.T) {
 	if err := c.Write([]disk.Entry{{Key: []byte("full")}}); !errors.Is(err, disk.ErrFull) {
 		t.Errorf("Write: got the error %v, want %v", err, disk.ErrFull)
 	}
-	// What is too large for a frame is refused here, or there, and everything else goes on.
+	// A request or an answer that is too large for a frame is refused. Everything else goes on.
 	if err := c.Write([]disk.Entry{{Key: []byte("k"), Value: make([]byte, maxBody)}}); !errors.Is(err, errTooLarge) {
 		t.Errorf("Write: got the error %v, want %v", err, errTooLarge)
 	}
@@ -186,7 +186,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// An open that never ends must be one that can be given up.
+// It must be possible to give up an open that never ends.
 func TestStartIsGivenUp(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -200,7 +200,7 @@ func TestStartIsGivenUp(t *testing.T) {
 	}
 }
 
-// The name of the real process must not be one that a test's executable hides.
+// The test executable must not hide the name of the real process.
 func TestRealProcess(t *testing.T) {
 	t.Parallel()
 	c, err := Start(context.Background(), disk.Options{Dir: t.TempDir(), MinFree: 1 << 20})
@@ -215,7 +215,7 @@ func TestRealProcess(t *testing.T) {
 	}
 }
 
-// Options that cannot cross would be lost without a word.
+// Options that cannot be sent would be lost without an error.
 func TestOptionsCross(t *testing.T) {
 	t.Parallel()
 	o := disk.Options{Dir: "/options", MemTableSize: 1, BlockCacheSize: 2, MinFree: 3, Rewrite: true}
@@ -322,7 +322,7 @@ func TestManyCallers(t *testing.T) {
 	}
 }
 
-// When the process dies, all that wait are told why, and so is the log.
+// When the process dies, all waiting calls and the log are told why.
 func TestProcessDies(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
@@ -373,7 +373,7 @@ func TestProcessDies(t *testing.T) {
 	}
 }
 
-// A line that some code prints must not break the conversation, and nothing must take part of it away.
+// A line that some code prints must not break the connection, and nothing else may read from it.
 func TestStandardStreamsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	c := startFake(t, "streams")
@@ -387,7 +387,7 @@ func TestStandardStreamsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// What is not a frame is an error: no panic, no memory for what never arrives.
+// Anything that is not a frame is an error: no panic, and no memory for bytes that never arrive.
 func TestBabble(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{
@@ -479,7 +479,7 @@ func TestLogCrosses(t *testing.T) {
 	logs, seen := observer.New(zapcore.InfoLevel)
 	c := startFakeWith(t, launcher{}, disk.Options{Dir: "log", Logger: zap.New(logs)})
 	mustTell(t, c, "log", 2)
-	// A line that ends a process must end the right one.
+	// A log line at a fatal level must end the child, not the server.
 	_, _ = tell(c, "logfatal")
 	within(t, "Done", c.Done())
 	want := []string{

@@ -79,7 +79,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A process that does not react, as one that hangs in a system call, must not hold up those who give it up.
+// A process that does not react, like one that hangs in a system call, must not hold up a caller that abandons it.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -93,7 +93,7 @@ func TestStopped(t *testing.T) {
 	var waiting sync.WaitGroup
 	for i := range 100 {
 		waiting.Go(func() {
-			// The pipe is full soon, and someone hangs in writing.
+			// The pipe is full soon, and a caller hangs in a write.
 			err := c.Write([]disk.Entry{{Key: fmt.Append(nil, i), Value: make([]byte, 100_000)}})
 			if !errors.Is(err, disk.ErrClosed) {
 				t.Errorf("Write: got the error %v, want %v", err, disk.ErrClosed)
@@ -160,15 +160,14 @@ func TestParentDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Abandon()
-	// It is somebody else's zombie now, or gone.
+	// It is another process's zombie now, or gone.
 	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil &&
 		!strings.Contains(string(stat), ") Z ") {
 		t.Errorf("it lives: %s", stat)
 	}
 }
 
-// Service managers, terminals and people with kill mean the server. It closes the database when it has no use for it
-// any more.
+// Signals of service managers, terminals and people are for the server. It closes the database when it ends.
 func TestSignalsAreForTheServer(t *testing.T) {
 	t.Parallel()
 	c := startFake(t, "signals")
@@ -191,14 +190,14 @@ func TestSignalsAreForTheServer(t *testing.T) {
 	}
 }
 
-// What the server has open and knows is not for the process.
+// The process inherits neither descriptors nor secrets of the server.
 func TestInheritance(t *testing.T) {
 	// Not parallel: the environment is changed.
 	t.Setenv("MODERATION_KEY", "secret")
 	t.Setenv("GOMEMLIMIT", "1GiB")
 	t.Setenv("NOTIFY_SOCKET", "/run/x")
 	t.Setenv("GODEBUG", "asyncpreemptoff=0")
-	// As a service manager hands a socket to the server.
+	// A socket, as from a service manager.
 	var handed [2]int
 	if err := unix.Pipe(handed[:]); err != nil {
 		t.Fatal(err)
@@ -239,7 +238,7 @@ func TestInheritance(t *testing.T) {
 	if its, err := unix.Getpriority(unix.PRIO_PROCESS, p); err != nil || its != own {
 		t.Error("niceness", its, own, err)
 	}
-	// Its pipes, /dev/null, what its runtime waits with, and no more than these.
+	// Only its pipes, /dev/null and the poller of its runtime.
 	pipes := 0
 	for _, fd := range descriptors(t, fmt.Sprint(p)) {
 		switch {
@@ -275,7 +274,7 @@ func descriptors(t testing.TB, process string) (open []string) {
 	return open
 }
 
-// A server that opens its database again and again must not lose something each time.
+// A server that opens its database again and again must not leak.
 func TestNothingLeaks(t *testing.T) {
 	// Not parallel: all that is open is counted.
 	times := 200
@@ -371,7 +370,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Errorf("Close: got the error %v, want none", err)
 	}
-	// And again: the reserve is full again.
+	// And once more: the spare descriptors were taken again.
 	c, err = launcher{name: fakeName, spare: &spare}.start(context.Background(), disk.Options{Dir: "some"})
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command alarms counts false alarms: it judges texts that are known to be harmless, above all source code, and says how
-// many of them are flagged and rejected, in which category and because of which words.
+// Command alarms counts false alarms: it moderates texts that are known to be harmless, above all source code, and says
+// how many of them are flagged and rejected, in which category and because of which words.
 //
 //	go run ./engine/train/cmd/alarms --words 20 "$(go env GOROOT)/src" /usr/lib/python3
 //
@@ -38,10 +38,10 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("alarms", flag.ContinueOnError)
-	weights := flags.String("model", "engine/model/default.model", "weights file that judges")
-	words := flags.Int("words", 0, "list so many of the words that most often carry an alarm, by category")
-	list := flags.Int("list", 0, "list so many of the surest alarms, with the words that carry them")
-	one := flags.Int("one-of", 1, "judge one of so many paragraphs")
+	weights := flags.String("model", "engine/model/default.model", "weights file of the classifier")
+	words := flags.Int("words", 0, "list this many of the words that most often carry an alarm, by category")
+	list := flags.Int("list", 0, "list this many of the alarms with the highest probabilities, with the words that carry them")
+	one := flags.Int("one-of", 1, "moderate one in this many paragraphs")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -56,19 +56,19 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", *weights, err)
 	}
-	judge, err := engine.New(engine.Options{Classifier: engine.NewEmbedded(m)})
+	e, err := engine.New(engine.Options{Classifier: engine.NewEmbedded(m)})
 	if err != nil {
 		return err
 	}
-	paragraphs, err := gather(flags.Args(), *one)
+	paragraphs, err := readParagraphs(flags.Args(), *one)
 	if err != nil {
 		return err
 	}
-	verdicts, err := judgeAll(judge, paragraphs)
+	verdicts, err := moderateAll(e, paragraphs)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Model %s.\n\n", judge.Version())
+	fmt.Fprintf(out, "Model %s.\n\n", e.Version())
 	table(out, verdicts)
 	if *words > 0 {
 		carriers(out, verdicts, *words)
@@ -79,28 +79,28 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-// verdict is a paragraph with what the judge made of it.
+// verdict is a paragraph with its result.
 type verdict struct {
 	paragraph
 	engine.Result
 	parts engine.Explanation
 }
 
-// rejected reports whether a verdict recommends more than a look by a person.
+// rejected reports whether the verdict recommends to reject the paragraph, not only to review it.
 func (v *verdict) rejected() bool { return v.Recommendation == engine.Reject }
 
-// worst is the largest probability that is over its threshold, 0 without one.
-func (v *verdict) worst() (most float64) {
+// maxProbability returns the largest probability above its threshold, or 0.
+func (v *verdict) maxProbability() (highest float64) {
 	for _, c := range v.Categories {
 		if c.Flagged {
-			most = max(most, c.Probability)
+			highest = max(highest, c.Probability)
 		}
 	}
-	return most
+	return highest
 }
 
-// judgeAll judges paragraphs, and explains those that are flagged.
-func judgeAll(judge *engine.Engine, paragraphs []paragraph) ([]verdict, error) {
+// moderateAll moderates paragraphs, and explains those that are flagged.
+func moderateAll(e *engine.Engine, paragraphs []paragraph) ([]verdict, error) {
 	all := make([]verdict, len(paragraphs))
 	jobs := runtime.GOMAXPROCS(0)
 	faults := make([]error, jobs)
@@ -111,8 +111,9 @@ func judgeAll(judge *engine.Engine, paragraphs []paragraph) ([]verdict, error) {
 				v := &all[i]
 				v.paragraph = paragraphs[i]
 				request := engine.Request{Content: v.text}
-				if v.Result, faults[job] = judge.Moderate(context.Background(), request); faults[job] == nil && v.Flagged {
-					_, v.parts, faults[job] = judge.Explain(context.Background(), request)
+				v.Result, faults[job] = e.Moderate(context.Background(), request)
+				if faults[job] == nil && v.Flagged {
+					_, v.parts, faults[job] = e.Explain(context.Background(), request)
 				}
 			}
 		})
@@ -152,15 +153,16 @@ func (c *count) join(other *count) {
 }
 
 func (c *count) print(out io.Writer, kind string) {
-	fmt.Fprintf(out, "| %s | %d | %d | %.2f %% | %d |", kind, c.paragraphs, c.flagged, 100*float64(c.flagged)/float64(max(c.paragraphs, 1)), c.rejected)
+	share := 100 * float64(c.flagged) / float64(max(c.paragraphs, 1))
+	fmt.Fprintf(out, "| %s | %d | %d | %.2f %% | %d |", kind, c.paragraphs, c.flagged, share, c.rejected)
 	for _, n := range c.by {
 		fmt.Fprintf(out, " %d |", n)
 	}
 	fmt.Fprintln(out)
 }
 
-// mostKinds is the number of kinds that have a line of their own: those with the most paragraphs.
-const mostKinds = 50
+// maxKinds is the maximum number of kinds with a line of their own, those with the most paragraphs.
+const maxKinds = 50
 
 func table(out io.Writer, verdicts []verdict) {
 	kinds := map[string]*count{}
@@ -182,7 +184,7 @@ func table(out io.Writer, verdicts []verdict) {
 	slices.SortStableFunc(names, func(a, b string) int { return kinds[b].paragraphs - kinds[a].paragraphs })
 	var others count
 	for i, kind := range names {
-		if i < mostKinds {
+		if i < maxKinds {
 			kinds[kind].print(out, kind)
 			continue
 		}
@@ -203,7 +205,8 @@ func carriers(out io.Writer, verdicts []verdict, most int) {
 			if !v.Categories[c].Flagged || len(v.parts[c]) == 0 {
 				continue
 			}
-			part := slices.MaxFunc(v.parts[c], func(a, b engine.Evidence) int { return cmp.Compare(a.Weight, b.Weight) })
+			byWeight := func(a, b engine.Evidence) int { return cmp.Compare(a.Weight, b.Weight) }
+			part := slices.MaxFunc(v.parts[c], byWeight)
 			found[strings.ToLower(string([]rune(v.text)[part.Begin:part.End]))]++
 		}
 		words := slices.Sorted(maps.Keys(found))
@@ -224,7 +227,7 @@ func surest(out io.Writer, verdicts []verdict, most int) {
 			flagged = append(flagged, &verdicts[i])
 		}
 	}
-	slices.SortStableFunc(flagged, func(a, b *verdict) int { return cmp.Compare(b.worst(), a.worst()) })
+	slices.SortStableFunc(flagged, func(a, b *verdict) int { return cmp.Compare(b.maxProbability(), a.maxProbability()) })
 	for _, v := range flagged[:min(most, len(flagged))] {
 		fmt.Fprintf(out, "\n%s:%d", v.file, v.line)
 		for c, category := range v.Categories {

@@ -57,10 +57,10 @@ func TestAFileIsCutBetweenLines(t *testing.T) {
 	}
 	for _, p := range got {
 		if n := len(p); n < shortest || n > longest {
-			t.Errorf("a paragraph of %d characters", n)
+			t.Errorf("got a paragraph of %d characters, want %d to %d", n, shortest, longest)
 		}
 		if strings.Contains(p, "y") {
-			t.Error("a line that is longer than a paragraph is judged")
+			t.Error("got a paragraph with a line that is longer than a paragraph, want it left out")
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestWithoutTextsNothingIsJudged(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"--one-of", "0", "."}, {"--model", weights, "nowhere"}, {"--model", "nowhere", "."}} {
 		if err := run(args, &bytes.Buffer{}); err == nil {
-			t.Errorf("%q passes", args)
+			t.Errorf("arguments %q: got no error, want one", args)
 		}
 	}
 }

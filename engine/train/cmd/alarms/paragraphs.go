@@ -19,7 +19,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Characters of a paragraph of a file: what is shorter is joined with what follows, what is longer is cut between lines.
+// Characters of a paragraph of a file: what is shorter is joined with what follows, what is longer is cut between
+// lines.
 const (
 	shortest = 200
 	longest  = 2000
@@ -28,14 +29,15 @@ const (
 // paragraph is a piece of harmless text.
 type paragraph struct {
 	text string
-	// kind is what the table counts it under: the extension of the file, or its name where the rows of the file are texts.
+	// kind is what the table counts it under: the extension of the file, or its name where the rows of the file are
+	// texts.
 	kind string
 	file string
 	line int
 }
 
-// gather reads all files and folders, and keeps one of so many paragraphs, by a hash of the text.
-func gather(names []string, one int) (all []paragraph, err error) {
+// readParagraphs reads all files and folders, and keeps one in this many paragraphs, chosen by a hash of the text.
+func readParagraphs(names []string, one int) (all []paragraph, err error) {
 	seen := map[uint64]bool{}
 	add := func(p paragraph) {
 		hash := fnv.New64a()

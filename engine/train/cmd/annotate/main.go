@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command annotate chooses scraped texts that are worth reading and labelling by hand: those that a model is unsure of
-// and those where it contradicts their source, spread over the sources, and a few at random.
+// Command annotate chooses texts of public sources that are worth annotating: those that a model is unsure of, those
+// where it contradicts their source, and a few at random, spread over the sources.
 //
 //	go run ./engine/train/cmd/annotate --data DIR --model engine/model/default.model --rows 2000 --out FILE
 //
-// Each line of the file is a JSON object {"key", "source", "text"}. A reader's labels go to engine/train/annotations, by
-// key and without the text; see the README there.
+// Each line of the file is a JSON object {"key", "source", "text"}. The labels go to
+// engine/train/corpus/annotations.tsv, by key and without the text; see docs/training.md.
 package main
 
 import (
@@ -34,10 +34,10 @@ func main() {
 
 func run() error {
 	data := flag.String("data", "", "folder with the folder moderation")
-	corpus := flag.String("corpus", "engine/train/corpus", "folder with the project's own texts")
-	weights := flag.String("model", "engine/model/default.model", "weights file that says what is unsure")
+	corpus := flag.String("corpus", "engine/train/corpus", "folder of the corpus")
+	weights := flag.String("model", "engine/model/default.model", "weights file of the classifier")
 	rows := flag.Int("rows", 1000, "texts to choose, about: shares of small sources are rounded down")
-	longest := flag.Int("longest", 900, "characters of the longest text to choose")
+	longest := flag.Int("longest", 900, "maximum length of a text in characters")
 	out := flag.String("out", "", "file to write")
 	flag.Parse()
 
@@ -65,34 +65,34 @@ func run() error {
 	return os.WriteFile(*out, lines.Bytes(), 0o644)
 }
 
-// candidate is a text and how much there is to learn from reading it.
+// candidate is a text with its utility.
 type candidate struct {
 	train.Example
-	worth float64
+	utility float64
 }
 
-// choose picks the texts that are most worth reading, no source giving more than a fair share.
+// choose picks the texts of the highest utility, from each source no more than its share.
 func choose(m *model.Model, examples []train.Example, rows, longest int) []candidate {
-	read := map[string]bool{}
+	seen := map[string]bool{}
 	for _, e := range examples {
 		if e.InCorpus {
-			read[train.Key(e.Text)] = true
+			seen[train.Key(e.Text)] = true
 		}
 	}
 	random := rand.New(rand.NewPCG(7, 7))
 	bySource := map[string][]candidate{}
 	for _, e := range examples {
 		key := train.Key(e.Text)
-		if n := utf8.RuneCountInString(e.Text); n > longest || n < 12 || read[key] || e.Source == "lexicon" {
+		if n := utf8.RuneCountInString(e.Text); n > longest || n < 12 || seen[key] || e.Source == "lexicon" {
 			continue
 		}
-		read[key] = true
-		bySource[e.Source] = append(bySource[e.Source], candidate{e, worth(m, &e) + 0.15*random.Float64()})
+		seen[key] = true
+		bySource[e.Source] = append(bySource[e.Source], candidate{e, utility(m, &e) + 0.15*random.Float64()})
 	}
 	names := make([]string, 0, len(bySource))
 	for name, c := range bySource {
 		slices.SortStableFunc(c, func(a, b candidate) int {
-			if a.worth > b.worth {
+			if a.utility > b.utility {
 				return -1
 			}
 			return 1
@@ -102,12 +102,12 @@ func choose(m *model.Model, examples []train.Example, rows, longest int) []candi
 	slices.Sort(names)
 	total := 0.0
 	for _, name := range names {
-		total += claim(bySource[name])
+		total += sourceWeight(bySource[name])
 	}
 	var chosen []candidate
 	for _, name := range names {
 		c := bySource[name]
-		share := int(float64(rows) * claim(c) / total)
+		share := int(float64(rows) * sourceWeight(c) / total)
 		best := min(share*9/10, len(c))
 		chosen = append(chosen, c[:best]...)
 		for rest := c[best:]; len(rest) > 0 && share > best; share-- {
@@ -118,9 +118,9 @@ func choose(m *model.Model, examples []train.Example, rows, longest int) []candi
 	return chosen
 }
 
-// claim is what part of the choice a source asks for. It grows with the root of the source's size, so that small sources
-// of another kind are heard; a source without any positive label has little to tell.
-func claim(c []candidate) float64 {
+// sourceWeight returns the weight of a source in the choice. It grows with the square root of the source's size, so
+// that small sources have their share. A source without any positive label has little to teach.
+func sourceWeight(c []candidate) float64 {
 	root := math.Sqrt(float64(len(c)))
 	for i := range c {
 		for h := range model.Heads {
@@ -132,8 +132,9 @@ func claim(c []candidate) float64 {
 	return root / 4
 }
 
-// worth is highest where a category's probability is near a half or contradicts the source. Rare categories count more.
-func worth(m *model.Model, e *train.Example) float64 {
+// utility returns how much there is to learn from annotating a text. It is highest where a category's probability is
+// near one half or contradicts the source. Rare categories count more.
+func utility(m *model.Model, e *train.Example) float64 {
 	p := m.Probabilities(e.Text)
 	rarity := [...]float64{0.8, 0.8, 1.3, 1.6, 1.4}
 	best := 0.0

@@ -15,7 +15,7 @@ import (
 
 const root = "../../../../"
 
-// A card that tells of other weights than those that ship misleads everybody who relies on it.
+// A card on other weights than those that ship would mislead its readers.
 func TestTheCardIsThatOfTheShippedWeights(t *testing.T) {
 	t.Parallel()
 	w, err := readWeights(root+"engine/model/default.model", root+"engine/model/testdata/golden.json")
@@ -36,16 +36,18 @@ func TestTheCardIsThatOfTheShippedWeights(t *testing.T) {
 		{"SHA-256 of the training examples", w.model.Header().TrainingDigest},
 	} {
 		if !strings.Contains(string(card), "| "+c.what+" | `"+c.want+"` |") {
-			t.Errorf("docs/model-card.md does not give %s as the %s: run engine/train/cmd/card after each training", c.want, c.what)
+			t.Errorf("docs/model-card.md lacks %s as the %s: run engine/train/cmd/card after each training",
+				c.want, c.what)
 		}
 	}
 }
 
-// document has all sections, each with old text, and text between them.
+// document makes a document with all sections, each with old text, and text between them.
 func document() string {
 	var b strings.Builder
 	for _, name := range sectionNames {
-		b.WriteString("By hand, before " + name + ".\n" + beginMark + name + closeMark + "\nold text\n" + endMark + name + closeMark + "\n")
+		b.WriteString("By hand, before " + name + ".\n" +
+			beginMark + name + closeMark + "\nold text\n" + endMark + name + closeMark + "\n")
 	}
 	return b.String() + "By hand, at the end.\n"
 }
@@ -61,17 +63,42 @@ func TestWhatIsWrittenByHandStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range sectionNames {
-		want := "By hand, before " + name + ".\n" + beginMark + name + closeMark + "\n\nnew text of " + name + "\n\n" + endMark + name + closeMark + "\n"
+		want := "By hand, before " + name + ".\n" + beginMark + name + closeMark + "\n\n" +
+			"new text of " + name + "\n\n" + endMark + name + closeMark + "\n"
 		if !strings.Contains(string(out), want) {
-			t.Errorf("%q is not in:\n%s", want, out)
+			t.Errorf("the document lacks %q:\n%s", want, out)
 		}
 	}
 	if strings.Contains(string(out), "old text") || !strings.HasSuffix(string(out), "By hand, at the end.\n") {
-		t.Errorf("old text is left, or the end is lost:\n%s", out)
+		t.Errorf("got a document with old text or without its end, want neither:\n%s", out)
 	}
 	again, err := rewrite(out, sections)
 	if err != nil || string(again) != string(out) {
-		t.Errorf("a second run changes the document: %v", err)
+		t.Errorf("a second run changed the document, error %v, want it as it was", err)
+	}
+}
+
+func TestProseOfSectionsIsWrapped(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 40) + "end"
+	table := "| " + strings.Repeat("cell ", 40) + "|"
+	got := wrap(long + "\n\n" + table + "\nshort")
+	want := strings.TrimSpace(strings.Repeat("word ", 24)) + "\n" +
+		strings.Repeat("word ", 16) + "end\n\n" + table + "\nshort"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	card, err := os.ReadFile(root + "docs/model-card.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, name := range sectionNames {
+		_, rest, _ := strings.Cut(string(card), beginMark+name+closeMark)
+		sections[name], _, _ = strings.Cut(rest, endMark+name+closeMark)
+	}
+	if again, err := rewrite(card, sections); err != nil || string(again) != string(card) {
+		t.Errorf("docs/model-card.md has prose that cmd/card would wrap (error %v), want it wrapped", err)
 	}
 }
 
@@ -89,7 +116,7 @@ func TestBrokenMarkersAreNamed(t *testing.T) {
 	} {
 		broken := strings.Replace(document(), c.old, c.new, 1)
 		if err := check([]byte(broken)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
 		}
 	}
 }
@@ -100,14 +127,19 @@ func TestALicenceIsNeverMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sheet := &train.Sheet{Sources: []train.SourceRows{{Name: origins[0].name, Scraped: 3, Annotated: 1}, {Name: "elsewhere"}}}
+	sheet := &train.Sheet{Sources: []train.SourceRows{
+		{Name: origins[0].name, Labelled: 3, Annotated: 1},
+		{Name: "elsewhere"},
+	}}
 	var b strings.Builder
-	if err := writeSources(&b, sheet, origins); err != nil || !strings.Contains(b.String(), "| 3 | 1 | "+origins[0].repository) {
-		t.Errorf("error %v, table:\n%s", err, b.String())
+	err = writeSources(&b, sheet, origins)
+	if err != nil || !strings.Contains(b.String(), "| 3 | 1 | "+origins[0].repository) {
+		t.Errorf("a known source: got error %v, want none and a row of the counts 3 and 1:\n%s", err, b.String())
 	}
-	sheet.Sources[1].Scraped = 1
-	if err := writeSources(io.Discard, sheet, origins); err == nil || !strings.Contains(err.Error(), `sources.tsv lacks the source "elsewhere"`) {
-		t.Errorf("a source of unknown licence: error %v", err)
+	sheet.Sources[1].Labelled = 1
+	err = writeSources(io.Discard, sheet, origins)
+	if err == nil || !strings.Contains(err.Error(), `sources.tsv lacks the source "elsewhere"`) {
+		t.Errorf("a source of unknown licence: got error %v, want one that names it", err)
 	}
 }
 
@@ -125,35 +157,41 @@ func TestACardIsWrittenOrLeftAlone(t *testing.T) {
 		}
 		return name
 	}
-	put("corpus/own.jsonl", `{"text":"you fool","labels":{"hate":0,"harassment":1,"self-harm":0,"sexual":0,"violence":0},"voice":"us_teen"}`+"\n")
+	const labels = `{"hate":0,"harassment":1,"self-harm":0,"sexual":0,"violence":0}`
+	put("corpus/own.jsonl", `{"text":"you fool","labels":`+labels+`,"voice":"us_teen"}`+"\n")
 	args := func(card string) []string {
-		return []string{"--data", dir, "--corpus", filepath.Join(dir, "corpus"), "--model", root + "engine/model/default.model",
-			"--golden", root + "engine/model/testdata/golden.json", "--development", put("report.md", "Model x.\n\n## Figures of it\n"), "--card", card}
+		return []string{
+			"--data", dir, "--corpus", filepath.Join(dir, "corpus"), "--card", card,
+			"--model", root + "engine/model/default.model", "--golden", root + "engine/model/testdata/golden.json",
+			"--development", put("report.md", "Model x.\n\n## Figures of it\n"),
+		}
 	}
 	good, bad := put("good.md", document()), put("bad.md", "no sections\n")
 	var log strings.Builder
 	if err := run(args(good), &log); err != nil {
-		t.Fatal(err)
+		t.Fatalf("writing the card: %v", err)
 	}
 	card, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| own | 1 | 0 | 0 | 1 | 0 | 0 | 0 |", "## Figures of it", "| United States and Canada | 1 | ", "| to 49 | 1 | "} {
+	for _, want := range []string{
+		"| own | 1 | 0 | 0 | 1 | 0 | 0 | 0 |", "## Figures of it", "| United States and Canada | 1 | ", "| to 49 | 1 | ",
+	} {
 		if !strings.Contains(string(card), want) {
 			t.Errorf("the card lacks %q:\n%s", want, card)
 		}
 	}
 	if !strings.Contains(log.String(), "not those that the weights were learned from") {
-		t.Errorf("other data are not remarked on: %q", log.String())
+		t.Errorf("other data than those of the weights: got the log %q, want a note", log.String())
 	}
 	if err := run(args(bad), &log); err == nil || !strings.Contains(err.Error(), "bad.md: there is no line") {
-		t.Errorf("a document without markers: error %v", err)
+		t.Errorf("a document without markers: got error %v, want one that names the line", err)
 	}
 	if left, err := os.ReadFile(bad); err != nil || string(left) != "no sections\n" {
-		t.Errorf("a document without markers was changed to %q, %v", left, err)
+		t.Errorf("a document without markers: got %q, error %v, want it as it was", left, err)
 	}
 	if err := run(nil, &log); err == nil || !strings.Contains(err.Error(), "--data and --development are needed") {
-		t.Errorf("without arguments: error %v", err)
+		t.Errorf("without arguments: got error %v, want one that names the flags", err)
 	}
 }

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command card brings the generated sections of the model card up to the shipped weights, the data that they were learned
-// from and the report of a development run:
+// Command card brings the generated sections of the model card up to the shipped weights, the data that they were
+// learned from and the report of a development run:
 //
 //	go run ./engine/train/cmd/card --data DIR --development REPORT
 //
-// A section stands between the lines <!-- begin generated: NAME --> and <!-- end generated: NAME -->. Everything else in
-// the document is written by hand and stays. A marker that is missing, doubled or unknown is an error, and nothing is
-// written then.
+// A section stands between the lines <!-- begin generated: NAME --> and <!-- end generated: NAME -->. Everything else
+// in the document is written by hand and stays. A marker that is missing, doubled or unknown is an error, and nothing
+// is written then.
 package main
 
 import (
@@ -32,14 +32,14 @@ func run(args []string, log io.Writer) error {
 	flags := flag.NewFlagSet("card", flag.ContinueOnError)
 	flags.SetOutput(log)
 	data := flags.String("data", "", "folder with the folder moderation, as for the training")
-	corpus := flags.String("corpus", "engine/train/corpus", "folder with the project's own texts")
+	corpus := flags.String("corpus", "engine/train/corpus", "folder of the corpus")
 	weights := flags.String("model", "engine/model/default.model", "shipped weights file")
 	golden := flags.String("golden", "engine/model/testdata/golden.json", "golden scores of the shipped weights")
 	report := flags.String("development", "", "report of a development run: cmd/train --report without --ship")
 	card := flags.String("card", "docs/model-card.md", "document to rewrite")
 	var copies train.Copies
 	flags.Float64Var(&copies.Disguise, "disguise", 0.3, "as for the training")
-	flags.Float64Var(&copies.Surround, "embed", 0.2, "as for the training")
+	flags.Float64Var(&copies.Surround, "surround", 0.2, "as for the training")
 	flags.Float64Var(&copies.Swap, "swap", 0.3, "as for the training")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -9,9 +9,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
-// Names of the generated sections.
+// The names of the generated sections.
 const (
 	weightsSection  = "weights"
 	priorsSection   = "priors"
@@ -21,7 +22,9 @@ const (
 	figuresSection  = "figures"
 )
 
-var sectionNames = []string{weightsSection, priorsSection, textsSection, sourcesSection, coverageSection, figuresSection}
+var sectionNames = []string{
+	weightsSection, priorsSection, textsSection, sourcesSection, coverageSection, figuresSection,
+}
 
 const (
 	beginMark = "<!-- begin generated: "
@@ -29,7 +32,8 @@ const (
 	closeMark = " -->"
 )
 
-// check reports what is wrong with the markers of a document: each section must begin and end once, one after the other.
+// check reports what is wrong with the markers of a document: each section must begin and end once, one after the
+// other.
 func check(document []byte) error {
 	var faults []error
 	open := ""
@@ -42,7 +46,8 @@ func check(document []byte) error {
 			case !slices.Contains(sectionNames, name):
 				faults = append(faults, fmt.Errorf("line %d: nothing generates a section %q", i+1, name))
 			case begun[name] > 0:
-				faults = append(faults, fmt.Errorf("line %d: section %q begins again, it began in line %d", i+1, name, begun[name]))
+				err := fmt.Errorf("line %d: section %q begins again, it began in line %d", i+1, name, begun[name])
+				faults = append(faults, err)
 			}
 			open, begun[name] = name, i+1
 		}
@@ -64,7 +69,7 @@ func check(document []byte) error {
 	return errors.Join(faults...)
 }
 
-// marked returns the name in a marker line.
+// marked returns the name in a line with the given marker.
 func marked(line, mark string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(strings.TrimSpace(line), mark)
 	if !ok {
@@ -73,7 +78,7 @@ func marked(line, mark string) (name string, ok bool) {
 	return strings.CutSuffix(name, closeMark)
 }
 
-// rewrite puts new text in the sections of a document.
+// rewrite replaces the sections of a document, and wraps their prose.
 func rewrite(document []byte, sections map[string]string) ([]byte, error) {
 	if err := check(document); err != nil {
 		return nil, err
@@ -93,9 +98,41 @@ func rewrite(document []byte, sections map[string]string) ([]byte, error) {
 			if !ok {
 				return nil, fmt.Errorf("no text for the section %q", name)
 			}
-			fmt.Fprintf(&out, "\n%s\n\n", strings.TrimSpace(text))
+			fmt.Fprintf(&out, "\n%s\n\n", wrap(strings.TrimSpace(text)))
 			inside = true
 		}
 	}
 	return out.Bytes(), nil
+}
+
+// width is the maximum length of a line of prose in a section, in characters.
+const width = 120
+
+// wrap breaks the long lines of a section at spaces. Tables and headings stay as they are.
+func wrap(text string) string {
+	var out strings.Builder
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		if strings.HasPrefix(line, "|") || strings.HasPrefix(line, "#") {
+			out.WriteString(line)
+			continue
+		}
+		used := 0
+		for _, word := range strings.Split(line, " ") {
+			n := utf8.RuneCountInString(word)
+			switch {
+			case used > 0 && used+1+n > width:
+				out.WriteByte('\n')
+				used = 0
+			case used > 0:
+				out.WriteByte(' ')
+				used++
+			}
+			out.WriteString(word)
+			used += n
+		}
+	}
+	return out.String()
 }

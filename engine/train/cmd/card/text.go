@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/train"
 )
 
-// weights are a weights file with what the card tells of it.
+// weights are a weights file with what the card says of it.
 type weights struct {
 	model        *model.Model
 	hash, golden string
@@ -43,14 +43,15 @@ func readWeights(name, golden string) (*weights, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	after := heap()
-	w := &weights{model: m, hash: hashOf(file), golden: hashOf(scores), size: len(file), heap: after - min(before, after)}
+	w := &weights{model: m, hash: hashOf(file), golden: hashOf(scores), size: len(file)}
+	w.heap = after - min(before, after)
 	runtime.KeepAlive(file)
 	return w, nil
 }
 
 func hashOf(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
-// heap returns the bytes in use after everything that is not has been freed; twice, for pools are emptied in two steps.
+// heap returns the bytes in use after garbage collection. It collects twice, because pools are emptied in two steps.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -59,14 +60,16 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// differs says what the weights were learned from that the sheet is not about, or nothing.
+// differs says how the data of the weights differ from those of the sheet, or returns nothing.
 func (w *weights) differs(s *train.Sheet) string {
 	h := w.model.Header()
 	if h.TrainingDigest != s.Digest {
-		return "the data are not those that the weights were learned from (their SHA-256 differ): the tables tell of the data as they are now"
+		return "the data are not those that the weights were learned from (their SHA-256 differ): " +
+			"the tables tell of the data as they are now"
 	}
-	if n := s.Learn + s.Disguised + s.Surrounded + s.Swapped + s.Patterns; n != h.Examples {
-		return fmt.Sprintf("the weights were learned from %d texts with copies, and with these shares of copies there are %d", h.Examples, n)
+	if n := s.Training + s.Disguised + s.Surrounded + s.Swapped + s.Patterns; n != h.Examples {
+		const note = "the weights were learned from %d texts with copies, and with these shares of copies there are %d"
+		return fmt.Sprintf(note, h.Examples, n)
 	}
 	return ""
 }
@@ -95,23 +98,26 @@ func (w *weights) priors() string {
 	for h, p := range priors {
 		fmt.Fprintf(&b, "| %s | %.1f %% | %.1f |\n", model.HeadNames[h], 100*p, train.Thresholds[h])
 	}
-	fmt.Fprintf(&b, "| each attribute | %.1f %% | %.1f in the figures below |\n\n", 100*train.AttributePrior(), train.Thresholds[train.Categories])
-	fmt.Fprintf(&b, "Of the harmless texts %.0f %% are assumed to be ordinary and %.0f %% to look like harm. The second stage reads a text again when the first one gives a category more than %.3f.\n",
+	fmt.Fprintf(&b, "| each attribute | %.1f %% | %.1f in the figures below |\n\n",
+		100*train.AttributePrior(), train.Thresholds[train.Categories])
+	fmt.Fprintf(&b, "Of the harmless texts %.0f %% are assumed to be ordinary and %.0f %% to look like harm. "+
+		"The network classifies a text, too, if the linear model gives a category more than %.3f.\n",
 		100*train.OrdinaryShare, 100*(1-train.OrdinaryShare), 1/(1+math.Exp(-w.model.Header().CNNThreshold)))
 	return b.String()
 }
 
-// categoryColumns are the heads of columns, one for each category.
+// categoryColumns are the headings of columns, one for each category.
 func categoryColumns() string { return strings.Join(model.HeadNames[:train.Categories], " | ") }
 
 func rule(columns int) string { return "\n|" + strings.Repeat("---|", columns) + "\n" }
 
 func texts(s *train.Sheet) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| file | texts | harmless | %s | kinds | voices | in contrasts | by pattern |%s", categoryColumns(), rule(8+train.Categories-1))
-	total := train.OwnFile{Name: "all"}
+	fmt.Fprintf(&b, "| file | texts | harmless | %s | kinds | voices | in contrasts | by pattern |%s",
+		categoryColumns(), rule(8+train.Categories-1))
+	total := train.CorpusFile{Name: "all"}
 	for _, f := range s.Files {
-		ownLine(&b, f)
+		corpusLine(&b, f)
 		total.Rows += f.Rows
 		total.Harmless += f.Harmless
 		total.Grouped += f.Grouped
@@ -120,19 +126,23 @@ func texts(s *train.Sheet) string {
 			total.Positives[h] += n
 		}
 	}
-	ownLine(&b, total)
+	corpusLine(&b, total)
 	annotated := 0
 	for _, source := range s.Sources {
 		annotated += source.Annotated
 	}
-	fmt.Fprintf(&b, "\nA text may have several categories. Contrasts are groups of texts whose small differences change the label. By pattern are texts that are others "+
-		"but for their words for groups of people. %d more rows pair a text with a theme; they are for the theme judge.\n\n", s.Themes)
-	fmt.Fprintf(&b, "With %d annotated rows of the public sources and their own labels, without duplicates: %d texts to learn from, %d to calibrate on, %d set apart. Copies of those to learn from are counted apart: "+
-		"%d disguised, %d embedded in ordinary text, %d with another group of people. %d harmless sentences on groups are made from patterns.\n", annotated, s.Learn, s.Tune, s.Judge, s.Disguised, s.Surrounded, s.Swapped, s.Patterns)
+	fmt.Fprintf(&b, "\nA text may have several categories. Contrasts are groups of texts whose small differences change "+
+		"the label. By pattern are texts that differ from another one only in words for groups of people. "+
+		"%d more rows pair a text with a theme; they are for screening themes.\n\n", s.Themes)
+	fmt.Fprintf(&b, "With %d annotated rows of the public sources and their own labels, without duplicates: "+
+		"%d texts for training, %d for calibration, %d for test. ", annotated, s.Training, s.Calibration, s.Test)
+	fmt.Fprintf(&b, "Copies of those for training are counted apart: "+
+		"%d disguised, %d surrounded by ordinary text, %d with another group of people. "+
+		"%d harmless sentences on groups are made from patterns.\n", s.Disguised, s.Surrounded, s.Swapped, s.Patterns)
 	return b.String()
 }
 
-func ownLine(w io.Writer, f train.OwnFile) {
+func corpusLine(w io.Writer, f train.CorpusFile) {
 	fmt.Fprintf(w, "| %s | %d | %d |", f.Name, f.Rows, f.Harmless)
 	for _, n := range f.Positives {
 		fmt.Fprintf(w, " %d |", n)
@@ -144,7 +154,7 @@ func ownLine(w io.Writer, f train.OwnFile) {
 	fmt.Fprintf(w, " %s | %s | %s | %s |\n", some(f.Kinds), some(f.Voices), some(f.Grouped), some(f.Patterned))
 }
 
-// some is a number, nothing for none.
+// some formats a number, and 0 as nothing.
 func some(n int) string {
 	if n == 0 {
 		return ""
@@ -152,24 +162,25 @@ func some(n int) string {
 	return fmt.Sprint(n)
 }
 
-// thin is the number of texts under which a cell is marked.
+// thin is the number of texts below which a cell is marked.
 const thin = 30
 
 func coverage(s *train.Sheet) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Own texts of a category / harmless ones that are near to it. Under %d a number is bold: what is said there rests on little.\n", thin)
+	fmt.Fprintf(&b, "Texts of the corpus to which a category applies / harmless ones that are near to it. "+
+		"Numbers under %d are bold: figures there rest on little.\n", thin)
 	var gaps []string
 	for _, t := range []struct {
 		title string
-		rows  []train.Cover
+		rows  []train.Coverage
 	}{{"voices", s.Families}, {"characters", s.Bands}} {
 		fmt.Fprintf(&b, "\n| %s | texts | %s |%s", t.title, categoryColumns(), rule(2+train.Categories))
 		for _, c := range t.rows {
 			fmt.Fprintf(&b, "| %s | %d |", c.Name, c.Rows)
 			for h := range c.Positives {
 				fmt.Fprintf(&b, " %s / %s |", cell(c.Positives[h]), cell(c.Hard[h]))
-				if c.Positives[h] < thin {
-					gaps = append(gaps, fmt.Sprintf("%s of %s: %s (%d)", model.HeadNames[h], t.title, c.Name, c.Positives[h]))
+				if n := c.Positives[h]; n < thin {
+					gaps = append(gaps, fmt.Sprintf("%s of %s: %s (%d)", model.HeadNames[h], t.title, c.Name, n))
 				}
 			}
 			fmt.Fprintln(&b)
@@ -178,7 +189,8 @@ func coverage(s *train.Sheet) string {
 	if len(gaps) > 0 {
 		fmt.Fprintf(&b, "\nThinnest: %s.\n", strings.Join(gaps, "; "))
 	}
-	fmt.Fprintf(&b, "\nFamilies of voices are made by the names of voices in the corpus and are rough. Near to a category are harmless texts of a contrast group with a text of it, and those of files that are mainly about it.\n")
+	fmt.Fprintf(&b, "\nFamilies of voices follow the names of voices in the corpus and are rough. Near to a category "+
+		"are harmless texts of a contrast group with a text of it, and those of files that are mainly about it.\n")
 	return b.String()
 }
 
@@ -189,7 +201,7 @@ func cell(n int) string {
 	return fmt.Sprint(n)
 }
 
-// origin is where a source comes from.
+// origin says where a source comes from.
 type origin struct {
 	name, repository, authors, licence string
 }
@@ -211,7 +223,8 @@ func readOrigins() (out []origin, err error) {
 	return out, nil
 }
 
-// writeSources writes the table of sources. A source whose origin is not known is an error: its licence would go untold.
+// writeSources writes the table of sources. A source whose origin is not known is an error: its licence would go
+// untold.
 func writeSources(w io.Writer, s *train.Sheet, origins []origin) error {
 	rows := map[string]train.SourceRows{}
 	known := map[string]bool{}
@@ -220,23 +233,26 @@ func writeSources(w io.Writer, s *train.Sheet, origins []origin) error {
 	}
 	for _, r := range s.Sources {
 		rows[r.Name] = r
-		if r.Name != "lexicon" && r.Scraped+r.Annotated > 0 && !known[r.Name] {
+		if r.Name != "lexicon" && r.Labelled+r.Annotated > 0 && !known[r.Name] {
 			return fmt.Errorf("sources.tsv lacks the source %q", r.Name)
 		}
 	}
-	fmt.Fprintf(w, "| source | texts by its own labels | annotated for this project | repository @ commit | authors | licence as stated |%s", rule(6))
+	fmt.Fprintf(w, "| source | texts by its own labels | annotated for this project | repository @ commit | authors | "+
+		"licence as stated |%s", rule(6))
 	var total train.SourceRows
 	for _, o := range origins {
 		r := rows[o.name]
-		used := fmt.Sprint(r.Scraped)
+		used := fmt.Sprint(r.Labelled)
 		if strings.HasPrefix(o.name, "lexicon_") {
 			used = "words"
 		}
-		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s | %s |\n", o.name, used, some(r.Annotated), o.repository, o.authors, o.licence)
-		total.Scraped += r.Scraped
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s | %s |\n",
+			o.name, used, some(r.Annotated), o.repository, o.authors, o.licence)
+		total.Labelled += r.Labelled
 		total.Annotated += r.Annotated
 	}
-	fmt.Fprintf(w, "| all | %d | %d | | | |\n", total.Scraped, total.Annotated)
-	fmt.Fprintf(w, "\nTexts without duplicates, in all splits. Of the two lists of words %d words were learned from as short texts.\n", rows["lexicon"].Scraped)
+	fmt.Fprintf(w, "| all | %d | %d | | | |\n", total.Labelled, total.Annotated)
+	fmt.Fprintf(w, "\nTexts without duplicates, in all splits. "+
+		"Of the two lists of words %d words were learned from as short texts.\n", rows["lexicon"].Labelled)
 	return nil
 }

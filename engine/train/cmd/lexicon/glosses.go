@@ -60,9 +60,9 @@ var idioms []byte
 //go:embed phrases.txt
 var phraseList string
 
-// phrases returns the expressions of phraseList in normal form, each with a bit for each word that means something else.
-// An expression that is a form of a term, or of another expression, gives its bits to that: texts are looked up as they
-// stand first, so "heart attacks" beside "heart attack" would hide it.
+// phrases returns the expressions of phraseList in normal form, each with a bit for each word that means something
+// else. An expression that is a form of a term, or of another expression, gives its bits to that: texts are looked up
+// as they stand first, so "heart attacks" beside "heart attack" would hide it.
 func phrases(known *lexicon.Lexicon) map[string]uint8 {
 	all := readPhrases()
 	for _, phrase := range slices.Sorted(maps.Keys(all)) {
@@ -71,7 +71,8 @@ func phrases(known *lexicon.Lexicon) map[string]uint8 {
 		for _, first := range forms(known, words[0]) {
 			for _, end := range forms(known, words[last]) {
 				base := strings.Join(slices.Concat([]string{first}, words[1:last], []string{end}), " ")
-				if _, isTerm := known.Find([]byte(base)); base != phrase && (isTerm || all[base] != 0) && all[phrase] != 0 {
+				_, isTerm := known.Find([]byte(base))
+				if base != phrase && (isTerm || all[base] != 0) && all[phrase] != 0 {
 					all[base] |= all[phrase]
 					delete(all, phrase)
 				}
@@ -172,7 +173,7 @@ func isTaxon(lemma, lexname string) bool {
 	return unicode.IsUpper([]rune(lemma + "a")[0]) && strings.Contains(lemma, " ") && !strings.Contains(lemma, "'")
 }
 
-// normaliser reads text as the judge reads it, so that what is built fits what is looked up.
+// normaliser tokenizes text as package themes does, so that what is built fits what is looked up.
 type normaliser struct{ scratch text.Scratch }
 
 func newNormaliser() *normaliser { return new(normaliser) }

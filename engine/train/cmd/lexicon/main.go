@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command build makes the lexicon file that the judge of themes embeds.
+// Command lexicon makes the lexicon file that package themes embeds.
 //
 //	go run ./engine/train/cmd/lexicon --data DIR [--out FILE] [--dims 96]
 //
@@ -65,7 +65,8 @@ func run(data, out string, dims, words int) error {
 	// Words of the project's own synsets are too new for the running text: they get the direction of their glosses.
 	for i, s := range synsets {
 		for _, lemma := range s.lemmas {
-			if t, ok := slices.BinarySearch(d.Terms, lemma); ok && s.isModern() && d.Vectors[t] == nil && !strings.Contains(lemma, " ") {
+			t, ok := slices.BinarySearch(d.Terms, lemma)
+			if ok && s.isModern() && d.Vectors[t] == nil && !strings.Contains(lemma, " ") {
 				d.Vectors[t] = quantise(r.mean(uint32(i)))
 			}
 		}
@@ -83,7 +84,7 @@ func run(data, out string, dims, words int) error {
 	return os.WriteFile(out, file, 0o644)
 }
 
-// reopen makes a lexicon of what is known so far, so that the builder reads words as the judge does.
+// reopen makes a lexicon of what is known so far, so that words are looked up here as in package themes.
 func reopen(d *lexicon.Data) (*lexicon.Lexicon, error) {
 	file, err := d.Encode()
 	if err != nil {
@@ -169,7 +170,9 @@ func vocabulary(data string, synsets []*synset) (*lexicon.Data, error) {
 
 // train counts which words occur together, in running text and in the glosses, and turns the counts into a vector for
 // each of the words most often seen. rows says which vector is whose, -1 for none.
-func train(data string, synsets []*synset, terms *lexicon.Lexicon, dims, words int) (rows []int32, vectors []float32, err error) {
+func train(
+	data string, synsets []*synset, terms *lexicon.Lexicon, dims, words int,
+) (rows []int32, vectors []float32, err error) {
 	numbers := make(map[string]int32)
 	number := func(w string) int32 {
 		if t, ok := numbers[w]; ok {

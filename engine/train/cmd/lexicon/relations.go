@@ -160,8 +160,8 @@ func (r *relations) senses(terms []string) [][]lexicon.Sense {
 	return all
 }
 
-// What a gloss must be like for its words to count: they are not too common, they are close to what the gloss as a whole
-// is about, and the word that is explained is mostly used in that meaning.
+// What a gloss must be like for its words to count: they are not too common, they are close to what the gloss as a
+// whole is about, and the word that is explained is mostly used in that meaning.
 const (
 	glossRarity = 11.0
 	glossClose  = 0.52
@@ -186,7 +186,8 @@ func (r *relations) explained(terms []string, senses [][]lexicon.Sense) [][]lexi
 					continue
 				}
 				bases := r.words.Bases([]byte(w), nil)
-				if len(bases) == 0 || int(bases[0]) == t || r.rows[bases[0]] < 0 || r.words.Rarity(bases[0]) < glossRarity || w == term {
+				if len(bases) == 0 || int(bases[0]) == t || w == term ||
+					r.rows[bases[0]] < 0 || r.words.Rarity(bases[0]) < glossRarity {
 					continue
 				}
 				near := dot(r.vector(int(bases[0])), r.mean(uint32(sense.Synset)))
@@ -317,22 +318,29 @@ func (r *relations) roots(terms []string) [][]lexicon.Link {
 	return ordered(links)
 }
 
-// endings are how English derives words from words.
+// endings are the suffixes with which English derives words, and what they replace.
 var endings = []struct {
 	suffix string
 	with   []string
 }{
-	{"ing", []string{"", "e"}}, {"er", []string{"", "e", "y"}}, {"or", []string{"", "e"}}, {"ist", []string{"", "e", "y", "ism", "o"}},
-	{"ism", []string{"", "e", "y", "ic"}}, {"ation", []string{"", "e", "ate", "y"}}, {"ion", []string{"", "e"}}, {"ition", []string{"", "e"}},
-	{"ment", []string{"", "e"}}, {"al", []string{"", "e", "y"}}, {"ial", []string{"", "e", "y"}}, {"ical", []string{"", "y", "ic", "ics"}},
-	{"ic", []string{"", "e", "y", "ism", "ist", "ics"}}, {"ity", []string{"", "e", "al"}}, {"ness", []string{""}}, {"iness", []string{"y"}},
-	{"cy", []string{"t", "te", "t"}}, {"ency", []string{"ent"}}, {"ancy", []string{"ant"}}, {"ence", []string{"ent", "", "e"}},
-	{"ance", []string{"ant", "", "e"}}, {"y", []string{"", "e", "er"}}, {"ry", []string{"", "er"}}, {"ery", []string{"", "e", "er"}}, {"ous", []string{"", "y", "e"}},
-	{"ful", []string{""}}, {"less", []string{""}}, {"ish", []string{""}}, {"ly", []string{"", "e", "al"}}, {"ship", []string{""}},
-	{"hood", []string{""}}, {"ian", []string{"", "y", "e"}}, {"an", []string{"", "e"}}, {"ive", []string{"ion", "e", ""}}, {"ure", []string{"", "e"}},
-	{"age", []string{"", "e"}}, {"ed", []string{"", "e"}}, {"ize", []string{"", "e", "y"}}, {"ise", []string{"", "e", "y", "ize"}}, {"ology", []string{"ologist", "ological"}},
-	{"graphy", []string{"graph", "grapher", "graphic"}}, {"eer", []string{""}}, {"ant", []string{"", "e", "ation"}}, {"ee", []string{"", "e", "er"}}, {"th", []string{""}},
-	{"sion", []string{"de", "d", "t", "se", "s"}}, {"ption", []string{"be", "ve", "pt"}}, {"tion", []string{"t", "te", "ce"}}, {"our", []string{"or"}}, {"ogue", []string{"og"}}, {"isation", []string{"ization", "ise", "ize"}}, {"ization", []string{"ize"}},
+	{"ing", []string{"", "e"}}, {"er", []string{"", "e", "y"}}, {"or", []string{"", "e"}},
+	{"ist", []string{"", "e", "y", "ism", "o"}}, {"ism", []string{"", "e", "y", "ic"}},
+	{"ation", []string{"", "e", "ate", "y"}}, {"ion", []string{"", "e"}}, {"ition", []string{"", "e"}},
+	{"ment", []string{"", "e"}}, {"al", []string{"", "e", "y"}}, {"ial", []string{"", "e", "y"}},
+	{"ical", []string{"", "y", "ic", "ics"}}, {"ic", []string{"", "e", "y", "ism", "ist", "ics"}},
+	{"ity", []string{"", "e", "al"}}, {"ness", []string{""}}, {"iness", []string{"y"}},
+	{"cy", []string{"t", "te", "t"}}, {"ency", []string{"ent"}}, {"ancy", []string{"ant"}},
+	{"ence", []string{"ent", "", "e"}}, {"ance", []string{"ant", "", "e"}}, {"y", []string{"", "e", "er"}},
+	{"ry", []string{"", "er"}}, {"ery", []string{"", "e", "er"}}, {"ous", []string{"", "y", "e"}},
+	{"ful", []string{""}}, {"less", []string{""}}, {"ish", []string{""}}, {"ly", []string{"", "e", "al"}},
+	{"ship", []string{""}}, {"hood", []string{""}}, {"ian", []string{"", "y", "e"}}, {"an", []string{"", "e"}},
+	{"ive", []string{"ion", "e", ""}}, {"ure", []string{"", "e"}}, {"age", []string{"", "e"}},
+	{"ed", []string{"", "e"}}, {"ize", []string{"", "e", "y"}}, {"ise", []string{"", "e", "y", "ize"}},
+	{"ology", []string{"ologist", "ological"}}, {"graphy", []string{"graph", "grapher", "graphic"}},
+	{"eer", []string{""}}, {"ant", []string{"", "e", "ation"}}, {"ee", []string{"", "e", "er"}}, {"th", []string{""}},
+	{"sion", []string{"de", "d", "t", "se", "s"}}, {"ption", []string{"be", "ve", "pt"}},
+	{"tion", []string{"t", "te", "ce"}}, {"our", []string{"or"}}, {"ogue", []string{"og"}},
+	{"isation", []string{"ization", "ise", "ize"}}, {"ization", []string{"ize"}},
 }
 
 func dot(a, b []float32) float32 {

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command perspective measures how the embedded model's probabilities relate to published scores of the Perspective API,
-// and fits the table that brings them to its scale (caddymod/commentanalyzer/scale.go).
+// Command perspective measures how the embedded model's probabilities relate to published scores of the Perspective
+// API, and fits the table that brings them to its scale (caddymod/commentanalyzer/scale.go).
 //
 //	go run ./engine/train/cmd/perspective --scores val.jsonl
 //
-// The file is of RealToxicityPrompts (Gehman et al. 2020, Apache-2.0); the table in the repository is from the 5,000 lines of
-// data/toxicity/val.jsonl in the repository GXimingLu/Quark at commit 30c9a0f. A line is a JSON object whose members prompt and
-// continuation are objects with a text and its scores, such as {"text": "...", "toxicity": 0.05, "insult": 0.02}. A line may
-// also be such an object itself. Half of the texts, chosen by a hash of the text, fit the table; every figure
-// that is printed is of the other half.
+// The file is of RealToxicityPrompts (Gehman et al. 2020, Apache-2.0); the table in the repository is from the 5,000
+// lines of data/toxicity/val.jsonl in the repository GXimingLu/Quark at commit 30c9a0f. A line is a JSON object whose
+// members prompt and continuation are objects with a text and its scores, such as {"text": "...", "toxicity": 0.05,
+// "insult": 0.02}. A line may also be such an object itself. Half of the texts, chosen by a hash of the text, fit the
+// table; every figure that is printed is of the other half.
 package main
 
 import (
@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/evaluate"
 )
 
 func main() {
@@ -38,12 +39,12 @@ func main() {
 	}
 }
 
-// pair is what both say of one text, and how many texts of real traffic it stands for.
+// pair holds the scores of both for a text, and how many texts of real traffic it stands for.
 type pair struct{ ours, theirs, weight float64 }
 
-// natural is how large a part of real comments has a published TOXICITY in each quarter of the scale. RealToxicityPrompts
-// was sampled evenly over it; comments are mostly harmless. The shares are an assumption, in the order of what crowds say of
-// comments below newspapers (Borkan et al. 2019: some 8 % above one half).
+// natural are the assumed shares of real comments by the quarter of the scale that their published TOXICITY is in.
+// RealToxicityPrompts was sampled evenly over it; comments are mostly harmless. The shares are an assumption, in the
+// order of what crowds say of comments below newspapers (Borkan et al. 2019: some 8 % above one half).
 var natural = [4]float64{0.80, 0.12, 0.05, 0.03}
 
 // knot is a point of a table: a probability of ours and the score that it stands for.
@@ -58,7 +59,8 @@ var thresholds = []float64{0.7, 0.8, 0.9}
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("perspective", flag.ContinueOnError)
 	scores := flags.String("scores", "", "file with published scores")
-	method := flags.String("method", "equate", "equate: scores are as frequent as the published ones; regress: scores are the mean of the published ones; both among comments as they are posted")
+	method := flags.String("method", "equate", "equate: scores are as frequent as the published ones; "+
+		"regress: scores are the mean of the published ones; both among comments as they are posted")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -69,7 +71,7 @@ func run(args []string, out io.Writer) error {
 	if *scores == "" {
 		return errors.New("give the file with --scores")
 	}
-	judge, err := engine.New(engine.Options{})
+	e, err := engine.New(engine.Options{})
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	err = read(*scores, func(text string, theirs map[string]any) error {
-		ours, err := judge.Classify(context.Background(), text)
+		ours, err := e.Classify(context.Background(), text)
 		if err != nil {
 			return err
 		}
@@ -88,7 +90,8 @@ func run(args []string, out io.Writer) error {
 			into = &held
 		}
 		for a, p := range ours.Attributes {
-			if score, ok := theirs[strings.ToLower(engine.Attribute(a).String())].(float64); ok && score >= 0 && score <= 1 {
+			score, ok := theirs[strings.ToLower(engine.Attribute(a).String())].(float64)
+			if ok && score >= 0 && score <= 1 {
 				into[a] = append(into[a], pair{p, score, weight(theirs, quarters)})
 			}
 		}
@@ -97,7 +100,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Model %s, table by %s.\n", judge.Version(), *method)
+	fmt.Fprintf(out, "Model %s, table by %s.\n", e.Version(), *method)
 	for a := range held {
 		if len(held[a]) > 0 {
 			report(out, engine.Attribute(a).String(), fit(fitted[a]), len(fitted[a]), held[a])
@@ -124,7 +127,7 @@ func quarter(theirs map[string]any) (int, bool) {
 	return max(0, min(3, int(toxicity*4))), ok
 }
 
-// weight is how many texts of real traffic one stands for: 1 on average.
+// weight returns how many texts of real traffic a text stands for, 1 on average.
 func weight(theirs map[string]any, quarters [4]float64) float64 {
 	q, ok := quarter(theirs)
 	if !ok {
@@ -171,8 +174,8 @@ func read(name string, use func(text string, scores map[string]any) error) error
 	return lines.Err()
 }
 
-// equate makes a table after which a score is exceeded as often as by the Perspective API, among comments as they are posted
-// (equipercentile equating).
+// equate makes a table after which a score is exceeded as often as by the Perspective API, among comments as they are
+// posted (equipercentile equating).
 func equate(pairs []pair) []knot {
 	theirs := slices.Clone(pairs)
 	slices.SortFunc(theirs, func(a, b pair) int { return cmp.Compare(b.theirs, a.theirs) })
@@ -204,9 +207,13 @@ func regress(pairs []pair) []knot {
 	var blocks []block
 	for _, p := range sorted {
 		blocks = append(blocks, block{p.ours, p.theirs * p.weight, p.weight})
-		for last := len(blocks) - 1; last > 0 && blocks[last-1].sum*blocks[last].n >= blocks[last].sum*blocks[last-1].n; last-- {
-			blocks[last-1].sum += blocks[last].sum
-			blocks[last-1].n += blocks[last].n
+		for last := len(blocks) - 1; last > 0; last-- {
+			a, b := &blocks[last-1], &blocks[last]
+			if a.sum*b.n < b.sum*a.n {
+				break
+			}
+			a.sum += b.sum
+			a.n += b.n
 			blocks = blocks[:last]
 		}
 	}
@@ -234,7 +241,7 @@ func table(probability func(level float64) (float64, bool)) []knot {
 	return knots
 }
 
-// apply is the score for a probability: on the straight line between the knots around it, from 0 for 0 to 1 for 1.
+// apply returns the score for a probability. It interpolates linearly between the knots, from 0 for 0 to 1 for 1.
 func apply(knots []knot, p float64) float64 {
 	below := knot{}
 	for _, above := range append(slices.Clone(knots), knot{1, 1}) {
@@ -253,18 +260,21 @@ func report(out io.Writer, name string, knots []knot, fitted int, held []pair) {
 		after[i] = pair{apply(knots, p.ours), p.theirs, p.weight}
 	}
 	fmt.Fprintf(out, "\n%s: fitted on %d texts, measured on %d; Spearman %.3f, mean error %.3f before and %.3f after\n",
-		name, fitted, len(held), spearman(held), meanError(held), meanError(after))
+		name, fitted, len(held), evaluate.Spearman(columns(held)), meanError(held), meanError(after))
 	for _, k := range knots {
 		fmt.Fprintf(out, "{%v, %v}, ", k.probability, k.score)
 	}
 	fmt.Fprintln(out)
 	for _, threshold := range thresholds {
 		before, then := agreement(held, threshold), agreement(after, threshold)
-		fmt.Fprintf(out, "  at %v: theirs above %d; before: ours %d, agree %.3f, kappa %.2f; after: ours %d, agree %.3f, kappa %.2f; among comments as posted %.3f\n",
-			threshold, before.theirs, before.ours, before.share, before.kappa, then.ours, then.share, then.kappa, then.posted)
+		fmt.Fprintf(out, "  at %v: theirs above %d; before: ours %d, agree %.3f, kappa %.2f; "+
+			"after: ours %d, agree %.3f, kappa %.2f; among comments as posted %.3f\n",
+			threshold, before.theirs, before.ours, before.share, before.kappa,
+			then.ours, then.share, then.kappa, then.posted)
 	}
 }
 
+// agreed says how often both are above a threshold alike.
 type agreed struct {
 	ours, theirs int
 	share, kappa float64
@@ -304,39 +314,7 @@ func meanError(pairs []pair) (sum float64) {
 	return sum / float64(len(pairs))
 }
 
-// spearman is the correlation of ranks; equal values share the mean of their ranks.
-func spearman(pairs []pair) float64 {
-	ours, theirs := columns(pairs)
-	a, b := ranks(ours), ranks(theirs)
-	mean := float64(len(pairs)+1) / 2
-	var ab, aa, bb float64
-	for i := range a {
-		x, y := a[i]-mean, b[i]-mean
-		ab, aa, bb = ab+x*y, aa+x*x, bb+y*y
-	}
-	return ab / math.Sqrt(aa*bb)
-}
-
-func ranks(values []float64) []float64 {
-	order := make([]int, len(values))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
-	ranked := make([]float64, len(values))
-	for i := 0; i < len(order); {
-		j := i
-		for j < len(order) && values[order[j]] == values[order[i]] {
-			j++
-		}
-		for _, at := range order[i:j] {
-			ranked[at] = float64(i+j+1) / 2
-		}
-		i = j
-	}
-	return ranked
-}
-
+// columns returns the scores of pairs apart.
 func columns(pairs []pair) (ours, theirs []float64) {
 	for _, p := range pairs {
 		ours, theirs = append(ours, p.ours), append(theirs, p.theirs)

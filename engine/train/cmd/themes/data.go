@@ -81,7 +81,7 @@ type topic struct {
 	texts                  []string
 }
 
-// holdBack is how many themes there are for each one that is held back.
+// holdBack is the number of themes for each one that is held out.
 const holdBack = 3
 
 //go:embed topics.tsv
@@ -107,7 +107,10 @@ func load(dir, corpus string) (*data, error) {
 		return nil, err
 	}
 	random := rand.New(rand.NewPCG(7, 7))
-	for _, name := range []string{"clean_tweets", "clean_wikipedia_sentences", "clean_trivia_questions", "clean_dialogue_sgd", "clean_instructions_qa"} {
+	for _, name := range []string{
+		"clean_tweets", "clean_wikipedia_sentences", "clean_trivia_questions", "clean_dialogue_sgd",
+		"clean_instructions_qa",
+	} {
 		rows, err := readRows(filepath.Join(dir, "moderation", name+".jsonl.gz"))
 		if err != nil {
 			return nil, err
@@ -166,7 +169,11 @@ func (d *data) loadTopics(dir string) error {
 		}
 		t := &topic{key: field[1], label: field[2], paraphrase: field[3]}
 		for _, r := range files[set.source] {
-			if r.Topic == t.key && !strings.HasSuffix(set.name, "domains") || r.Domain == t.key && strings.HasSuffix(set.name, "domains") {
+			key := r.Topic
+			if strings.HasSuffix(set.name, "domains") {
+				key = r.Domain
+			}
+			if key == t.key {
 				t.texts = append(t.texts, r.Text)
 			}
 		}

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command fit finds the weights of the theme scorer and measures the judge.
+// Command themes fits the weights of the theme scorer, and measures how well themes are screened.
 //
 //	go run ./engine/train/cmd/themes --data DIR [--show]
 //	go run ./engine/train/cmd/themes --data DIR --leave-out
 //	go run ./engine/train/cmd/themes --data DIR --write engine/themes/weights.go
 //
-// DIR holds the topic sets and the clean texts; the pairs of theme and text are engine/train/corpus/themes*.jsonl. Every
-// third theme is held back: the weights never see it. Without --write the judge is only measured as it is; with
-// --leave-out also on each public topic set with weights that were fitted without that set.
+// DIR holds the topic sets and the clean texts; the pairs of theme and text are engine/train/corpus/themes*.jsonl.
+// Every third theme is held out: the weights are not fitted on it. Without --write, the embedded weights are only
+// measured; with --leave-out also on each public topic set with weights that were fitted without that set.
 package main
 
 import (
@@ -30,7 +30,8 @@ func main() {
 	corpus := flag.String("corpus", "engine/train/corpus", "directory of the pairs of theme and text")
 	write := flag.String("write", "", "fit the weights and write them as this Go file")
 	leaveOut := flag.Bool("leave-out", false, "measure on each topic set with weights fitted without it")
-	show := flag.Bool("show", false, "list texts of the fitted themes that were judged wrong; those held back are never shown")
+	show := flag.Bool("show", false,
+		"list texts of the fitted themes with a wrong verdict; those of held-out themes are never shown")
 	flag.Parse()
 	if *dir == "" {
 		log.Fatal("--data is needed: the directory of the training data")
@@ -52,11 +53,11 @@ func run(dir, corpus, write string, leaveOut, show bool) error {
 		}
 		return os.WriteFile(write, []byte(m.source()), 0o644)
 	}
-	judge, err := newJudge(nil)
+	screener, err := newScreener(nil)
 	if err != nil {
 		return err
 	}
-	measure(judge, d, show)
+	measure(screener, d, show)
 	if !leaveOut {
 		return nil
 	}
@@ -66,12 +67,12 @@ func run(dir, corpus, write string, leaveOut, show bool) error {
 		if err != nil {
 			return err
 		}
-		if judge, err = newJudge(m.weights()); err != nil {
+		if screener, err = newScreener(m.weights()); err != nil {
 			return err
 		}
 		for _, set := range d.topics {
 			if set.source == source {
-				all.add(measureTopics(judge, set))
+				all.add(measureTopics(screener, set))
 			}
 		}
 	}
@@ -79,27 +80,27 @@ func run(dir, corpus, write string, leaveOut, show bool) error {
 	return nil
 }
 
-func newJudge(w *themes.Weights) (*themes.Screener, error) {
+func newScreener(w *themes.Weights) (*themes.Screener, error) {
 	return themes.New(themes.Options{CacheBytes: 256 << 20, Weights: w})
 }
 
 // turns is how often the weights are fitted: those of a turn choose the window of each text that the next is fitted on.
 const turns = 2
 
-// fit fits the weights without the topic sets of a source. The first turn starts from what is there of the theme and the
-// closeness of the window, so that the result does not depend on the weights that were fitted before.
+// fit fits the weights without the topic sets of a source. The first turn starts from what is there of the theme and
+// the closeness of the window, so that the result does not depend on the weights that were fitted before.
 func fit(d *data, without string) (*model, error) {
 	var m *model
 	w := &themes.Weights{}
 	w.Linear[0], w.Linear[1], w.Linear[12] = -2, 3, 3
 	for range turns {
-		judge, err := newJudge(w)
+		screener, err := newScreener(w)
 		if err != nil {
 			return nil, err
 		}
-		s := sample(judge, d, without)
+		s := sample(screener, d, without)
 		m = train(s)
-		m.shift(judgeable(s))
+		m.shift(operatingPoint(s))
 		w = m.weights()
 		log.Printf("fitted on %d pairs, loss %.4f, %.1f%% of the weight on hits", len(s), m.loss, 100*hitShare(s))
 	}
@@ -119,11 +120,11 @@ type example struct {
 const unrelatedWeight = 0.6
 
 // sample collects the pairs to fit on.
-func sample(judge *themes.Screener, d *data, without string) []example {
+func sample(screener *themes.Screener, d *data, without string) []example {
 	var out []example
 	random := rand.New(rand.NewPCG(3, 3))
 	add := func(text string, wanted []string, hit bool, weight float64) {
-		for _, x := range judge.Inputs(text, wanted) {
+		for _, x := range screener.Inputs(text, wanted) {
 			if x != nil {
 				out = append(out, example{x, hit, weight, weight == unrelatedWeight})
 			}
@@ -170,7 +171,7 @@ func sample(judge *themes.Screener, d *data, without string) []example {
 			}
 		}
 	}
-	// Unrelated texts are what the judge mostly reads: each stands for many.
+	// Most real texts are unrelated to a theme, so each of these stands for many.
 	for i, text := range d.clean {
 		some := []string{wanted[random.IntN(len(wanted))], topics[random.IntN(len(topics))]}
 		for range 8 {
@@ -196,8 +197,8 @@ func hitShare(s []example) float64 {
 	return hits / all
 }
 
-// judgeable picks the unrelated short texts, on which the operating point is set.
-func judgeable(s []example) (unrelated []example) {
+// operatingPoint returns the unrelated short texts, on which the operating point is set.
+func operatingPoint(s []example) (unrelated []example) {
 	for _, e := range s {
 		if e.unrelated {
 			unrelated = append(unrelated, e)

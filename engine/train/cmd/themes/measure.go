@@ -12,21 +12,21 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/themes"
 )
 
-// measure prints what the judge does on the authored themes, fitted and held back, in both phrasings; on unrelated texts;
-// and on the topic sets.
-func measure(judge *themes.Screener, d *data, show bool) {
+// measure prints how the screener does on the authored themes, fitted and held out, in both phrasings; on unrelated
+// texts; and on the topic sets.
+func measure(screener *themes.Screener, d *data, show bool) {
 	for _, a := range d.files {
 		for _, held := range []bool{false, true} {
 			for _, paraphrase := range []bool{false, true} {
-				measureAuthored(judge, d, a, held, paraphrase, show && !held && !paraphrase)
+				measureAuthored(screener, d, a, held, paraphrase, show && !held && !paraphrase)
 			}
-			measureConsistency(judge, a, held)
+			measureConsistency(screener, a, held)
 		}
 	}
-	measureUnrelated(judge, d, show)
+	measureUnrelated(screener, d, show)
 	var all figures
 	for _, set := range d.topics {
-		all.add(measureTopics(judge, set))
+		all.add(measureTopics(screener, set))
 	}
 	fmt.Println(all.mean("mean of the sets"))
 }
@@ -40,9 +40,20 @@ func (r *row) name(paraphrase bool) string {
 }
 
 // kinds are those of the authored rows.
-var kinds = []string{"positive", "positive_implicit", "positive_obfuscated", "positive_buried", "negative_sense", "negative_half", "negative_neighbour"}
+var kinds = []string{
+	"positive", "positive_implicit", "positive_obfuscated", "positive_buried", "negative_sense", "negative_half",
+	"negative_neighbour",
+}
 
-func measureAuthored(judge *themes.Screener, d *data, a *authored, held, paraphrase, show bool) {
+// heldName names the fitted and the held-out themes in the output.
+func heldName(held bool) string {
+	if held {
+		return "held back"
+	}
+	return "fitted"
+}
+
+func measureAuthored(screener *themes.Screener, d *data, a *authored, held, paraphrase, show bool) {
 	type list struct{ hits, misses []float64 }
 	var wanted []string
 	byTheme := make(map[string]*list)
@@ -56,7 +67,7 @@ func measureAuthored(judge *themes.Screener, d *data, a *authored, held, paraphr
 		if !slices.Contains(wanted, name) {
 			wanted = append(wanted, name)
 		}
-		hit := judge.Screen(r.Text, []string{name})[0]
+		hit := screener.Screen(r.Text, []string{name})[0]
 		if byTheme[r.Theme] == nil {
 			byTheme[r.Theme] = new(list)
 		}
@@ -81,7 +92,7 @@ func measureAuthored(judge *themes.Screener, d *data, a *authored, held, paraphr
 	alarms := 0
 	for i := range 6000 {
 		for k := range 3 {
-			hit := judge.Screen(d.unseen[i%len(d.unseen)], []string{wanted[(i*7+k*13)%len(wanted)]})[0]
+			hit := screener.Screen(d.unseen[i%len(d.unseen)], []string{wanted[(i*7+k*13)%len(wanted)]})[0]
 			unrelated = append(unrelated, hit.Probability)
 			alarms += one(hit.Flagged)
 		}
@@ -105,13 +116,19 @@ func measureAuthored(judge *themes.Screener, d *data, a *authored, held, paraphr
 	for i := range 300 {
 		for k := range 3 {
 			lengthy++
-			longAlarms += one(judge.Screen(long(d.unseen, i*40, 9500, ""), []string{wanted[(i*5+k*17)%len(wanted)]})[0].Flagged)
+			theme := wanted[(i*5+k*17)%len(wanted)]
+			longAlarms += one(screener.Screen(long(d.unseen, i*40, 9500, ""), []string{theme})[0].Flagged)
 		}
 	}
-	label := map[bool]string{false: "fitted", true: "held back"}[held] + map[bool]string{true: ", paraphrases"}[paraphrase]
+	label := heldName(held)
+	if paraphrase {
+		label += ", paraphrases"
+	}
 	n := float64(positives)
-	fmt.Printf("%s, %s: AUC own misses %.3f unrelated %.3f | recall at 0.5%% %.3f at 1%% %.3f | flagged: recall %.3f, unrelated %.2f%%, unrelated 9,500 characters %.1f%%\n   ", a.name, label,
-		own, other, float64(above05)/n, float64(above1)/n, float64(found)/n, percent(alarms, len(unrelated)), percent(longAlarms, lengthy))
+	fmt.Printf("%s, %s: AUC own misses %.3f unrelated %.3f | recall at 0.5%% %.3f at 1%% %.3f | ",
+		a.name, label, own, other, float64(above05)/n, float64(above1)/n)
+	fmt.Printf("flagged: recall %.3f, unrelated %.2f%%, unrelated 9,500 characters %.1f%%\n   ",
+		float64(found)/n, percent(alarms, len(unrelated)), percent(longAlarms, lengthy))
 	for _, k := range kinds {
 		fmt.Printf(" %s %d/%d", k, flagged[k], total[k])
 	}
@@ -119,13 +136,13 @@ func measureAuthored(judge *themes.Screener, d *data, a *authored, held, paraphr
 }
 
 // measureConsistency prints how often a theme and its paraphrase get the same verdict.
-func measureConsistency(judge *themes.Screener, a *authored, held bool) {
+func measureConsistency(screener *themes.Screener, a *authored, held bool) {
 	same, hitSame, all, hits := 0, 0, 0, 0
 	for _, r := range a.rows {
 		if a.heldBack[r.Theme] != held || r.Theme == r.Paraphrase {
 			continue
 		}
-		verdicts := judge.Screen(r.Text, []string{r.Theme, r.Paraphrase})
+		verdicts := screener.Screen(r.Text, []string{r.Theme, r.Paraphrase})
 		agree := one(verdicts[0].Flagged == verdicts[1].Flagged)
 		all, same = all+1, same+agree
 		if r.Hit {
@@ -133,7 +150,8 @@ func measureConsistency(judge *themes.Screener, a *authored, held bool) {
 		}
 	}
 	if all > 0 {
-		fmt.Printf("%s, %s: same verdict for the paraphrase %.1f%% (of hits %.1f%%)\n", a.name, map[bool]string{false: "fitted", true: "held back"}[held], percent(same, all), percent(hitSame, hits))
+		fmt.Printf("%s, %s: same verdict for the paraphrase %.1f%% (of hits %.1f%%)\n",
+			a.name, heldName(held), percent(same, all), percent(hitSame, hits))
 	}
 }
 
@@ -141,7 +159,7 @@ func measureConsistency(judge *themes.Screener, a *authored, held bool) {
 var unrelatedThemes string
 
 // measureUnrelated prints how many unrelated texts hit themes that no pair was written for.
-func measureUnrelated(judge *themes.Screener, d *data, show bool) {
+func measureUnrelated(screener *themes.Screener, d *data, show bool) {
 	var wanted []string
 	for line := range strings.Lines(unrelatedThemes) {
 		if !strings.HasPrefix(line, "#") {
@@ -152,7 +170,7 @@ func measureUnrelated(judge *themes.Screener, d *data, show bool) {
 	for i, text := range d.unseen {
 		for k := range 10 {
 			n := (i*31 + k*17) % len(wanted)
-			hit := judge.Screen(text, wanted[n:n+1])[0]
+			hit := screener.Screen(text, wanted[n:n+1])[0]
 			all++
 			if hit.Flagged {
 				alarms[n]++
@@ -169,7 +187,8 @@ func measureUnrelated(judge *themes.Screener, d *data, show bool) {
 			worst = n
 		}
 	}
-	fmt.Printf("unrelated texts and other themes: %d of %d pairs flagged, %.2f%%; the most of %q, %.2f%%\n", total, all, percent(total, all), wanted[worst], percent(alarms[worst]*len(wanted), all))
+	fmt.Printf("unrelated texts and other themes: %d of %d pairs flagged, %.2f%%; the most of %q, %.2f%%\n",
+		total, all, percent(total, all), wanted[worst], percent(alarms[worst]*len(wanted), all))
 }
 
 // figures are what is measured on a topic set, by label and by paraphrase.
@@ -190,16 +209,16 @@ func (f *figures) mean(name string) string {
 	for i := range x {
 		x[i] /= float64(f.sets)
 	}
-	return fmt.Sprintf("%-18s label: AUC %.3f recall at 1%% %.3f at 5%% %.3f, paraphrase: AUC %.3f %.3f %.3f | flagged: recall %.3f, wrong %.2f%%",
-		name, x[0], x[1], x[2], x[3], x[4], x[5], x[6], 100*x[7])
+	return fmt.Sprintf("%-18s label: AUC %.3f recall at 1%% %.3f at 5%% %.3f, paraphrase: AUC %.3f %.3f %.3f | "+
+		"flagged: recall %.3f, wrong %.2f%%", name, x[0], x[1], x[2], x[3], x[4], x[5], x[6], 100*x[7])
 }
 
-// textsOfTopic is how many texts of each topic are judged.
+// textsOfTopic is the maximum number of texts of each topic.
 const textsOfTopic = 60
 
-// measureTopics prints how well the judge tells the topics of a set apart, with one threshold for all of them. A text
-// counts as a miss for every topic but its own, though it may well be about others too.
-func measureTopics(judge *themes.Screener, set *topicSet) figures {
+// measureTopics prints how well the screener tells the topics of a set apart, with one threshold for all of them. A
+// text counts as a miss for every topic but its own, though it may well be about others too.
+func measureTopics(screener *themes.Screener, set *topicSet) figures {
 	f := figures{sets: 1}
 	flagged, hits, wrong, misses := 0, 0, 0, 0
 	for phrasing := range 2 {
@@ -211,7 +230,7 @@ func measureTopics(judge *themes.Screener, set *topicSet) figures {
 		var every []float64
 		for own, t := range set.topics {
 			for _, text := range t.texts[:min(textsOfTopic, len(t.texts))] {
-				for i, hit := range judge.Screen(text, wanted) {
+				for i, hit := range screener.Screen(text, wanted) {
 					if i == own {
 						right[i] = append(right[i], hit.Probability)
 						hits++

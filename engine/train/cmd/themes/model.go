@@ -160,7 +160,7 @@ package themes
 	return b.String()
 }
 
-// weights are those of the judge.
+// weights returns the weights in the form of package themes.
 func (m *model) weights() *themes.Weights {
 	w := new(themes.Weights)
 	for i, x := range m.linear {

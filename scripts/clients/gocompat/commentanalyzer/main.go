@@ -47,7 +47,7 @@ func analyze(ctx context.Context, path, key string,
 	return comments.Analyze(request).Context(ctx).Do()
 }
 
-// scored is an error unless the whole text has a score, above a half or below.
+// scored returns an error unless the whole text has a score, above a half or below.
 func scored(answer *commentanalyzer.AnalyzeCommentResponse, err error, length int64, high bool) error {
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func scored(answer *commentanalyzer.AnalyzeCommentResponse, err error, length in
 	return nil
 }
 
-// refused is an error unless err is what Google's client makes of a refusal.
+// refused returns an error unless err is what Google's client makes of a refusal.
 func refused(err error, status int, message, detail string) error {
 	var failure *googleapi.Error
 	if !errors.As(err, &failure) {

@@ -22,7 +22,7 @@ func ask(ctx context.Context, base, key string, request openai.ModerationRequest
 	return openai.NewClientWithConfig(config).Moderations(ctx, request)
 }
 
-// refused is an error unless err is what the client makes of a refusal.
+// refused returns an error unless err is what the client makes of a refusal.
 func refused(err error, status int, code string) error {
 	var failure *openai.APIError
 	if !errors.As(err, &failure) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package harness makes the checks of the Go programs that call the service. They find it in their environment, where
-// go run ./scripts/clients in the root of the repository puts it, and print a line for each check.
+// Package harness runs the checks of the Go programs that call the service. Variables that "go run ./scripts/clients"
+// sets tell them where it is. They print a line for each check.
 package harness
 
 import (
@@ -26,7 +26,7 @@ var (
 	KeyUnknown = environment("KEY_UNKNOWN") // of no account
 )
 
-// Texts about which there is no doubt.
+// Texts whose verdict is beyond doubt.
 var (
 	Fine = environment("FINE")
 	Vile = environment("VILE")
@@ -43,7 +43,7 @@ func environment(name string) string {
 	return value
 }
 
-// Check makes one check, says so where the exchanges are kept, and prints what came of it. Run may take two minutes.
+// Check announces a check to the relay, runs it, and prints the result. The check may take two minutes.
 func Check(what string, run func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

@@ -35,7 +35,7 @@ func texts(contents ...string) openai.ModerationNewParamsInputUnion {
 	return openai.ModerationNewParamsInputUnion{OfStringArray: contents}
 }
 
-// flagged is an error unless the results are flagged as wanted.
+// flagged returns an error unless the results are flagged as wanted.
 func flagged(answer *openai.ModerationNewResponse, err error, want ...bool) error {
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func flagged(answer *openai.ModerationNewResponse, err error, want ...bool) erro
 	return nil
 }
 
-// refused is an error unless err is what the client makes of a refusal.
+// refused returns an error unless err is what the client makes of a refusal.
 func refused(err error, status int, code string) error {
 	var failure *openai.Error
 	if !errors.As(err, &failure) {

@@ -12,23 +12,24 @@ import (
 	"strings"
 )
 
-// Texts about which there is no doubt, of the same length, so that what depends on lengths happens to both.
+// Two texts that leave no doubt, of the same length, so that what depends on lengths happens to both.
 const (
 	vile = "I will find you and kill you, you worthless piece of shit."
 	fine = "The bakery on the corner has wonderful rye bread, so good."
 )
 
-// sample is a request with the vile sentence, and the same with a harmless one.
+// sample is a request with the vile sentence, and the same request with a harmless one.
 type sample struct {
 	name string
-	// class is what was done to an ordinary request.
+	// class says what was done to an ordinary request.
 	class      string
 	vile, fine *request
-	// generated is how it was made; nil for rows and fixtures.
+	// generated is how the sample was made, nil for rows and fixtures.
 	generated *recipe
 }
 
-// recipe makes a request in steps, each with a seed of its own, so that a step can be left out without changing the others.
+// recipe makes a request in steps. Each step has a seed of its own, so that a step can be left out without changing
+// the others.
 type recipe struct {
 	base  base
 	seed  uint64
@@ -36,22 +37,22 @@ type recipe struct {
 }
 
 type step struct {
-	change *change
+	change *mutation
 	seed   uint64
-	// variant is the one of the change's variants that is made; any when it is negative.
+	// variant is the variant of the mutation that is made. If negative, it is chosen at random.
 	variant int
 }
 
-// change is something that may be done to a draft.
-type change struct {
+// mutation is something that may be done to a draft.
+type mutation struct {
 	name string
-	// kinds are the bases for which it is; nil are all.
+	// kinds are the bases to which it can be applied, nil for all.
 	kinds []string
 	stage stage
 	do    func(*draft)
 }
 
-// stage is when a change is made.
+// stage is when a mutation is made.
 type stage int
 
 const (
@@ -62,13 +63,13 @@ const (
 	onBytes               // single bytes of either
 )
 
-// base is what is changed: the kind of an ordinary request, or a sample that is there already.
+// base is what is mutated: an ordinary request of a kind, or an existing sample.
 type base struct {
 	kind   string
 	sample *sample
 }
 
-// draft is a request that is being made.
+// draft is a request in the making.
 type draft struct {
 	*rand.Rand
 	kind     string
@@ -109,14 +110,14 @@ type part struct {
 	lines       []string
 }
 
-// note tells a variant of a change apart from its others.
+// note adds to the name of a mutation what tells its variants apart.
 func (d *draft) note(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
 func pick[T any](d *draft, from ...T) T { return from[d.IntN(len(from))] }
 
-// chosen is a pick that is noted. The first one in a change chooses its variant.
+// chosen returns one of the strings at random, and notes it. The first choice of a mutation is its variant.
 func chosen(d *draft, from ...string) string {
 	i := d.IntN(len(from))
 	if d.variants == 0 {
@@ -129,18 +130,18 @@ func chosen(d *draft, from ...string) string {
 	return from[i]
 }
 
-// kinds are the ordinary requests, the more interesting ones several times.
+// kinds are the kinds of ordinary requests, the more interesting ones several times.
 var kinds = []string{"multipart", "multipart", "multipart", "form", "json", "text", "xml"}
 
 func is(kinds ...string) []string { return kinds }
 
-// make is the request with a sentence, and the notes of its steps.
+// make returns the request with a sentence, and the notes of its steps.
 func (r *recipe) make(sentence string) (*request, []string) {
 	q, notes, _ := r.build(sentence)
 	return q, notes
 }
 
-// build is make, and says how many variants the first step has.
+// build is make, and also returns how many variants the first step has.
 func (r *recipe) build(sentence string) (q *request, notes []string, variants int) {
 	d := &draft{Rand: rand.New(rand.NewPCG(r.seed, 0)), kind: r.base.kind, sentence: sentence, method: "POST"}
 	steps := slices.Clone(r.steps)
@@ -195,7 +196,7 @@ func (r *recipe) build(sentence string) (q *request, notes []string, variants in
 	return out, notes, variants
 }
 
-// begin prepares for a step.
+// begin prepares a step.
 func (d *draft) begin(s step) {
 	d.Rand = rand.New(rand.NewPCG(s.seed, 1))
 	d.notes, d.variant, d.variants = nil, s.variant, 0
@@ -228,7 +229,7 @@ func (d *draft) ordinary() {
 				disposition: `form-data; name="photo"; filename="a.png"`, typ: "image/png",
 			}
 			if d.IntN(2) == 0 {
-				// Large enough for the guard that reads it as a stream.
+				// Large enough for the guard that streams it.
 				file.value = append(file.value, d.noise(6000)...)
 			}
 			d.parts = slices.Insert(d.parts, d.IntN(len(d.parts)+1), file)
@@ -266,7 +267,7 @@ func xmlEscape(_ *draft, value []byte) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;").Replace(string(value))
 }
 
-// render writes the parts as the kind has it.
+// render writes the parts in the format of the kind.
 func (d *draft) render() {
 	switch d.kind {
 	case "multipart":
@@ -325,12 +326,12 @@ func (d *draft) multipart(boundary string, parts []*part) string {
 	return b.String()
 }
 
-// singles are the mutations in which one thing was done to an ordinary request: each variant of each change, with and without a
-// file of noise among the fields.
-func singles(seed uint64) []*sample {
+// singleMutations returns the samples in which one thing is done to an ordinary request: each variant of each
+// mutation, with and without a file of noise among the fields.
+func singleMutations(seed uint64) []*sample {
 	var all []*sample
 	for i, kind := range slices.Compact(slices.Clone(kinds)) {
-		for j, c := range changes {
+		for j, c := range mutations {
 			b := base{kind: kind}
 			for variant, variants := 0, 1; c.fits(b) && variant < variants; variant++ {
 				for _, more := range [][]step{nil, {{noise, uint64(variant), -1}}} {
@@ -347,7 +348,7 @@ func singles(seed uint64) []*sample {
 	return all
 }
 
-// generate is the i-th of the mutations of a seed, made of ordinary requests and of the samples that are there.
+// generate returns the i-th mutation of a seed, made of ordinary requests and of existing samples.
 func generate(seed, i uint64, have []*sample) *sample {
 	r := rand.New(rand.NewPCG(seed, i))
 	out := &recipe{seed: r.Uint64()}
@@ -356,8 +357,8 @@ func generate(seed, i uint64, have []*sample) *sample {
 	} else {
 		out.base.kind = kinds[r.IntN(len(kinds))]
 	}
-	var fitting []*change
-	for _, c := range changes {
+	var fitting []*mutation
+	for _, c := range mutations {
 		if c.fits(out.base) {
 			fitting = append(fitting, c)
 		}
@@ -365,15 +366,15 @@ func generate(seed, i uint64, have []*sample) *sample {
 	for range []int{1, 1, 1, 2, 2, 3, 4}[r.IntN(7)] {
 		out.steps = append(out.steps, step{fitting[r.IntN(len(fitting))], r.Uint64(), -1})
 	}
-	// What does not look like text is where guards look away.
+	// Guards look away from what does not look like text.
 	if noise.fits(out.base) && r.IntN(4) == 0 {
 		out.steps = append(out.steps, step{noise, r.Uint64(), -1})
 	}
 	return out.sample(fmt.Sprintf("mutation %d of seed %d", i, seed))
 }
 
-// fits reports whether a change can be made to a base.
-func (c *change) fits(b base) bool {
+// fits reports whether a mutation can be applied to a base.
+func (c *mutation) fits(b base) bool {
 	if b.sample != nil {
 		length, _ := b.sample.vile.framed()
 		return c.kinds == nil && c.stage >= onBody && !(length && c.stage != onHeader)

@@ -57,12 +57,13 @@ func understandByGo(w http.ResponseWriter, r *http.Request) {
 		u.parts(parts)
 	}
 
-	// An app that decodes JSON hardly ever looks at the type.
+	// An app that decodes JSON hardly ever checks the type.
 	var value any
 	if json.NewDecoder(bytes.NewReader(body)).Decode(&value) == nil {
 		u.leaves(value)
 	}
-	if kind := strings.ToLower(r.Header.Get("Content-Type")); kind == "" && utf8.Valid(body) || strings.HasPrefix(kind, "text/") {
+	if kind := strings.ToLower(r.Header.Get("Content-Type")); kind == "" && utf8.Valid(body) ||
+		strings.HasPrefix(kind, "text/") {
 		u.Texts = append(u.Texts, string(body))
 	}
 	w.Header().Set("Content-Type", "application/json")

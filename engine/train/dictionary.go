@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// dictionaryWords is how many words a weights file names.
+	// dictionaryWords is the maximum number of words in the dictionary of a weights file.
 	dictionaryWords = 40_000
-	// dictionaryLetters is the length in bytes of the longest of them.
+	// dictionaryLetters is the maximum length of such a word in bytes.
 	dictionaryLetters = 20
-	// dictionaryMinimum is how often a word must be met that no other list has, so that the file holds no name or rare word
-	// of anybody's text.
+	// dictionaryMinimum is how often a word must occur that is in no other list, so that the file reveals no name or
+	// rare word of anybody's text.
 	dictionaryMinimum = 20
-	// harmfulShare is what the texts that any head applies to count in the frequencies: words are disguised where harm is
-	// meant, so a disguised one is more often one of those than its share of all text says.
+	// harmfulShare is the weight of harmful texts in the frequencies. Words are disguised where harm is meant, so a
+	// disguised word is more often a harmful one than its share of all text says.
 	harmfulShare = 0.5
-	// misspelled is how much commoner, in the units of [text.Word], a word must be than one that could be a change of it
-	// and is in no other list, to be taken for what is meant.
+	// misspelled is how much commoner, in the units of [text.Word], a word must be than an unlisted one that could be a
+	// misspelling of it, to be what is meant.
 	misspelled = 5 * 8
-	// shortLetters and shortCost say which words are left out though a list has them: so short and so rare (one in 500,000)
-	// that what looks like one is more often a common word without a vowel.
+	// Listed words of at most shortLetters bytes and at least shortCost (one in 500,000) are left out: what looks
+	// like one is more often a common word without a vowel.
 	shortLetters = 4
 	shortCost    = 19 * 8
-	// ordinaryCost is what words cost at most that are surely no misspelled ones, in lists or not: one in 10,000.
+	// ordinaryCost is the maximum cost of words that are surely not misspelled, whether listed or not: one in 10,000.
 	ordinaryCost = 13 * 8
 )
 
-// Dictionary returns the words that disguised ones are to be read as, of the examples that are not made of others, the
-// commonest first. English reports whether a word is in some list of English words; it may be nil.
+// Dictionary returns the words that disguised ones may stand for, the commonest first. It counts those of the examples
+// that are not derived from others. english reports whether a folded word is in a list of English words; it may be nil.
 func Dictionary(examples []Example, english func(folded []byte) bool) []text.Word {
 	counts := map[string]*[2]float64{}
-	capitals := map[string]float64{} // how often the word has a capital inside a sentence
+	capitals := map[string]float64{} // how often a word begins with a capital inside a sentence
 	var totals [2]float64
-	listed, named := map[string]bool{}, map[string]bool{} // in lists of words, in lists of bad words
+	listed, profane := map[string]bool{}, map[string]bool{} // in lists of words, and of bad words
 	s := text.Get()
 	defer text.Put(s)
 	for i := range examples {
@@ -56,11 +56,12 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 		}
 		tokens := s.Tokenize(e.Text)
 		if e.Source == "lexicon" && len(tokens) == 1 {
-			named[string(tokens[0].Folded)] = true
+			profane[string(tokens[0].Folded)] = true
 		}
 		runes := []rune(e.Text)
 		for i, t := range tokens {
-			if t.Flags&(text.Emoji|text.Mention|text.Hashtag|text.Obfuscated|text.Stretched) != 0 || len(t.Folded) > dictionaryLetters {
+			const unusual = text.Emoji | text.Mention | text.Hashtag | text.Obfuscated | text.Stretched
+			if t.Flags&unusual != 0 || len(t.Folded) > dictionaryLetters {
 				continue
 			}
 			n := counts[string(t.Folded)]
@@ -78,13 +79,14 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 	var words []text.Word
 	for word, n := range counts {
 		inList := model.HasWordClass(word) || english != nil && english([]byte(word))
-		if !inList && !named[word] && n[0]+n[1] < dictionaryMinimum {
+		if !inList && !profane[word] && n[0]+n[1] < dictionaryMinimum {
 			continue
 		}
-		listed[word] = inList || capitals[word] > (n[0]+n[1])/2 // that is a name
+		isName := capitals[word] > (n[0]+n[1])/2
+		listed[word] = inList || isName
 		share := (1-harmfulShare)*n[0]/max(totals[0], 1) + harmfulShare*n[1]/max(totals[1], 1)
 		cost := uint8(min(max(math.Round(-8*math.Log2(share)), 0), 255))
-		if len(word) <= shortLetters && cost >= shortCost && !model.HasWordClass(word) && !named[word] {
+		if len(word) <= shortLetters && cost >= shortCost && !model.HasWordClass(word) && !profane[word] {
 			continue
 		}
 		words = append(words, text.Word{Folded: word, Cost: cost})
@@ -96,7 +98,7 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 	return words[:min(len(words), dictionaryWords)]
 }
 
-// harmful reports whether the example is a certain yes for any head but spam.
+// harmful reports whether the example is positive for any head but spam.
 func (e *Example) harmful() bool {
 	for h := range spam {
 		if e.Positive(h) {
@@ -106,7 +108,7 @@ func (e *Example) harmful() bool {
 	return false
 }
 
-// withoutMisspelled leaves out the words that are in no list and would be read as a much commoner one if they were not known.
+// withoutMisspelled leaves out unlisted words that would be recovered as a much commoner one if they were not known.
 func withoutMisspelled(words []text.Word, listed map[string]bool) []text.Word {
 	costs := map[string]uint8{}
 	var known []text.Word

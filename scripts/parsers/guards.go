@@ -22,26 +22,27 @@ import (
 // guard is one of the sites: a configuration in front of all parsers.
 type guard struct {
 	name string
-	// directive is what its Caddyfile has.
+	// directive is the directive in its Caddyfile.
 	directive string
 	// closed says that nothing unjudged may reach the app.
 	closed bool
-	// above is the size of body from which it is asked.
-	above int
-	peer  *peer
+	// minBody is the size, in bytes, that a body must exceed for the guard to be asked.
+	minBody int
+	peer    *peer
 }
 
-// guards are the configurations that are asked.
+// guards returns the configurations that are asked.
 func guards() []*guard {
 	return []*guard{
 		{name: "default", directive: "moderate"},
 		{name: "on_error reject", directive: "moderate {\n\t\ton_error reject\n\t}", closed: true},
-		// A form with a file of some kilobytes is a large upload here.
-		{name: "streamed", directive: "moderate {\n\t\ton_error reject\n\t\tmax_body 4096\n\t}", closed: true, above: 4096},
+		// Here a form with a file of a few kilobytes is a large upload.
+		{name: "streamed", directive: "moderate {\n\t\ton_error reject\n\t\tmax_body 4096\n\t}", closed: true,
+			minBody: 4096},
 	}
 }
 
-// Fields with which the sink tells what it received.
+// Fields in which the sink tells what it received.
 const (
 	sawStatus         = "Rig-Status"
 	sawRecommendation = "Rig-Recommendation"
@@ -78,14 +79,14 @@ http://{{.Address}} {
 type rig struct {
 	guarded bool
 	guards  []*guard
-	parsers []*asked
+	parsers []*runningParser
 	folder  string
 	caddy   *server.Process
 	stops   []func()
 }
 
-// asked is a parser that runs.
-type asked struct {
+// runningParser is a parser that runs.
+type runningParser struct {
 	parser
 	*peer
 	process *server.Process
@@ -96,7 +97,7 @@ type asked struct {
 	took                             time.Duration
 }
 
-// start starts all that is to be asked. What the machine lacks is skipped with a line.
+// start starts everything. What the machine lacks is skipped with a line.
 func (r *rig) start(ctx context.Context, o options, wanted []parser, t *tools) (err error) {
 	if r.folder, err = os.MkdirTemp("", "caddy-moderation-parsers-"); err != nil {
 		return err
@@ -115,11 +116,11 @@ func (r *rig) startParsers(ctx context.Context, wanted []parser, t *tools) error
 	var wait sync.WaitGroup
 	errs := make([]error, len(wanted))
 	for i, p := range wanted {
-		if why := t.lacks(p); why != "" {
+		if why := t.missing(p); why != "" {
 			fmt.Printf("skip: %s: %s\n", p.name, why)
 			continue
 		}
-		a := &asked{parser: p, peer: newPeer(addresses[i])}
+		a := &runningParser{parser: p, peer: newPeer(addresses[i])}
 		r.parsers = append(r.parsers, a)
 		if p.kind == "go" {
 			stop, err := startGo(a.address)
@@ -165,7 +166,7 @@ func (r *rig) startSite(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	sink := &http.Server{Handler: http.HandlerFunc(swallow)}
+	sink := &http.Server{Handler: http.HandlerFunc(serveSink)}
 	go func() { _ = sink.Serve(listener) }()
 	r.stops = append(r.stops, func() { sink.Close() })
 
@@ -203,7 +204,7 @@ func (r *rig) startSite(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(answerTimeout); ; time.Sleep(5 * time.Millisecond) {
 		ready := 0
 		for _, address := range addresses {
 			if conn, err := net.Dial("tcp", address); err == nil {
@@ -220,8 +221,8 @@ func (r *rig) startSite(ctx context.Context, o options) error {
 	}
 }
 
-// swallow is an app that reads all and tells what the guard told it.
-func swallow(w http.ResponseWriter, r *http.Request) {
+// serveSink is an app that reads everything and answers what the guard told it.
+func serveSink(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		http.Error(w, "broken off", http.StatusBadRequest)
 		return
@@ -256,16 +257,17 @@ type verdict struct {
 	body   string
 }
 
-// judge asks a guard; the sink is behind it.
-func (g *guard) judge(r *request) verdict {
+// check asks a guard about a request, with the sink behind it.
+func (g *guard) check(r *request) verdict {
 	a, err := g.peer.ask(r, "/")
 	if err != nil {
 		return verdict{}
 	}
-	return verdict{code: a.status, status: a.header.Get(sawStatus), review: a.header.Get(sawRecommendation) == "review", body: string(a.body)}
+	return verdict{code: a.status, status: a.header.Get(sawStatus),
+		review: a.header.Get(sawRecommendation) == "review", body: string(a.body)}
 }
 
-// passed reports whether a text that had to be refused went by silently.
+// passed reports whether a text that had to be refused passed silently.
 func (g *guard) passed(v verdict) bool {
 	if v.code < 200 || v.code >= 300 || v.review {
 		return false

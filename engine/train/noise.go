@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// Noise is one of the ways to disguise words that the report measures. It has nothing to do with what [Augment] does,
-// which the weights are fitted on: it stands for the noise of strangers.
+// Noise is a way to disguise words that the report measures. It is independent of the disguises of [Augment], which the
+// weights are fitted on, and stands for the noise in unknown text.
 type Noise struct {
 	// Name is the name in the report.
 	Name string
@@ -22,14 +22,19 @@ type Noise struct {
 	change func(letters []rune, r *rand.Rand) []rune
 }
 
-// Noises are the ways to disguise words, in the order of the report.
+// Noises are all ways to disguise words, in the order of the report.
 var Noises = []Noise{
 	{"leetspeak", func(w []rune, r *rand.Rand) []rune {
-		return translate(w, [...]string{"aeiost 431057", "aeiost @3!0$7", "aeiostlg 43105719", "aeio 4310"}[r.IntN(4)], 1, r)
+		tables := [...]string{"aeiost 431057", "aeiost @3!0$7", "aeiostlg 43105719", "aeio 4310"}
+		return translate(w, tables[r.IntN(len(tables))], 1, r)
 	}},
 	{"homoglyphs", func(w []rune, r *rand.Rand) []rune {
-		return translate(w, [...]string{"acehiopsxyjk асеһіорѕхујк", "aeikopuvxny αεικορυνχηγ", "abcdefghijklmnopqrstuvwxyz ａｂｃｄｅｆｇｈｉｊｋｌｍｎｏｐｑｒｓｔｕｖｗｘｙｚ",
-			"aeioucns áéíóúçñš"}[r.IntN(4)], 0.8, r)
+		return translate(w, [...]string{
+			"acehiopsxyjk асеһіорѕхујк",
+			"aeikopuvxny αεικορυνχηγ",
+			"abcdefghijklmnopqrstuvwxyz ａｂｃｄｅｆｇｈｉｊｋｌｍｎｏｐｑｒｓｔｕｖｗｘｙｚ",
+			"aeioucns áéíóúçñš",
+		}[r.IntN(4)], 0.8, r)
 	}},
 	{"zero-width", func(w []rune, r *rand.Rand) []rune {
 		return apart(w, func() string {
@@ -76,8 +81,8 @@ var Noises = []Noise{
 	}},
 }
 
-// Apply disguises about the given share of the words of four and more letters, one at the least where there is one. The
-// other words and what stands between words stay. The same text and seed give the same result.
+// Apply disguises about the given share, from 0 to 1, of the words of four and more letters, and at least one if
+// there is one. The rest of the text stays. The same text and seed give the same result.
 func (n Noise) Apply(text string, share float64, seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, uint64(len(text))))
 	const shortest = 4
@@ -100,7 +105,7 @@ func (n Noise) Apply(text string, share float64, seed uint64) string {
 	if len(words) == 0 {
 		return text
 	}
-	chosen := map[int]int{} // from first letter to end
+	chosen := map[int]int{} // the ends of words by their beginnings
 	sure := r.IntN(len(words))
 	for i, w := range words {
 		if odds := r.Float64(); odds < share || i == sure {
@@ -113,7 +118,7 @@ func (n Noise) Apply(text string, share float64, seed uint64) string {
 		case !ok:
 			out.WriteRune(runes[i])
 		case n.change == nil:
-			// The word is joined with what comes before and behind it.
+			// Join the word with the words before and after it.
 			before := strings.TrimSuffix(out.String(), " ")
 			out.Reset()
 			out.WriteString(before + string(runes[i:end]))
@@ -128,7 +133,7 @@ func (n Noise) Apply(text string, share float64, seed uint64) string {
 	return out.String()
 }
 
-// translate replaces letters by those of a table, which holds both, divided by a space; with the given odds for each.
+// translate replaces letters with the given probability. The table holds the letters, a space, and what replaces them.
 func translate(w []rune, table string, odds float64, r *rand.Rand) []rune {
 	from, to, _ := strings.Cut(table, " ")
 	by := []rune(to)
@@ -141,7 +146,7 @@ func translate(w []rune, table string, odds float64, r *rand.Rand) []rune {
 	return out
 }
 
-// apart puts something between the letters.
+// apart puts a mark between the letters.
 func apart(w []rune, mark func() string) []rune {
 	var out []rune
 	for i, c := range w {
@@ -153,7 +158,7 @@ func apart(w []rune, mark func() string) []rune {
 	return out
 }
 
-// vowel returns where one of the inner vowels of a word is, or -1.
+// vowel returns the position of a random vowel of a word but its first letter, or -1.
 func vowel(w []rune, r *rand.Rand) int {
 	at := -1
 	seen := 0
@@ -167,10 +172,10 @@ func vowel(w []rune, r *rand.Rand) int {
 	return at
 }
 
-// disguisedReport reports, for each way to disguise words, how many of the harmful texts that are flagged stay so, and how
-// many harmless ones are flagged: with half of the words of four letters and more disguised, and with all of them.
-func disguisedReport(w io.Writer, m *model.Model, all []judged) {
-	var bad, good []*judged
+// reportNoise reports, for each noise, how many of the flagged harmful texts stay flagged, and how many harmless ones
+// are flagged, with half of the words of four letters and more disguised and with all of them.
+func reportNoise(w io.Writer, m *model.Model, all []prediction) {
+	var bad, good []*prediction
 	before := 0.0
 	for i := range all {
 		switch j := &all[i]; {
@@ -182,18 +187,21 @@ func disguisedReport(w io.Writer, m *model.Model, all []judged) {
 			bad = append(bad, j)
 		}
 	}
-	fmt.Fprintf(w, "## Disguised copies\n\nOf %d harmful texts that are flagged as they are written, the share that stays flagged; and of %d harmless texts the share that is "+
-		"flagged, as they are written %.3f.\n\n| disguise | harmful, half of the words | all words | harmless, half | all |\n|---|---|---|---|---|\n", len(bad), len(good), before/float64(len(good)))
+	fmt.Fprintf(w, "## Disguised copies\n\nOf %d harmful texts that are flagged as they are written, the share that stays "+
+		"flagged; and of %d harmless texts the share that is flagged, as they are written %.3f.\n\n"+
+		"| disguise | harmful, half of the words | all words | harmless, half | all |\n|---|---|---|---|---|\n",
+		len(bad), len(good), before/float64(len(good)))
 	for _, n := range Noises {
-		share := func(of []*judged, words float64) float64 {
+		share := func(of []*prediction, words float64) float64 {
 			flagged := 0.0
 			for i, j := range of {
-				copied := judged{p: m.Probabilities(n.Apply(j.Text, words, uint64(i)))}
+				copied := prediction{p: m.Probabilities(n.Apply(j.Text, words, uint64(i)))}
 				flagged += one(copied.flagged())
 			}
 			return flagged / float64(len(of))
 		}
-		fmt.Fprintf(w, "| %s | %.3f | %.3f | %.3f | %.3f |\n", n.Name, share(bad, 0.5), share(bad, 1), share(good, 0.5), share(good, 1))
+		fmt.Fprintf(w, "| %s | %.3f | %.3f | %.3f | %.3f |\n",
+			n.Name, share(bad, 0.5), share(bad, 1), share(good, 0.5), share(good, 1))
 	}
 	fmt.Fprintln(w)
 }

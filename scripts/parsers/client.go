@@ -14,10 +14,10 @@ import (
 	"unicode"
 )
 
-// patience is how long an answer may take. Some parsers wait forever for the end of a body that is broken.
-const patience = 5 * time.Second
+// answerTimeout is how long an answer may take. Some parsers wait forever for the end of a broken body.
+const answerTimeout = 5 * time.Second
 
-// peer is a server that is asked over and over again. Its connections are used again.
+// peer is a server that is asked over and over again, on connections that are reused.
 type peer struct {
 	address string
 	idle    chan *connection
@@ -32,7 +32,7 @@ func newPeer(address string) *peer {
 	return &peer{address: address, idle: make(chan *connection, 64)}
 }
 
-// answer is what a server said.
+// answer is the response of a server.
 type answer struct {
 	status int
 	header http.Header
@@ -48,11 +48,11 @@ func (p *peer) ask(r *request, path string) (*answer, error) {
 			if a, err := p.use(c, r.method, data, last); err == nil || isTimeout(err) {
 				return a, err
 			}
-			// The server may have ended the connection in the meantime.
+			// The server may have closed the connection in the meantime.
 		default:
 		}
 	}
-	conn, err := net.DialTimeout("tcp", p.address, patience)
+	conn, err := net.DialTimeout("tcp", p.address, answerTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func isTimeout(err error) bool {
 }
 
 func (p *peer) use(c *connection, method string, data []byte, last bool) (*answer, error) {
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(answerTimeout))
 	written := make(chan error, 1)
 	if len(data) < 32<<10 {
 		_, err := c.Write(data)
@@ -113,7 +113,7 @@ func (c *connection) read(method string) (a *answer, close bool, err error) {
 
 // understanding is what a parser made of a body.
 type understanding struct {
-	// Texts are all strings that an app would be handed as text.
+	// Texts are all strings that an app would get as text.
 	Texts []string `json:"texts"`
 	// Files are the names of the fields that hold a file.
 	Files []string `json:"files"`
@@ -122,14 +122,14 @@ type understanding struct {
 	Error  string `json:"error"`
 }
 
-// understood reads the answer of a parser.
+// understood parses the answer of a parser.
 func understood(a *answer) (*understanding, error) {
 	u := &understanding{}
 	return u, json.Unmarshal(a.body, u)
 }
 
-// with returns the text that holds a sentence, wherever control characters are in it. White space is not taken away: it
-// would be another text.
+// with returns the text that contains a sentence, wherever control characters are in it. White space is not removed:
+// that would be another text.
 func (u *understanding) with(sentence string) (string, bool) {
 	for _, text := range u.Texts {
 		if text = strings.Map(visible, text); strings.Contains(text, sentence) {

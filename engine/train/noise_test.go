@@ -17,20 +17,20 @@ func TestNoiseChangesTextsTheSameWayEveryTime(t *testing.T) {
 	for _, n := range train.Noises {
 		half, all := n.Apply(content, 0.5, 3), n.Apply(content, 1, 3)
 		if half == content || all == content {
-			t.Errorf("%s leaves the text as it is", n.Name)
+			t.Errorf("%s: got the text as it was, want it disguised", n.Name)
 		}
 		if half != n.Apply(content, 0.5, 3) || all != n.Apply(content, 1, 3) {
-			t.Errorf("%s differs from call to call", n.Name)
+			t.Errorf("%s: two calls gave different texts, want the same", n.Name)
 		}
 		if n.Name == "joined" {
 			if strings.Contains(strings.TrimRight(all, "."), "should ") {
-				t.Errorf("joined keeps spaces: %q", all)
+				t.Errorf("joined: got %q, want no spaces after long words", all)
 			}
 			continue
 		}
 		for _, short := range []string{" on ", " not ", " old "} {
 			if !strings.Contains(all, short) {
-				t.Errorf("%s changes words of fewer than four letters: %q", n.Name, all)
+				t.Errorf("%s: got %q, want words of fewer than four letters as they were", n.Name, all)
 			}
 		}
 	}
@@ -41,7 +41,7 @@ func TestNoiseLeavesTextWithoutLongWordsAlone(t *testing.T) {
 	for _, n := range train.Noises {
 		for _, content := range []string{"", "I am not so, 12345!", "😀"} {
 			if got := n.Apply(content, 1, 1); got != content {
-				t.Errorf("%s makes %q of %q", n.Name, got, content)
+				t.Errorf("%s: got %q, want %q as it was", n.Name, got, content)
 			}
 		}
 	}

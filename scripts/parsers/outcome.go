@@ -13,47 +13,48 @@ import (
 	"time"
 )
 
-// finding is a body whose text an app understood and a guard let by.
+// finding is a body whose text an app understood and a guard let through.
 type finding struct {
 	sample  *sample
 	guard   *guard
-	parsers []*asked // that understood it
-	text    string   // as the first of them did
+	parsers []*runningParser // those that understood it
+	text    string           // as the first of them understood it
 }
 
-// outcome is what came of a sample.
+// outcome is the result of trying a sample.
 type outcome struct {
 	asked      bool // whether the parsers were asked
 	understood bool // by one of them at least
 	findings   []*finding
-	// binary says that there are findings, but that the type is that of a file and nothing about it is ambiguous: such bodies
-	// pass unread, which the docs say.
+	// binary says that there are findings, but that the type is unambiguously that of a file: such bodies pass
+	// unread, as documented.
 	binary bool
-	// falsely is the code with which the harmless text was refused for its form.
-	falsely string
-	// silent says that the app was told nothing of what the guard made of it.
+	// falseAlarm is the code with which the harmless text was refused for its form.
+	falseAlarm string
+	// silent says that the app was not told what the guard made of the body.
 	silent bool
 }
 
-// try asks the guards about a sample. The parsers are asked when there is something to find out: the vile text got by, or the harmless
-// one did not; and when all of them are to be asked. Ordinary is how many parsers understand what the sample was made from.
+// try asks the guards about a sample. It asks the parsers if there is something to find out (the vile text got
+// through, or the harmless one did not), and always if all is true. ordinary is how many parsers understand what the
+// sample was made from.
 func (r *rig) try(s *sample, ordinary int, all bool) *outcome {
 	o := &outcome{}
 	var open []*guard
 	refused, review := false, false
 	for _, g := range r.guards {
-		// What the defaults refuse, on_error reject refuses, too. What the judge would have reviewed when it is held goes by
-		// without a mark when it streams, as documented.
-		if len(s.vile.body) <= g.above || refused && g.above == 0 || review && g.above > 0 {
+		// What the defaults refuse, on_error reject refuses, too. What would be reviewed if it were held passes
+		// without a mark when it is streamed, as documented.
+		if len(s.vile.body) <= g.minBody || refused && g.minBody == 0 || review && g.minBody > 0 {
 			continue
 		}
-		v := g.judge(s.vile)
+		v := g.check(s.vile)
 		refused, review = v.code >= 400, review || v.review
 		if g.passed(v) {
 			open = append(open, g)
 		}
 	}
-	harmless := r.guards[0].judge(s.fine)
+	harmless := r.guards[0].check(s.fine)
 	o.silent = r.guarded && harmless.code/100 == 2 && harmless.status == ""
 	falsely := ordinary > 0 && harmless.code >= 400
 	if len(open) == 0 && !falsely && !all {
@@ -62,22 +63,22 @@ func (r *rig) try(s *sample, ordinary int, all bool) *outcome {
 	by, plain := r.ask(s.vile)
 	o.asked, o.understood = true, len(by) > 0
 	for _, g := range open {
-		if f := r.through(g, s, by); f != nil {
+		if f := r.verify(g, s, by); f != nil {
 			o.findings = append(o.findings, f)
 		}
 	}
 	if len(o.findings) > 0 && s.vile.isFile() {
 		o.findings, o.binary = nil, true
 	}
-	// What most parsers read as one plain field is not odd; a guard that refuses it does so for its form.
+	// What most parsers read as one plain field is not odd. A guard that refuses it does so for its form.
 	if falsely && plain*2 > ordinary {
-		o.falsely = problem(harmless)
+		o.falseAlarm = problem(harmless)
 	}
 	return o
 }
 
-// file are the types of files.
-var file = regexp.MustCompile(`^(?i:(image|audio|video|font)/[a-z0-9.-]+|` +
+// fileType matches the media types of files.
+var fileType = regexp.MustCompile(`^(?i:(image|audio|video|font)/[a-z0-9.-]+|` +
 	`application/(octet-stream|zip|gzip|pdf|grpc|wasm|x-protobuf|msgpack|cbor|offset\+octet-stream))$`)
 
 // isFile reports whether the header says plainly that the body is a file: by one type that parses, without a charset.
@@ -92,17 +93,17 @@ func (r *request) isFile() bool {
 		return false
 	}
 	media, params, err := mime.ParseMediaType(types[0])
-	return err == nil && file.MatchString(media) && params["charset"] == "" && params["boundary"] == ""
+	return err == nil && fileType.MatchString(media) && params["charset"] == "" && params["boundary"] == ""
 }
 
-// ask asks all parsers about a request. By are those that understood the vile sentence, plain says how many of them had it
-// as a text of its own.
-func (r *rig) ask(q *request) (by []*asked, plain int) {
+// ask asks all parsers about a request. It returns those that understood the vile sentence, and how many of them had
+// it as a text of its own.
+func (r *rig) ask(q *request) (by []*runningParser, plain int) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	for _, p := range r.parsers {
 		wait.Go(func() {
-			u := p.about(q, "/")
+			u := p.understand(q, "/")
 			if u == nil {
 				return
 			}
@@ -117,7 +118,7 @@ func (r *rig) ask(q *request) (by []*asked, plain int) {
 		})
 	}
 	wait.Wait()
-	slices.SortFunc(by, func(a, b *asked) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(by, func(a, b *runningParser) int { return strings.Compare(a.name, b.name) })
 	for _, p := range by {
 		p.mu.Lock()
 		p.understood++
@@ -129,8 +130,8 @@ func (r *rig) ask(q *request) (by []*asked, plain int) {
 	return by, plain
 }
 
-// about is what a parser understands of a request; nil when it does not answer.
-func (p *asked) about(q *request, path string) *understanding {
+// understand returns what a parser understands of a request, nil if it does not answer.
+func (p *runningParser) understand(q *request, path string) *understanding {
 	begin := time.Now()
 	a, err := p.ask(q, path)
 	took := time.Since(begin)
@@ -142,7 +143,7 @@ func (p *asked) about(q *request, path string) *understanding {
 	defer p.mu.Unlock()
 	p.asked++
 	p.took += took
-	if took >= patience {
+	if took >= answerTimeout {
 		p.late++
 	}
 	if err != nil {
@@ -152,8 +153,8 @@ func (p *asked) about(q *request, path string) *understanding {
 	return u
 }
 
-// through returns a finding when parsers understand, from behind a guard, what it let by. Only what they understand there counts.
-func (r *rig) through(g *guard, s *sample, by []*asked) *finding {
+// verify returns a finding if parsers behind a guard understand what it let through, and nil otherwise.
+func (r *rig) verify(g *guard, s *sample, by []*runningParser) *finding {
 	f := &finding{sample: s, guard: g}
 	for _, p := range by {
 		a, err := g.peer.ask(s.vile, "/"+p.name)
@@ -171,18 +172,18 @@ func (r *rig) through(g *guard, s *sample, by []*asked) *finding {
 			}
 		}
 	}
-	if len(f.parsers) == 0 || r.guarded && !r.vile(f.text) {
+	if len(f.parsers) == 0 || r.guarded && !r.isVile(f.text) {
 		return nil
 	}
 	return f
 }
 
-// long are runs that are no words.
-var long = regexp.MustCompile(`[^ ]{20,}`)
+// longRun matches runs of characters that are no words.
+var longRun = regexp.MustCompile(`[^ ]{20,}`)
 
-// vile reports whether the judge refuses what stands around the sentence when it is written plainly: whatever else stands in
-// the text, a judge that is not sure is no bypass.
-func (r *rig) vile(text string) bool {
+// isVile reports whether the guard refuses the text around the sentence when it is written plainly. Where the rest of
+// the text makes the classifier unsure, there is no bypass.
+func (r *rig) isVile(text string) bool {
 	const around = 80
 	at := strings.Index(text, vile)
 	text = text[max(0, at-around):min(len(text), at+len(vile)+around)]
@@ -192,15 +193,15 @@ func (r *rig) vile(text string) bool {
 		}
 		return r
 	}, text)
-	body, err := json.Marshal(map[string]string{"comment": long.ReplaceAllString(text, "x")})
+	body, err := json.Marshal(map[string]string{"comment": longRun.ReplaceAllString(text, "x")})
 	if err != nil {
 		return false
 	}
-	v := r.guards[0].judge(&request{method: "POST", header: []string{"Content-Type: application/json"}, body: body})
+	v := r.guards[0].check(&request{method: "POST", header: []string{"Content-Type: application/json"}, body: body})
 	return v.code >= 400 || v.review
 }
 
-// problem is the code of a refusal.
+// problem returns the code of a refusal.
 func problem(v verdict) string {
 	var p struct{ Code string }
 	if json.Unmarshal([]byte(v.body), &p) == nil && p.Code != "" {
