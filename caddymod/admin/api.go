@@ -178,7 +178,7 @@ func refusal(status int, message string, args ...any) caddy.APIError {
 
 // failed returns the answer to an error. The caller is told what it can act on; all other causes are only logged.
 func (a *API) failed(err error) error {
-	status := 0
+	var status int
 	switch {
 	case errors.Is(err, quota.ErrNotFound):
 		status = http.StatusNotFound
