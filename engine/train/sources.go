@@ -28,9 +28,9 @@ const (
 	numHeads = iota
 )
 
-// Where the constants above are not as many as the heads of package model, this conversion does not compile. That
+// Where the constants above are not as many as the heads of package model, this assignment does not compile. That
 // package's documentation says how to add a head.
-var _ = [numHeads]struct{}([model.Heads]struct{}{})
+var _ [numHeads]struct{} = [model.Heads]struct{}{}
 
 // sourceLabels are the labels of a row, by the names of its source.
 type sourceLabels map[string]float64
