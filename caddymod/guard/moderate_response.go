@@ -33,7 +33,7 @@ func init() {
 //
 // An answer is held until it is judged. What is to be rejected becomes a problem (RFC 9457) with status 422 and the
 // code response_rejected, or the site's own error page where handle_errors has one. An answer of a language model's API
-// (chat completions, completions, responses and messages) becomes one without text and with the finish_reason
+// (completions, chats, responses and messages) becomes one without text and with the finish_reason
 // "content_filter". What a person should look at goes on with the header field X-Moderation-Recommendation: review.
 //
 // Server-sent events, lines of JSON, and plain text and arrays in JSON of unknown length that the app flushes, are

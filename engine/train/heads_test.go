@@ -9,9 +9,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// The constants in sources.go name the heads of package model, in their order. Where their number differs, this conversion
+// The constants in sources.go name the heads of package model, in their order. Where their number differs, this assignment
 // does not compile: package model's documentation says how a head is added.
-var _ = [spam + 1]struct{}([model.Heads]struct{}{})
+var _ [spam + 1]struct{} = [model.Heads]struct{}{}
 
 func TestEveryHeadHasItsPlaceInTheReport(t *testing.T) {
 	t.Parallel()

@@ -92,7 +92,7 @@ func sorted(set map[string]bool) []string {
 	return names
 }
 
-// heads writes a table of the heads from from to to, which is exclusive, over the examples that use selects.
+// heads writes a table of the heads in the range [from, to), over the examples that use selects.
 func heads(w io.Writer, title string, all []prediction, use func(*prediction) bool, from, to int) {
 	fmt.Fprintf(w, "## %s\n\n| head | texts | yes | AUC | AP | ECE | threshold | precision | recall | F1 | "+
 		"balanced accuracy |\n|---|---|---|---|---|---|---|---|---|---|---|\n", title)
