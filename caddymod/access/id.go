@@ -19,7 +19,7 @@ const (
 // NewID returns an id for a request that no [Middleware] sees.
 func NewID(a *app.App) string { return newID(a.Random()) }
 
-// IDOf returns the id that a [Middleware] has given the request, or a new one for a request that none has seen.
+// IDOf returns the id that a [Middleware] has given the request, or a new id if there was none.
 func IDOf(ctx context.Context, a *app.App) string {
 	if call := callOf(ctx); call != nil {
 		return call.ID

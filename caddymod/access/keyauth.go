@@ -30,11 +30,11 @@ func init() {
 // KeyAuth is a middleware that lets only requests with a valid API key of the moderation service pass to the next
 // handler. Others are answered with problem details (RFC 9457) and a challenge (RFC 6750).
 //
-// Behind it, `{http.auth.user.id}` is the account. More is in `{http.moderation.id}`, `{http.moderation.account}`,
+// After it, `{http.auth.user.id}` is the account. It also sets `{http.moderation.id}`, `{http.moderation.account}`,
 // `{http.moderation.key}` (the key's public id) and `{http.moderation.tier}`.
 type KeyAuth struct {
 	// If true, the key is also accepted in the query parameter "key". Addresses end up in logs, on screens and in the
-	// Referer header: leave it off unless clients cannot send a header. Default: false.
+	// Referer header, so leave this off unless clients cannot send a header. Default: false.
 	Query bool `json:"query,omitempty"`
 	// If true, the key is also accepted in the header X-Goog-Api-Key. Caddy's access log does not redact that header.
 	// Default: false.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access decides who gets in: it authenticates requests, charges them to their account's limits, and settles
-// the charge when the answer is known.
+// Package access admits requests: it authenticates them, charges them to their account's limits, and settles the charge
+// when the answer is known.
 //
 // A [Middleware] does all of it for one handler, in this order:
 //

@@ -20,8 +20,8 @@ func init() {
 // user's id is the account; `{http.auth.user.key}` is the key's public id and `{http.auth.user.tier}` the account's
 // tier.
 //
-// It sets the challenge and leaves the body of a refusal to Caddy, which sends none. The middleware moderation_key_auth
-// says what is wrong.
+// It sets the challenge and leaves the body of a refusal to Caddy, which sends none. Use the middleware
+// moderation_key_auth to tell clients what is wrong.
 type Provider struct {
 	// If true, the key is also accepted in the query parameter "key". Default: false.
 	Query bool `json:"query,omitempty"`

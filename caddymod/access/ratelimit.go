@@ -14,11 +14,11 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 )
 
-// RateLimit is a middleware that charges each request to the limits of its account, and refuses it with 429 or 402
-// when they are used up. A request that no handler before has authenticated (moderation_key_auth, or Caddy's
-// authentication handler with the provider moderation_key) must carry its key in the Authorization header.
+// RateLimit is a middleware that charges each request to the limits of its account, and refuses it with 429 or 402 when
+// they are used up. A request that no earlier handler has authenticated (moderation_key_auth, or Caddy's authentication
+// handler with the provider moderation_key) must have its key in the Authorization header.
 //
-// One request counts one. A request that ends in an error keeps its minute count and gives its month count back.
+// Each request counts once. A request that ends in an error keeps its minute count and gets its month count back.
 // Answers carry the RateLimit header fields.
 type RateLimit struct {
 	access Middleware

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin lets operators manage a running server: by the routes below /moderation/ of Caddy's admin endpoint,
-// and by the command "caddy moderation". The command uses the routes, because the running server has the database
+// Package admin lets operators manage a running server with the routes below /moderation/ of Caddy's admin endpoint,
+// and with the command "caddy moderation". The command uses the routes, because the running server has the database
 // open.
 //
-// Everyone who can reach the admin endpoint may do everything. Caddy binds it to localhost unless it is configured
+// Anyone who can reach the admin endpoint can do anything. Caddy binds it to localhost unless it is configured
 // otherwise.
 package admin
 

@@ -39,25 +39,25 @@ func init() {
 //
 // With a scoring path, the three of the Perspective API are also served below /api/<scoring path>.
 //
-// Paths are compared exactly, after decoding and without a trailing slash. Requests for other paths go to the next
-// handler. Those below /v1/ and /v1alpha1/, and those for an operation below a wrong path, are answered 404 when no
-// handler answers.
+// Paths are compared exactly, after percent-decoding; only /v1/moderations may have extra slashes. Requests for other
+// paths go to the next handler. If no handler answers, unknown paths below /v1/, /v1alpha1/, /$discovery/ and
+// /api/<scoring path>/, and operations below a wrong path, get a 404.
 type API struct {
-	// The path that all paths begin with, for example "/moderation". Default: none.
+	// The path with which all paths begin, for example "/moderation". Default: none.
 	BasePath string `json:"base_path,omitempty"`
 	// A path segment of letters, digits, '.', '_', '~' and '-'. The operations of the Perspective API are also served
-	// below /api/<scoring path>, for clients that are written for such an address. Default: none.
+	// below /api/<scoring path>, for clients that expect such an address. Default: none.
 	ScoringPath string `json:"scoring_path,omitempty"`
-	// The maximum time that the body of a text moderation request may take to arrive, before 408 is answered.
-	// Default: 30s.
+	// The maximum time in which the body of a text moderation request must arrive, before it is answered 408. Default:
+	// 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
-	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for
-	// all of them. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" allows all
+	// origins. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
-	// How comments are scored at /v1alpha1/comments:analyze.
+	// The options of /v1alpha1/comments:analyze: how comments are scored.
 	Analyze commentanalyzer.Analyze `json:"analyze,omitzero"`
-	// How much is accepted at /v1/moderations.
+	// The options of /v1/moderations: the limits of a request.
 	OpenAI openai.Moderations `json:"openai,omitzero"`
 
 	app     *app.App

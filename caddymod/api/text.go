@@ -31,7 +31,7 @@ func init() {
 // body. It needs no other handler: it authenticates the request and charges it to its account's limits, unless
 // moderation_key_auth or moderation_rate_limit did so before. It answers every path that is routed to it.
 type Text struct {
-	// The maximum time that the body of a request may take to arrive, before 408 is answered. Default: 30s.
+	// The maximum time in which the body of a request must arrive, before it is answered 408. Default: 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
 	access access.Middleware

@@ -25,8 +25,8 @@ func init() {
 	caddy.RegisterModule(new(Usage))
 }
 
-// Usage is a handler that reports what the caller's account has used. The report counts the request that asks for it,
-// like any other. It needs no other handler, like moderation_text, and answers every path that is routed to it.
+// Usage is a handler that reports what the caller's account has used. The report includes the request that asks for it.
+// Like moderation_text, it needs no other handler, and answers every path that is routed to it.
 type Usage struct {
 	access access.Middleware
 }

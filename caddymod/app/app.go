@@ -55,11 +55,11 @@ var ErrStarting = errors.New("the moderation app has not started yet")
 var ErrNoStore = errors.New("this configuration keeps no accounts: it serves nothing that needs them; " +
 	"the option storage of the global option moderation changes that")
 
-// App is the moderation service itself: the classifier, the policy, the accounts with their limits, and the store.
-// All moderation handlers of a configuration share it. Every option has a default, so an empty app works, and a
-// configuration that does not mention the app gets it with the defaults.
+// App is the moderation service itself: the classifier, the policy, the accounts with their limits, and the store. All
+// moderation handlers of a configuration share it. Every option has a default. A configuration that does not mention
+// the app gets one with the defaults.
 //
-// The first start on an empty database makes the account "demo" and prints its key once, to the standard error output.
+// The first start on an empty database creates the account "demo" and prints its key to standard error, once.
 //
 // In the Caddyfile the app is a global option. Syntax:
 //
@@ -104,35 +104,35 @@ type App struct {
 	// binary.
 	ClassifierRaw json.RawMessage `json:"classifier,omitempty" caddy:"namespace=moderation.classifiers inline_key=module"`
 
-	// The prefix of new keys, which stands before "_sk_": 1 to 20 letters and digits. Keys that were made with another
-	// prefix stay valid. Default: mod.
+	// The prefix of new keys, before "_sk_": 1 to 20 letters and digits. Keys that were created with another prefix
+	// stay valid. Default: "mod".
 	KeyPrefix string `json:"key_prefix,omitempty"`
 
-	// The tiers that accounts can be on, by name. They replace all default ones. A limit of 0 means unlimited.
-	// Default: free (1,000 requests a month, 10 a minute), starter (25,000 and 60), growth (150,000 and 120) and
-	// business (500,000 and 300).
+	// The tiers that accounts can have, by name. They replace all default tiers. A limit of 0 means unlimited. Default:
+	// free (1,000 requests a month, 10 a minute), starter (25,000 and 60), growth (150,000 and 120) and business
+	// (500,000 and 300).
 	Tiers map[string]quota.Limits `json:"tiers,omitempty"`
 
 	// The probabilities above which a category is flagged, by category: greater than 0 and less than 1. Default: hate
 	// 0.7, harassment 0.7, self-harm 0.5, sexual 0.8, violence 0.6.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
 
-	// The probabilities from which a flagged category is rejected instead of reviewed, by category: at least the
+	// The probabilities at or above which a flagged category is rejected instead of reviewed, by category: at least the
 	// threshold and at most 1. Default: half-way from the threshold to 1.
 	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
 
-	// The limits of what each account may store as feedback.
+	// The limits on the feedback that each account may store.
 	Feedback FeedbackBounds `json:"feedback,omitzero"`
 
-	// The accounts that are declared in the configuration. They can only be changed there, and take the place of stored
-	// accounts with the same id. Other accounts can be made while the server runs.
+	// The accounts that are declared in the configuration. They can only be changed there, and hide stored accounts
+	// with the same id. Other accounts can be created while the server runs.
 	Accounts []Account `json:"accounts,omitempty"`
 
-	// Whether the first start on an empty database creates the account "demo" and prints its key to the standard error
-	// output, once. It does not when accounts are declared. Default: true.
+	// Whether the first start on an empty database creates the account "demo" and prints its key to standard error,
+	// once. It has no effect if accounts are declared. Default: true.
 	Demo *bool `json:"demo,omitempty"`
 
-	// The time that a request waits for the app while it starts, before it is answered 503. Default: 10s.
+	// The maximum time that a request waits while the app starts, before it is answered 503. Default: 10s.
 	StartTimeout caddy.Duration `json:"start_timeout,omitempty"`
 
 	ctx        caddy.Context

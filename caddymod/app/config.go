@@ -25,13 +25,14 @@ type Account struct {
 	// The id: 1 to 64 characters of a-z, A-Z, 0-9, '.', '_' and '-', the first of them a letter or a digit. Required.
 	ID string `json:"id"`
 
-	// A name for people, at most 200 characters.
+	// A name to show to people, at most 200 characters.
 	Name string `json:"name,omitempty"`
 
-	// One of the configured tiers. Default: free if it is configured, else required.
+	// One of the configured tiers. Default: "free" if that tier is configured; required otherwise.
 	Tier string `json:"tier,omitempty"`
 
-	// The subscription status: active, trialing and past_due are served, all others are refused. Default: active.
+	// The subscription status. Accounts that are "active", "trialing" or "past_due" are served; all others are refused.
+	// Default: "active".
 	Status quota.Status `json:"status,omitempty"`
 
 	// The day of the month on which the billing period starts, 1 to 31. 0 means the calendar month. Default: 0.
@@ -46,7 +47,7 @@ type Account struct {
 	// The maximum number of requests in a minute. 0 means unlimited. Default: the tier's.
 	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
 
-	// The account's keys. More can be made while the server runs.
+	// The account's keys. More can be created while the server runs.
 	Keys []Key `json:"keys,omitempty"`
 }
 
@@ -57,7 +58,7 @@ type Key struct {
 	// Caddy's admin endpoint. A placeholder is replaced when the configuration is loaded, and only in memory. Required.
 	Key string `json:"key"`
 
-	// A name for people, at most 200 characters.
+	// A name to show to people, at most 200 characters.
 	Name string `json:"name,omitempty"`
 
 	// A label for people, such as "production", at most 64 characters.

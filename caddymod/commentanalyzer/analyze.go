@@ -50,25 +50,25 @@ const (
 // Analyze is a handler that scores comments as the Perspective API does. It answers POST requests whose path ends in
 // /v1alpha1/comments:analyze, serves the discovery document at /$discovery/rest, and passes every other path on.
 //
-// The key may stand in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. A request
-// counts one, like a text moderation; what it flags by the account's thresholds is counted, too. Nothing of the
-// comment is stored, whatever doNotStore says. The discovery document needs no key and is not counted.
+// The key may be in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. A request
+// counts once, like a text moderation; categories that it flags by the account's thresholds are counted, too. No part
+// of the comment is stored, whatever doNotStore says. The discovery document needs no key and is not counted.
 //
-// Errors have the envelope that clients of Google's interfaces parse.
+// Errors have the format that clients of Google's APIs parse.
 type Analyze struct {
-	// The score with which each of these names is answered, in addition to the defaults: one of TOXICITY,
-	// SEVERE_TOXICITY, IDENTITY_ATTACK, INSULT, PROFANITY, THREAT, SEXUALLY_EXPLICIT and SPAM, or "off" for none. The
-	// names are those of the Perspective API or any others. Default: none.
+	// The attributes to answer differently from the default, by name. The value is the attribute whose score is given:
+	// TOXICITY, SEVERE_TOXICITY, IDENTITY_ATTACK, INSULT, PROFANITY, THREAT, SEXUALLY_EXPLICIT or SPAM, or "off" for no
+	// score. The names may be those of the Perspective API or any others. Default: none.
 	Attributes map[string]string `json:"attributes,omitempty"`
-	// What to do with a request that asks for attributes without a score beside others: "omit" answers the others and
-	// lists these in the member unscoredAttributes, "error" refuses the request. A request that asks only for
-	// attributes without a score is always refused. Default: "omit".
+	// What to do with a request that asks for some attributes without a score: "omit" answers the others and lists
+	// these in the member unscoredAttributes; "error" refuses the request. A request that asks only for attributes
+	// without a score is always refused. Default: "omit".
 	Unscored string `json:"unscored,omitempty"`
-	// The languages that the classifier knows, as BCP 47 tags. The answer to a comment in another one says so in its
-	// member languageSupported. Default: "en", which is what the embedded model knows.
+	// The languages that the classifier knows, as BCP 47 tags. For a comment in another language, the member
+	// languageSupported of the answer is false. Default: "en", which is what the embedded model knows.
 	Languages []string `json:"languages,omitempty"`
-	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for
-	// all of them. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" allows all
+	// origins. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
 	app    *app.App

@@ -47,17 +47,17 @@ const (
 	bodyTimeout = 30 * time.Second
 )
 
-// SuggestScore is a handler that accepts corrections: the scores that a comment should have had, in the opinion of a
-// person. It answers POST requests whose path ends in /v1alpha1/comments:suggestscore and passes every other path on.
+// SuggestScore is a handler that accepts corrections: the scores that a comment should have had in a person's opinion.
+// It answers POST requests whose path ends in /v1alpha1/comments:suggestscore and passes every other path on.
 //
-// The key may stand in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. Requests
-// count in no limit. What an account may store on one UTC day is bounded by the app's feedback option. The answer is
-// sent when the record survives power loss.
+// The key may be in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. Requests count
+// towards no limit. The app's feedback option limits what an account may store per UTC day. The answer is sent once the
+// record survives a loss of power.
 //
-// Errors have the envelope that clients of Google's interfaces parse.
+// Errors have the format that clients of Google's APIs parse.
 type SuggestScore struct {
-	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for
-	// all of them. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" allows all
+	// origins. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
 	app    *app.App

@@ -28,7 +28,7 @@ func init() {
 //	}
 //
 // The upstream is the address of the service to compare with, such as https://commentanalyzer.googleapis.com or
-// https://api.openai.com. It gets requests with its own name in the Host header.
+// https://api.openai.com. Requests to it have its own name in the Host header.
 func (c *Compare) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if !d.NextArg() {

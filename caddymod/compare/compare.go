@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compare stands between a scoring service that a site means to leave and its clients. Clients get that
+// Package compare sits between a scoring service that a site intends to leave and its clients. Clients get that
 // service's answers, as before; the log and the metrics show how far the classifier of this server agrees with them.
 //
 // compare.go forwards and compares, forward.go decides what the other service gets, messages.go keeps copies of the
@@ -34,20 +34,20 @@ func init() {
 	caddy.RegisterModule(new(Compare))
 }
 
-// Compare is a handler that forwards requests to another service, answers with its answer, and then classifies the
-// same text itself. A site sees on its own traffic what would change before it moves to this service. Compare
+// Compare is a handler that forwards requests to another service, returns its answer, and then classifies the same text
+// itself. It shows a site, on the site's own traffic, what would change if it moved to this service. Compare
 // understands the Perspective API (comments:analyze) and OpenAI's moderation endpoint (/v1/moderations); it forwards
-// everything else without comparing it. The scores that it compares with are those that moderation_analyze and
-// moderation_openai answer by default.
+// everything else without comparing it. It compares with the scores that moderation_analyze and moderation_openai give
+// by default.
 //
-// The other service gets the path, the body and the header fields that describe it, its own credentials
-// (Authorization: Bearer, X-Goog-Api-Key and the parameter key, but no key of this server), and nothing else of a
-// request: no cookie, no address of a client, no other header field or parameter.
+// The other service gets the path, the body and the header fields that describe it, its own credentials (Authorization:
+// Bearer, X-Goog-Api-Key and the parameter key, but no key of this server), and nothing else: no cookie, no client
+// address, no other header field or parameter.
 //
-// Each comparison writes a line to the log, with both scores of each attribute, and counts in the metrics
+// Each comparison writes a line to the log, with both scores of each attribute, and is counted in the metrics
 // caddy_moderation_compare_total (by attribute, threshold, and whether both, one or neither of the two are above it)
-// and caddy_moderation_compare_difference. Neither holds text or a key. The text is classified after the client has
-// its answer, and counts in no account's usage.
+// and caddy_moderation_compare_difference. Neither holds text or a key. The text is classified after the client has its
+// answer, and counts towards no account's usage.
 type Compare struct {
 	// The handler that forwards requests, a reverse_proxy. Required.
 	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`

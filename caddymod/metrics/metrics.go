@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// Operation is what was asked for: a bounded label.
+// Operation is the kind of a request: a bounded label.
 type Operation string
 
 // The operations.
@@ -41,16 +41,16 @@ const (
 	Other Operation = "other"
 )
 
-// Outcome is how a request ended: a bounded label.
+// Outcome says how a request ended: a bounded label.
 type Outcome string
 
 // The outcomes.
 const (
 	// OK is an answer below 400.
 	OK Outcome = "ok"
-	// Unauthorized is no key, a key that is not valid or an account that is not served.
+	// Unauthorized means that there was no key, that the key is not valid, or that its account is not served.
 	Unauthorized Outcome = "unauthorized"
-	// Limited is a used-up quota, rate limit or bound.
+	// Limited means that a quota, a rate limit or a bound is used up.
 	Limited Outcome = "limited"
 	// Invalid is any other answer from 400 to 499.
 	Invalid Outcome = "invalid"
@@ -192,13 +192,13 @@ type Direction string
 
 // The directions.
 const (
-	// Inbound is a request.
+	// Inbound is the direction of a request.
 	Inbound Direction = "request"
-	// Outbound is an answer.
+	// Outbound is the direction of an answer.
 	Outbound Direction = "response"
 )
 
-// GuardOutcome is what a guard did with a request or an answer: a bounded label.
+// GuardOutcome says what a guard did with a request or an answer: a bounded label.
 type GuardOutcome string
 
 // The outcomes of a guard.
@@ -215,7 +215,8 @@ const (
 	GuardShadowReject GuardOutcome = "shadow_reject"
 	// GuardNothing is a message without text.
 	GuardNothing GuardOutcome = "nothing"
-	// GuardSkipped is a message that passed unjudged because it is too large and the guard is configured so.
+	// GuardSkipped is a message that passed unmoderated because it is too large and the guard is configured to let such
+	// messages pass.
 	GuardSkipped GuardOutcome = "skipped"
 	// GuardTooLarge is a message that was refused because it is too large.
 	GuardTooLarge GuardOutcome = "too_large"
@@ -269,8 +270,8 @@ func (m *Metrics) Compare(outcome CompareOutcome) {
 	m.exchanges.WithLabelValues(string(outcome)).Inc()
 }
 
-// CompareScore counts the distance between two scores of an attribute. The attribute must be one that this service
-// has a score for, so that there are few.
+// CompareScore counts the distance between two scores of an attribute. The attribute must be one for which this service
+// has a score, so that the label stays bounded.
 func (m *Metrics) CompareScore(attribute string, distance float64) {
 	if m == nil {
 		return

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openai serves POST /v1/moderations with the requests, answers, errors and header fields that programs
-// expect which are written for OpenAI's moderation endpoint.
+// Package openai serves POST /v1/moderations. Its requests, answers, errors and header fields are those that programs
+// written for OpenAI's moderation endpoint expect.
 package openai
 
 import (
@@ -56,19 +56,19 @@ const (
 // answers requests whose path ends in /v1/moderations, even with doubled or trailing slashes, and passes every other
 // path on.
 //
-// The key stands in the header Authorization: Bearer. A request counts as many requests as it has inputs, all of them
-// or none. One that cannot be moderated counts one in the minute, and nothing in the month.
+// The key is expected in the header Authorization: Bearer. A request counts as many requests as it has inputs: all of
+// them or none. A request that cannot be moderated counts one in the minute and nothing in the month.
 type Moderations struct {
-	// The maximum number of inputs in one request, and of parts of one input. Default: 256.
+	// The maximum number of inputs in a request, and of parts in an input. Default: 256.
 	MaxInputs int64 `json:"max_inputs,omitempty"`
 	// The maximum number of characters (Unicode code points) in one input. Default: 100,000.
 	MaxCharacters int64 `json:"max_characters,omitempty"`
 	// The maximum size of the body, in bytes. Default: 2 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
-	// The maximum time that the body may take to arrive, before 408 is answered. Default: 30s.
+	// The maximum time in which the body must arrive, before the request is answered 408. Default: 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
-	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" stands for
-	// all of them. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" allows all
+	// origins. Default: none.
 	CORSOrigins cors.Origins `json:"cors_origins,omitempty"`
 
 	app    *app.App
@@ -124,7 +124,7 @@ func (m *Moderations) Validate() error {
 	return m.CORSOrigins.Validate()
 }
 
-// Serves reports whether [Moderations] answers a path, as the client sent it and decoded.
+// Serves reports whether [Moderations] answers a path, which is given as the client sent it, decoded.
 func Serves(requested string) bool {
 	return strings.HasSuffix(requested, Path) || strings.HasSuffix(path.Clean(requested), Path)
 }

@@ -5,8 +5,8 @@ package openai
 
 import "github.com/caddy-moderation/caddy-moderation/engine"
 
-// Score returns the score, from 0 to 1, that [Moderations] answers for a category of the interface, such as
-// "harassment/threatening", when a text has this result; false for names that are not classified.
+// Score returns the score, from 0 to 1, that [Moderations] gives a text with this result for a category of the
+// interface, such as "harassment/threatening". It returns false for categories that are not classified.
 func Score(name string, result *engine.Result) (float64, bool) {
 	for _, category := range categories {
 		if category.name == name && len(category.all) > 0 {

@@ -17,7 +17,7 @@ const (
 	InvalidRequest Code = "invalid_request"
 	// IncompleteBody says that the body ended, or could not be decoded, before it was whole.
 	IncompleteBody Code = "incomplete_body"
-	// AmbiguousBody says that programs differ in what they read in the body, so that nobody knows what an app would
+	// AmbiguousBody says that programs may understand the body differently, so that nobody knows what an app would
 	// read.
 	AmbiguousBody Code = "ambiguous_body"
 	// MalformedCredentials says that the Authorization header is malformed, or that two different keys were sent.
@@ -49,7 +49,7 @@ const (
 	ResponseRejected Code = "response_rejected"
 	// TextTooLong says that the request holds more text than the site's guard moderates.
 	TextTooLong Code = "text_too_long"
-	// NotJudged says that a site's guard could not moderate the text and lets nothing pass unjudged.
+	// NotJudged says that a site's guard could not moderate the text and lets nothing pass unmoderated.
 	NotJudged Code = "not_judged"
 	// RateLimitExceeded says that the minute's requests are used up; Retry-After says when to come back.
 	RateLimitExceeded Code = "rate_limit_exceeded"

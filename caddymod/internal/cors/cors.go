@@ -21,8 +21,8 @@ import (
 // Any stands for every origin.
 const Any = "*"
 
-// Origins are the origins, such as "https://www.example.com", whose pages may call the service; "*" stands for all of
-// them. Without any, no CORS header field is sent, so that browsers forbid it to all pages of other origins.
+// Origins are the origins, such as "https://www.example.com", whose pages may call the service; "*" allows all origins.
+// Without any, no CORS header field is sent, so that browsers forbid it to all pages of other origins.
 type Origins []string
 
 const (
