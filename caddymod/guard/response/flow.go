@@ -28,7 +28,7 @@ func (a *Writer) downstream() io.Writer {
 func (a *Writer) streamOptions() stream.Options {
 	o := a.options.Stream
 	o.Moderate = func(text string) (bool, error) { return a.decider.Moderate(text, false) }
-	o.Strict = func(text string) (bool, error) { return a.decider.Moderate(text, true) }
+	o.RejectOnly = func(text string) (bool, error) { return a.decider.Moderate(text, true) }
 	if !a.options.Shadow {
 		o.Flush = http.NewResponseController(a.ResponseWriter).Flush
 	}
