@@ -68,9 +68,9 @@ func TestGuardAloneKeepsNoAccounts(t *testing.T) {
 	}
 }
 
-// TestGuardCountsAndLimitsWhatAnotherHasJudged guards against verdicts that are taken over from a matcher or another
+// TestGuardChargesWhatAnotherHasModerated guards against verdicts that are taken over from a matcher or another
 // handler with their usage uncounted, and against a handler that takes over what another one could not judge.
-func TestGuardCountsAndLimitsWhatAnotherHasJudged(t *testing.T) {
+func TestGuardChargesWhatAnotherHasModerated(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, `
 	@toxic moderation reject

@@ -249,7 +249,7 @@ func TestGuardRefusesWithAPage(t *testing.T) {
 	}
 }
 
-func TestGuardReadsWhatItIsTold(t *testing.T) {
+func TestGuardSelectsTexts(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, `
 	moderate {
@@ -380,7 +380,7 @@ func TestGuardLimits(t *testing.T) {
 // borderlineText is one that a person should look at.
 const borderlineText = "Your jokes are lame and so are you."
 
-func TestGuardPassesWhatIsToBeReviewed(t *testing.T) {
+func TestGuardPassesReviews(t *testing.T) {
 	app, queue := newBackend(t), newBackend(t)
 	load(t, guardConfig(t, `
 	handle /queue {

@@ -57,7 +57,7 @@
 //     TestNewRefuses of package request, TestCut of package extract), the option to guard_everything.txt and
 //     guard_response_everything.txt in testdata/caddyfile, a file error_moderate_*.txt there for each mistake that the
 //     parser refuses, and a row to docs/guard.md. What only a running server shows is tested in caddymod, in
-//     policy_test.go and guard_test.go.
+//     guard_test.go and response_test.go.
 //
 // Then write the outputs of the golden files and the reference of the modules anew:
 //
