@@ -69,7 +69,7 @@ func TestGuardAloneKeepsNoAccounts(t *testing.T) {
 }
 
 // TestGuardChargesWhatAnotherHasModerated guards against verdicts that are taken over from a matcher or another
-// handler with their usage uncounted, and against a handler that takes over what another one could not judge.
+// handler with their usage uncounted, and against a handler that takes over what another one could not moderate.
 func TestGuardChargesWhatAnotherHasModerated(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, `
@@ -116,7 +116,7 @@ func TestGuardChargesWhatAnotherHasModerated(t *testing.T) {
 	if got := post("/matched", fine); got != http.StatusServiceUnavailable {
 		t.Errorf("a post beyond the limit: %d", got)
 	}
-	// The first handler can judge no more and lets pass; the second has no limit.
+	// The first handler can moderate no more and lets messages pass; the second has no limit.
 	if got := post("/open", vile); got != http.StatusUnprocessableEntity {
 		t.Errorf("a vile post where the first of two handlers fails: %d", got)
 	}

@@ -171,7 +171,7 @@ func TestGuardTellsTheApp(t *testing.T) {
 	if !strings.HasPrefix(header.Get("X-Moderation-Id"), "mod_") || !strings.HasPrefix(header.Get("X-Moderation-Scores"), "hate=0.") {
 		t.Errorf("the app sees the header %v, want an id and scores", header)
 	}
-	// Nobody may claim a verdict on what is not judged either.
+	// Nobody may claim a verdict on what is not moderated either.
 	call(t, http.MethodGet, base+"/", "", nil, "X-Moderation-Flagged", "false")
 	arrived = app.take()
 	if got := arrived[0].Header.Get("X-Moderation-Flagged"); got != "false" && got != "" || arrived[0].Header.Get("X-Moderation-Status") != "nothing" {

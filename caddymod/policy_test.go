@@ -239,7 +239,7 @@ func TestModelRefusals(t *testing.T) {
 			}
 		})
 	}
-	// What cannot be judged now may be tried again, and these clients do so after 503.
+	// What cannot be moderated now may be tried again, and these clients do so after 503.
 	inOneMinute()
 	for i := range 4 {
 		got, err := try(t, http.MethodPost, base+"/down/v1/chat/completions", "", strings.NewReader(`{"messages":[{"content":"`+fine+`"}]}`), "Content-Type", "application/json")

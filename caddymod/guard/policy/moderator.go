@@ -193,7 +193,7 @@ func (m *Moderator) classifyNext(
 		if results, err = m.classifyGroup(ctx, results, short); err != nil {
 			return nil, err
 		}
-		short.turn()
+		short.nextGroup()
 	}
 	short.add(name, text)
 	return results, nil

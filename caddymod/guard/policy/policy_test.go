@@ -219,8 +219,8 @@ func TestMessagesAreChargedOnce(t *testing.T) {
 	}
 }
 
-// TestWordListsAreFollowed sees a file of words that changes and that goes missing.
-func TestWordListsAreFollowed(t *testing.T) {
+// TestWordListsAreWatched sees a file of words that changes and that goes missing.
+func TestWordListsAreWatched(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "blocked.txt")
 	write := func(lines string) {

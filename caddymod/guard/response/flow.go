@@ -61,7 +61,7 @@ func (a *Writer) startFlow(flow io.WriteCloser) mode {
 // becomeStream makes a stream of what is held.
 func (a *Writer) becomeStream() {
 	flow := io.WriteCloser(stream.NewPlain(a.downstream(), a.streamOptions()))
-	if a.growth != nil {
+	if a.detector != nil {
 		flow = stream.NewLines(a.downstream(), a.streamOptions())
 	}
 	a.mode = a.startFlow(flow)

@@ -41,10 +41,10 @@ type Writer struct {
 	mayRetry  bool     // the app can be asked for the whole
 	partial   bool     // the app must be asked for the whole
 
-	kept    *[]byte          // what is held, from the pool
-	decoded []byte           // what is held, without its Content-Encoding, once it was extracted
-	mayFlow bool             // what is held becomes a stream when it is flushed
-	growth  *stream.Detector // tells whether held JSON is a stream
+	kept     *[]byte          // what is held, from the pool
+	decoded  []byte           // what is held, without its Content-Encoding, once it was extracted
+	mayFlow  bool             // what is held becomes a stream when it is flushed
+	detector *stream.Detector // tells whether held JSON is a stream
 
 	flow   io.WriteCloser // moderates a stream
 	events bool           // the stream is one of server-sent events
@@ -118,7 +118,7 @@ func (a *Writer) choose(status int, header http.Header) mode {
 	if header["Content-Length"] == nil && isUnicode(a.declared.Charset) {
 		a.mayFlow = media == "text/plain"
 		if a.declared.Kind == content.JSON && len(a.encodings) == 0 {
-			a.growth = new(stream.Detector)
+			a.detector = new(stream.Detector)
 		}
 	}
 	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
@@ -196,7 +196,7 @@ func (a *Writer) FlushError() error {
 	if a.mode == undecided {
 		a.WriteHeader(http.StatusOK)
 	}
-	if a.mode == held && (a.mayFlow || a.growth != nil && a.growth.Streams()) {
+	if a.mode == held && (a.mayFlow || a.detector != nil && a.detector.Streams()) {
 		a.becomeStream()
 	}
 	switch {
