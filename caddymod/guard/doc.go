@@ -36,11 +36,11 @@
 // and an option of a shared struct is an option of all of them:
 //
 //	struct                     what its options say                 moderate  moderate_response  matcher
-//	[policy.Policy]            what is let through                  yes       yes                no
-//	[extract.Limits]           how much is read and moderated       yes       yes                no
-//	[request.Fields]           where the texts stand                yes       json and text      yes
-//	[Stream]                   how streams are moderated            no        yes                no
-//	[Moderate], [ModerateResponse], [Matcher]: what is done with the verdict
+//	policy.Policy              what is let through                  yes       yes                no
+//	extract.Limits             how much is read and moderated       yes       yes                no
+//	request.Fields             where the texts stand                yes       json and text      yes
+//	Stream                     how streams are moderated            no        yes                no
+//	Moderate, ModerateResponse and Matcher themselves: what is done with the verdict
 //
 // It takes five steps:
 //
