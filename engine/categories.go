@@ -50,11 +50,11 @@ const (
 	NumAttributes = 8
 )
 
-// The constants above stand in the order of [model.HeadNames], categories first. Where their numbers differ, a
-// conversion here does not compile: package model's documentation says how a head is added.
+// The constants above stand in the order of [model.HeadNames], categories first. Where their numbers differ, an
+// assignment here does not compile: package model's documentation says how a head is added.
 var (
-	_ = [NumCategories]struct{}([model.NumCategories]struct{}{})
-	_ = [NumAttributes]struct{}([model.Heads - model.NumCategories]struct{}{})
+	_ [NumCategories]struct{} = [model.NumCategories]struct{}{}
+	_ [NumAttributes]struct{} = [model.Heads - model.NumCategories]struct{}{}
 )
 
 var (

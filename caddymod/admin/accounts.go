@@ -33,7 +33,7 @@ func (a *API) createAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
-	return encode(w, http.StatusCreated, account)
+	return encode(w, r, http.StatusCreated, account)
 }
 
 // listAccounts handles GET /moderation/accounts.
@@ -57,7 +57,7 @@ func (a *API) showAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
-	return encode(w, http.StatusOK, account)
+	return encode(w, r, http.StatusOK, account)
 }
 
 // updateAccount handles PATCH /moderation/accounts/{id}. Members that are absent stay as they are; overrides are
@@ -79,7 +79,7 @@ func (a *API) updateAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
-	return encode(w, http.StatusOK, account)
+	return encode(w, r, http.StatusOK, account)
 }
 
 // deleteAccount handles DELETE /moderation/accounts/{id}.
@@ -106,9 +106,9 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
 	usage, err := services.Gate.Usage(r.Context(), r.PathValue("id"))
 	switch {
 	case err == nil:
-		return encode(w, http.StatusOK, report(usage, &usage.Limits))
+		return encode(w, r, http.StatusOK, report(usage, &usage.Limits))
 	case errors.Is(err, quota.ErrUnknownTier):
-		return encode(w, http.StatusOK, report(usage, nil))
+		return encode(w, r, http.StatusOK, report(usage, nil))
 	}
 	return a.failed(err)
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
@@ -178,7 +179,7 @@ func refusal(status int, message string, args ...any) caddy.APIError {
 
 // failed returns the answer to an error. The caller is told what it can act on; all other causes are only logged.
 func (a *API) failed(err error) error {
-	status := 0
+	var status int
 	switch {
 	case errors.Is(err, quota.ErrNotFound):
 		status = http.StatusNotFound
@@ -230,15 +231,12 @@ func decode(w http.ResponseWriter, r *http.Request, dst any) error {
 }
 
 // encode answers with a JSON value.
-func encode(w http.ResponseWriter, status int, value any) error {
+func encode(w http.ResponseWriter, r *http.Request, status int, value any) error {
 	var encoded bytes.Buffer
 	if err := newEncoder(&encoded).Encode(value); err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	// An error means that the caller has left.
-	_, _ = w.Write(encoded.Bytes())
+	response.SendJSON(w, r, status, encoded.Bytes())
 	return nil
 }
 

@@ -18,8 +18,8 @@ import (
 const readyTimeout = 2 * time.Second
 
 // live handles GET /moderation/health/live. The process answers; nothing else is asked.
-func (a *API) live(w http.ResponseWriter, _ *http.Request) error {
-	return encode(w, http.StatusOK, health{Status: "live"})
+func (a *API) live(w http.ResponseWriter, r *http.Request) error {
+	return encode(w, r, http.StatusOK, health{Status: "live"})
 }
 
 // ready handles GET /moderation/health/ready. The service has started, and its store keeps what it must and can be
@@ -29,18 +29,18 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	running, err := a.active()
 	if none := (caddy.APIError{}); errors.As(err, &none) {
-		return notReady(w, none.Message)
+		return notReady(w, r, none.Message)
 	}
 	if err != nil {
-		return notReady(w, "the running configuration does not use the moderation app")
+		return notReady(w, r, "the running configuration does not use the moderation app")
 	}
 	services, err := running.Acquire(ctx)
 	if errors.Is(err, app.ErrNoStore) {
 		// Guards alone need nothing else.
-		return encode(w, http.StatusOK, health{Status: "ready", Model: running.Engine().Version()})
+		return encode(w, r, http.StatusOK, health{Status: "ready", Model: running.Engine().Version()})
 	}
 	if err != nil {
-		return notReady(w, "the moderation app has not started")
+		return notReady(w, r, "the moderation app has not started")
 	}
 	defer services.Release()
 	err = services.Store.Health()
@@ -49,12 +49,12 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		// Nothing is logged: a probe asks every few seconds, and the store's trouble is logged when it begins and ends.
-		return notReady(w, err.Error())
+		return notReady(w, r, err.Error())
 	}
-	return encode(w, http.StatusOK, health{Status: "ready", Model: services.Engine.Version()})
+	return encode(w, r, http.StatusOK, health{Status: "ready", Model: services.Engine.Version()})
 }
 
-func notReady(w http.ResponseWriter, reason string) error {
+func notReady(w http.ResponseWriter, r *http.Request, reason string) error {
 	w.Header().Set("Retry-After", "1")
-	return encode(w, http.StatusServiceUnavailable, health{Status: "not ready", Reason: reason})
+	return encode(w, r, http.StatusServiceUnavailable, health{Status: "not ready", Reason: reason})
 }

@@ -23,11 +23,11 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer services.Release()
-	secret, key, err := services.Gate.CreateKey(r.Context(), quota.NewKey(wanted))
+	secret, key, err := services.Gate.CreateKey(r.Context(), quota.KeySpec(wanted))
 	if err != nil {
 		return a.failed(err)
 	}
-	return encode(w, http.StatusCreated, madeKey{Secret: secret, Key: key})
+	return encode(w, r, http.StatusCreated, madeKey{Secret: secret, Key: key})
 }
 
 // listKeys handles GET /moderation/keys[?account=<id>].
@@ -57,7 +57,7 @@ func (a *API) showKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
-	return encode(w, http.StatusOK, key)
+	return encode(w, r, http.StatusOK, key)
 }
 
 // revokeKey handles POST /moderation/keys/{id}/revoke.
@@ -71,7 +71,7 @@ func (a *API) revokeKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
-	return encode(w, http.StatusOK, key)
+	return encode(w, r, http.StatusOK, key)
 }
 
 // rotateKey handles POST /moderation/keys/{id}/rotate.
@@ -98,5 +98,5 @@ func (a *API) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
-	return encode(w, http.StatusCreated, madeKey{Secret: secret, Key: key})
+	return encode(w, r, http.StatusCreated, madeKey{Secret: secret, Key: key})
 }

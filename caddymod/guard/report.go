@@ -64,7 +64,8 @@ func outcomeOf(v *verdict) metrics.GuardOutcome {
 
 // logVerdict logs a verdict other than approval. It logs neither text nor the query of the URL, which may hold text.
 func logVerdict(logger *zap.Logger, what string, r *http.Request, id string, v *verdict) {
-	level, message := zapcore.InfoLevel, ""
+	var message string
+	level := zapcore.InfoLevel
 	switch {
 	case v.status == Failed:
 		level, message = zapcore.WarnLevel, "could not judge a "+what

@@ -49,7 +49,7 @@ func (r *Report) writeRejected(b *strings.Builder) {
 	}
 }
 
-// writeLabels writes a table of the labels from from to to, which is exclusive.
+// writeLabels writes a table of the labels in the range [from, to).
 func writeLabels(b *strings.Builder, title string, labels map[string]Label, from, to int) {
 	fractions := false
 	for _, l := range labels {

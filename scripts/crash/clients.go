@@ -271,7 +271,7 @@ func (c *client) key() {
 		return
 	}
 	l.with(func() { l.keys[id].Sent = changed })
-	done := false
+	var done bool
 	if c.n%3 == 1 {
 		_, o := c.administer("revoking a key", http.MethodPost, "/moderation/keys/"+id+"/revoke", struct{}{}, 200)
 		done = o == counted

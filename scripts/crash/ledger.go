@@ -286,7 +286,7 @@ func differences(before, after *ledger, s *stored) (all []string) {
 			if want.holds(got) {
 				return true
 			}
-			lost := ""
+			var lost string
 			if got < want.Low {
 				lost = fmt.Sprintf(" (%d lost)", want.Low-got)
 			} else {

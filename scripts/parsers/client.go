@@ -78,14 +78,14 @@ func (p *peer) use(c *connection, method string, data []byte, last bool) (*answe
 		}()
 	}
 	a, close, err := c.read(method)
-	if err != nil || close || last {
-		c.Close()
-		_ = <-written // the error of the answer says more
-		return a, err
+	close = close || last || err != nil
+	if close {
+		c.Close() // which also ends a write that the peer does not take
 	}
-	if err := <-written; err != nil {
+	// The answer says more than an error of the write: a peer may answer before it has read everything.
+	if failed := <-written; failed != nil || close {
 		c.Close()
-		return a, nil
+		return a, err
 	}
 	select {
 	case p.idle <- c:

@@ -343,13 +343,16 @@ func brokenListings(t *testing.T, open Open) {
 		must(t, s.CreateKey(ctx, key("key_"+id, "a", 0)))
 		must(t, s.AppendFeedback(ctx, record(id, 0), noBound))
 	}
-	for range s.Accounts(ctx) {
+	for _, err := range s.Accounts(ctx) {
+		must(t, err)
 		break
 	}
-	for range s.Keys(ctx, "a") {
+	for _, err := range s.Keys(ctx, "a") {
+		must(t, err)
 		break
 	}
-	for range s.Feedback(ctx, "") {
+	for _, err := range s.Feedback(ctx, "") {
+		must(t, err)
 		break
 	}
 	// The consumer of a listing may change what is listed.

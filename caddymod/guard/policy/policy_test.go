@@ -4,7 +4,6 @@
 package policy_test
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -34,8 +33,6 @@ const (
 // provision returns an app with a configuration, and its context.
 func provision(t *testing.T, config string) (caddy.Context, *app.App) {
 	t.Helper()
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
-	t.Cleanup(cancel)
 	ctx, err := caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{"moderation": json.RawMessage(config)}})
 	if err != nil {
 		t.Fatalf("provisioning: %v", err)

@@ -97,8 +97,11 @@ func (d *DB) compact() {
 	for {
 		select {
 		case <-d.closing:
-			if c.running != nil {
-				<-c.running
+			if c.running == nil {
+				return
+			}
+			if err := <-c.running; err != nil {
+				d.logger.Debug("a compaction was called off", zap.String("error", cause(err)))
 			}
 			return
 		case err := <-c.running:

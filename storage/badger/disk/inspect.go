@@ -576,7 +576,7 @@ func (n *newestRecord) take(other newestRecord) {
 // numberSet is a set of numbers, as intervals.
 type numberSet []interval
 
-// interval holds the numbers from from up to and including to.
+// interval holds the numbers in the range [from, to], both ends included.
 type interval struct{ from, to uint64 }
 
 // add adds a number. That is cheap if it is next to the last one.

@@ -44,7 +44,8 @@ func (r *Report) checkDiscard(dir string, _ []uint64) error {
 		defer file.Close()
 		var info fs.FileInfo
 		if info, err = file.Stat(); err == nil {
-			size, content := info.Size(), int64(0)
+			var content int64
+			size := info.Size()
 			switch {
 			case !info.Mode().IsRegular() || size%16 != 0 || size > 1<<30 || size == 16:
 				r.damage(discardName, "it is damaged; %s", disposable)

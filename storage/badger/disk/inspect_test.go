@@ -359,7 +359,7 @@ func harm(t *testing.T, random *rand.Rand, dir, older string) string {
 	if content == 0 {
 		content = len(b)
 	}
-	what := ""
+	var what string
 	switch k := random.IntN(6); {
 	case k == 0 || k == 1:
 		at := random.IntN(content)
