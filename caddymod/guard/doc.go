@@ -35,11 +35,10 @@
 // An option belongs to the struct whose work it changes. moderate, moderate_response and the matcher are made of these,
 // and an option of a shared struct is an option of all of them:
 //
-//	struct                     what its options say                 moderate  moderate_response  matcher
-//	policy.Policy              what is let through                  yes       yes                no
-//	extract.Limits             how much is read and moderated       yes       yes                no
-//	request.Fields             where the texts stand                yes       json and text      yes
-//	Stream                     how streams are moderated            no        yes                no
+//	policy.Policy     what is let through               moderate, moderate_response
+//	extract.Limits    how much is read and moderated    moderate, moderate_response
+//	request.Fields    where the texts stand             moderate, the matcher; json and text: moderate_response
+//	Stream            how streams are moderated         moderate_response
 //	Moderate, ModerateResponse and Matcher themselves: what is done with the verdict
 //
 // It takes five steps:

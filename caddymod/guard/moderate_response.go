@@ -33,7 +33,8 @@ func init() {
 // moderated.
 //
 // An answer is held until it is moderated. A rejected answer becomes a problem (RFC 9457) with status 422 and the code
-// response_rejected, or the site's own error page if handle_errors has one. An answer of a language model's API (completions, chats, responses and messages) becomes one without text and with the finish_reason
+// response_rejected, or the site's own error page if handle_errors has one. An answer of a language model's API
+// (completions, chats, responses and messages) becomes one without text and with the finish_reason
 // "content_filter". An answer that a person should review goes on with the header field
 // X-Moderation-Recommendation: review.
 //
