@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options parses Caddyfile blocks strictly. An unknown, repeated, missing or superfluous option or argument is
-// an error that names the file, the line, the mistake and what is allowed. If a mistyped option were ignored, something
-// that its author relies on would be switched off.
+// Package options reads Caddyfile blocks strictly: what is unknown, given twice, missing or too much is an error that
+// names the file, the line, what is wrong and what is allowed. A mistyped option that is ignored would switch off
+// something that its author relies on.
 package options
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Option is an option of a block. Parse is called with the dispenser on the option's name, and consumes all of its
-// arguments and its block.
+// Option is an option of a block. Read is called with the dispenser on the option's name and reads its arguments and
+// its block, all of them.
 type Option struct {
 	Parse func(d *caddyfile.Dispenser) error
 	// Repeat allows the option to be given more than once.
@@ -68,7 +68,7 @@ func Args(d *caddyfile.Dispenser, syntax string) ([]string, error) {
 	return args, nil
 }
 
-// ArgsBeforeBlock is like [Args], for an option that may have a block.
+// ArgsBeforeBlock is [Args] for an option that may have a block.
 func ArgsBeforeBlock(d *caddyfile.Dispenser, syntax string) ([]string, error) {
 	name := d.Val()
 	want := len(strings.Fields(syntax))
