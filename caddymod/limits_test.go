@@ -54,7 +54,7 @@ func newKey(t testing.TB, account quota.Account) string {
 	if _, err := s.Gate.CreateAccount(t.Context(), account); err != nil {
 		t.Fatal(err)
 	}
-	secret, _, err := s.Gate.CreateKey(t.Context(), quota.NewKey{Account: account.ID})
+	secret, _, err := s.Gate.CreateKey(t.Context(), quota.KeySpec{Account: account.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

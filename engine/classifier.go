@@ -22,21 +22,31 @@ type Scores struct {
 	Attributes [NumAttributes]float64
 }
 
-// Classifier turns text into probabilities. The default is the model that is embedded in the binary; in Caddy, others
-// are guest modules of the namespace moderation.classifiers.
+// Classifier turns text into probabilities. The default is the model that is embedded in the binary. In Caddy, others
+// are guest modules of the namespace moderation.classifiers: the documentation of package caddymod/app says how to
+// write one.
 //
-// Classify must take any string: any language, any Unicode, invalid UTF-8, the empty text. An error means that the text
-// could not be classified (a remote classifier is down), never that the text is odd. A classifier must be safe for
-// concurrent use.
+// A classifier must be safe for concurrent use, and give the same scores for the same text: the guard remembers them.
+// It may also be an [Explainer].
 type Classifier interface {
-	// Classify scores text. It must not keep a reference to text after it returns.
+	// Classify scores text. It must take any string: any language, any Unicode, invalid UTF-8, the empty text, and
+	// texts of any length, which it may cut. It must not keep a reference to text after it returns.
+	//
+	// Scores are probabilities from 0 to 1 and finite; others are refused with [ErrProbability]. What the classifier
+	// knows nothing of stays 0. The default thresholds suit calibrated probabilities.
+	//
+	// An error means that the text could not be classified, for example because a remote classifier is down, and never
+	// that the text is odd. The service then answers 503, and the guard does what its option on_error says. Classify
+	// should return early when ctx is done.
 	Classify(ctx context.Context, text string) (Scores, error)
 	// Version names the classifier and its exact weights, for example "cascade-1-6f0c2a9e". It is stored with
-	// corrections, so that each can be traced to the model that it corrects.
+	// corrections, so that each can be traced to the model that it corrects. Versions that begin with "cascade-" are
+	// those of the embedded model and of others that this project's trainer made: the Perspective API's operations map
+	// their scores to the scale of that API.
 	Version() string
 }
 
-// check refuses what a foreign classifier must not give.
+// check refuses scores that are not probabilities.
 func (s *Scores) check() error {
 	for c, p := range s.Categories {
 		if !isProbability(p) {

@@ -105,7 +105,7 @@ func (r *Result) wanted() (wanted [NumCategories]bool) {
 	return wanted
 }
 
-// check refuses what a foreign classifier must not give for a text of that many code points.
+// check refuses evidence that does not lie in a text of the given number of code points, or has no valid weight.
 func (x *Explanation) check(points int) error {
 	for c, parts := range x {
 		at := 0

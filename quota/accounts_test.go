@@ -87,15 +87,15 @@ func TestRulesOfKeys(t *testing.T) {
 	t.Parallel()
 	h := newGate(t, quota.Options{})
 	for name, test := range map[string]struct {
-		wanted quota.NewKey
+		wanted quota.KeySpec
 		is     error
 		says   string
 	}{
-		"valid":                {wanted: quota.NewKey{Account: "a", Name: strings.Repeat("n", 200), Environment: strings.Repeat("e", 64), Expires: ptr(start.Add(1))}},
-		"of nobody":            {wanted: quota.NewKey{Account: "b"}, is: quota.ErrNotFound},
-		"too long name":        {quota.NewKey{Account: "a", Name: strings.Repeat("n", 201)}, quota.ErrInvalid, "name must be at most 200"},
-		"too long environment": {quota.NewKey{Account: "a", Environment: strings.Repeat("n", 65)}, quota.ErrInvalid, "environment must be at most 64"},
-		"expired":              {quota.NewKey{Account: "a", Expires: ptr(start)}, quota.ErrInvalid, "expires must be in the future"},
+		"valid":                {wanted: quota.KeySpec{Account: "a", Name: strings.Repeat("n", 200), Environment: strings.Repeat("e", 64), Expires: ptr(start.Add(1))}},
+		"of nobody":            {wanted: quota.KeySpec{Account: "b"}, is: quota.ErrNotFound},
+		"too long name":        {quota.KeySpec{Account: "a", Name: strings.Repeat("n", 201)}, quota.ErrInvalid, "name must be at most 200"},
+		"too long environment": {quota.KeySpec{Account: "a", Environment: strings.Repeat("n", 65)}, quota.ErrInvalid, "environment must be at most 64"},
+		"expired":              {quota.KeySpec{Account: "a", Expires: ptr(start)}, quota.ErrInvalid, "expires must be in the future"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

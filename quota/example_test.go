@@ -29,7 +29,7 @@ func Example() {
 	if _, err := gate.CreateAccount(ctx, quota.Account{ID: "acme"}); err != nil {
 		log.Fatal(err)
 	}
-	secret, _, err := gate.CreateKey(ctx, quota.NewKey{Account: "acme", Name: "website"})
+	secret, _, err := gate.CreateKey(ctx, quota.KeySpec{Account: "acme", Name: "website"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -101,7 +101,7 @@ type Identity struct {
 // [ErrInactive] for an account that is not served and [ErrUnknownTier] for a tier that is not configured. With
 // ErrInactive and ErrUnknownTier the account and the key are filled in.
 func (g *Gate) Authenticate(ctx context.Context, key string) (Identity, error) {
-	if !shaped(key) {
+	if !isWellFormed(key) {
 		return Identity{}, ErrUnauthorized
 	}
 	hash := HashKey(key)

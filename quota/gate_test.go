@@ -56,7 +56,7 @@ func newGate(t testing.TB, o quota.Options) fixture {
 
 func (h fixture) key(t testing.TB, account string) (string, quota.Key) {
 	t.Helper()
-	secret, key, err := h.CreateKey(context.Background(), quota.NewKey{Account: account})
+	secret, key, err := h.CreateKey(context.Background(), quota.KeySpec{Account: account})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestAuthenticateRefusesAlike(t *testing.T) {
 	revoked, key := h.key(t, "a")
 	_, err := h.RevokeKey(ctx, key.ID)
 	must(t, err)
-	expired, _, err := h.CreateKey(ctx, quota.NewKey{Account: "a", Expires: ptr(start.Add(time.Minute))})
+	expired, _, err := h.CreateKey(ctx, quota.KeySpec{Account: "a", Expires: ptr(start.Add(time.Minute))})
 	must(t, err)
 	_, err = h.CreateAccount(ctx, quota.Account{ID: "gone"})
 	must(t, err)
@@ -408,7 +408,7 @@ func TestKeyCharactersAreFair(t *testing.T) {
 func TestNoKeyWithoutRandomness(t *testing.T) {
 	t.Parallel()
 	h := newGate(t, quota.Options{Rand: bytes.NewReader(make([]byte, 40))})
-	if secret, _, err := h.CreateKey(context.Background(), quota.NewKey{Account: "a"}); err == nil {
+	if secret, _, err := h.CreateKey(context.Background(), quota.KeySpec{Account: "a"}); err == nil {
 		t.Fatalf("made %q", secret)
 	}
 	if keys := collect(t, h.Keys(context.Background(), "")); len(keys) != 0 {
@@ -424,7 +424,7 @@ func TestRotation(t *testing.T) {
 		_, err := h.Authenticate(ctx, secret)
 		return err == nil
 	}
-	old, key, err := h.CreateKey(ctx, quota.NewKey{Account: "a", Name: "n", Environment: "live",
+	old, key, err := h.CreateKey(ctx, quota.KeySpec{Account: "a", Name: "n", Environment: "live",
 		Expires: ptr(start.Add(24 * time.Hour))})
 	must(t, err)
 	next, nextKey, err := h.RotateKey(ctx, key.ID, time.Hour)

@@ -74,7 +74,7 @@ func TestAKeyIsForOneAccount(t *testing.T) {
 				}
 				must(t, err)
 			}
-			secret, _, err := gate.CreateKey(ctx, quota.NewKey{Account: "a"})
+			secret, _, err := gate.CreateKey(ctx, quota.KeySpec{Account: "a"})
 			wantErr(t, err, quota.ErrNotFound)
 			if secret != "" {
 				t.Error("the key is told")
@@ -109,7 +109,7 @@ func TestAnOldKeyDoesNotIdentifyANewAccount(t *testing.T) {
 	must(t, err)
 	_, err = gate.CreateAccount(ctx, quota.Account{ID: "a"})
 	must(t, err)
-	secret, _, err := gate.CreateKey(ctx, quota.NewKey{Account: "a"})
+	secret, _, err := gate.CreateKey(ctx, quota.KeySpec{Account: "a"})
 	must(t, err)
 	store.first = func() {
 		store.first = func() {}
@@ -130,7 +130,7 @@ func TestAWrongClockPasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newGate(t, quota.Options{})
-			secret, _, err := h.CreateKey(ctx, quota.NewKey{Account: "a", Expires: ptr(start.Add(24 * time.Hour))})
+			secret, _, err := h.CreateKey(ctx, quota.KeySpec{Account: "a", Expires: ptr(start.Add(24 * time.Hour))})
 			must(t, err)
 			forever, _ := h.key(t, "a")
 			call := func(secret string, n int64) {

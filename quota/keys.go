@@ -25,8 +25,8 @@ const (
 	minKey, maxKey = 16, 256
 )
 
-// NewKey says which key to create.
-type NewKey struct {
+// KeySpec says which key to create.
+type KeySpec struct {
 	// Account is the id of the account that the key is for. Name and Environment are for people.
 	Account, Name, Environment string
 	// Expires is the instant from which the key is refused. Default: never.
@@ -46,14 +46,14 @@ func HashKey(key string) Hash {
 // ValidateKey returns an error that wraps [ErrInvalid] unless key can be declared as a key. The error does not tell
 // the key.
 func ValidateKey(key string) error {
-	if !shaped(key) {
+	if !isWellFormed(key) {
 		return invalid("a key must be %d to %d visible ASCII characters long", minKey, maxKey)
 	}
 	return nil
 }
 
-// shaped reports whether a text has the form of a key. What has not need not be looked up.
-func shaped(key string) bool {
+// isWellFormed reports whether a text has the form of a key. Other texts need not be looked up.
+func isWellFormed(key string) bool {
 	if len(key) < minKey || len(key) > maxKey {
 		return false
 	}
@@ -67,7 +67,7 @@ func shaped(key string) bool {
 
 // CreateKey makes a key and returns it, for the only time. It returns [ErrNotFound] if there is no such account and
 // [ErrInvalid] if a field breaks a rule. A declared account can have stored keys.
-func (g *Gate) CreateKey(ctx context.Context, wanted NewKey) (secret string, key Key, err error) {
+func (g *Gate) CreateKey(ctx context.Context, wanted KeySpec) (secret string, key Key, err error) {
 	now := g.now().UTC()
 	key = Key{Account: wanted.Account, Name: wanted.Name, Environment: wanted.Environment, Created: now}
 	if wanted.Expires != nil {
@@ -165,7 +165,7 @@ func (g *Gate) RotateKey(ctx context.Context, id string, overlap time.Duration) 
 	if old.refused(g.now()) {
 		return "", Key{}, invalid("key %s is revoked or expired; create a new one", id)
 	}
-	next := NewKey{Account: old.Account, Name: old.Name, Environment: old.Environment, Expires: old.Expires}
+	next := KeySpec{Account: old.Account, Name: old.Name, Environment: old.Environment, Expires: old.Expires}
 	secret, key, err = g.CreateKey(ctx, next)
 	if err != nil {
 		return "", Key{}, err

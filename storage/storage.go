@@ -4,9 +4,15 @@
 // Package storage says what a store must do: keep accounts, keys, counts and feedback. Its sub-packages implement it.
 // Package storagetest tests it, and has the simplest store that does it.
 //
-// Somebody who writes a store reads, in this order, [Store], [quota.Store] with the rules for all methods,
-// [feedback.Store], and the in-memory store of package storagetest; then runs storagetest.Run and its companions
-// against the new one.
+// # Writing a store
+//
+// Read [Store], then [quota.Store] with the rules for all methods, then [feedback.Store]. The simplest store is
+// storagetest.Memory: everything in maps under one lock. A new store passes storagetest.Run, RunProperties and
+// RunFailing, and RunBackup if it can be backed up; storage/badger/badger_test.go shows the calls. In Caddy a store is
+// opened by a guest module of the namespace moderation.storage: the documentation of package caddymod/app says how.
+//
+// The format of a backup is the store's own. The commands check and restore are those of Badger's directories; another
+// store brings its own tools.
 package storage
 
 import (
@@ -22,8 +28,8 @@ import (
 // full, the server is down. Callers answer 503.
 var ErrUnavailable = errors.New("storage unavailable")
 
-// ErrDamaged is wrapped by every error that says that a record is not what was written. The error names the kind of
-// the record and its account, where that is known. Other records can be read: a listing goes on after it if the
+// ErrDamaged is wrapped by every error that says that a record is not what was written. The error names what kind of
+// record it is and its account, where that is known. Other records can be read: a listing goes on after it if the
 // consumer does.
 var ErrDamaged = errors.New("a record is damaged")
 

@@ -56,7 +56,7 @@ func started(t *testing.T) (*app.App, string) {
 	if _, err := services.Gate.CreateAccount(t.Context(), quota.Account{ID: "acme"}); err != nil {
 		t.Fatal(err)
 	}
-	key, _, err := services.Gate.CreateKey(t.Context(), quota.NewKey{Account: "acme"})
+	key, _, err := services.Gate.CreateKey(t.Context(), quota.KeySpec{Account: "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}

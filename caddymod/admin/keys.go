@@ -23,7 +23,7 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer services.Release()
-	secret, key, err := services.Gate.CreateKey(r.Context(), quota.NewKey(wanted))
+	secret, key, err := services.Gate.CreateKey(r.Context(), quota.KeySpec(wanted))
 	if err != nil {
 		return a.failed(err)
 	}

@@ -71,7 +71,7 @@ func start(b testing.TB, dir string, handler *api.API) (key string) {
 	if _, err := services.Gate.CreateAccount(b.Context(), quota.Account{ID: "bench", Tier: "large"}); err != nil {
 		b.Fatal(err)
 	}
-	key, _, err = services.Gate.CreateKey(b.Context(), quota.NewKey{Account: "bench"})
+	key, _, err = services.Gate.CreateKey(b.Context(), quota.KeySpec{Account: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}

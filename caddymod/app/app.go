@@ -4,8 +4,23 @@
 // Package app is the Caddy app "moderation". It owns the engine, the gate and the store, and hands them to the
 // handlers.
 //
-// Two namespaces take guest modules: moderation.storage (interface [Storage]) and moderation.classifiers (interface
-// [engine.Classifier]).
+// # Guest modules
+//
+// Two namespaces take modules of others: moderation.classifiers and moderation.storage. Such a module is a Go package
+// that calls [caddy.RegisterModule] in its init function, and is built into Caddy with another --with of xcaddy. It
+// needs a method UnmarshalCaddyfile to be named in the Caddyfile. If it has Provision, Validate or Cleanup, Caddy
+// calls them as for all modules.
+//
+// A classifier module implements [engine.Classifier], and [engine.Explainer] if it can say which words count. The
+// example "Classifier" is a whole one. The module may have a method
+//
+//	Classifier() engine.Classifier
+//
+// which is called once after Provision: what it returns is used in place of the module. A module that wraps
+// [engine.Embedded] needs it, because the engine tokenizes once for all that it does with such a classifier.
+//
+// A storage module implements [Storage], which opens a [storage.Store]. The example "Storage" is a whole one. The
+// documentation of package storage says what a store must do, and package storage/storagetest tests it.
 package app
 
 import (

@@ -46,7 +46,7 @@ func (a *App) firstStart(services *Services) error {
 	if err != nil && !errors.Is(err, quota.ErrExists) {
 		return err
 	}
-	secret, key, err := services.Gate.CreateKey(ctx, quota.NewKey{Account: demoAccount, Name: "first start"})
+	secret, key, err := services.Gate.CreateKey(ctx, quota.KeySpec{Account: demoAccount, Name: "first start"})
 	if err != nil {
 		return err
 	}

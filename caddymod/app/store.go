@@ -17,10 +17,12 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Storage is a guest module of the namespace moderation.storage: a place for the service's records.
+// Storage is a guest module of the namespace moderation.storage: a place for the service's records. See the
+// documentation of the package for how to write one.
 type Storage interface {
 	// Identity names the place. Two configurations with equal identities mean the same place, and share one open
-	// store, also across reloads. Options that only tune the store are not part of the identity.
+	// store, also across reloads. It begins with the name of the module, such as "badger:/var/lib/moderation", because
+	// the identities of different modules must differ. Options that only tune the store are not part of it.
 	Identity() (string, error)
 	// Open opens the store. It is called when a configuration starts and no running one has the place open, never
 	// while a configuration is only checked. An error that wraps [ErrLocked] is retried for some seconds. The store

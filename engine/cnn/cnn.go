@@ -231,17 +231,11 @@ func AppendSubwords(out []uint16, folded []byte) []uint16 {
 	for i := range n {
 		h := uint64(letters[i])
 		for j := i + 1; j < min(i+5, n); j++ {
-			h = mix(h, uint64(letters[j]))
+			h = text.Mix(h, uint64(letters[j]))
 			if j-i >= 2 {
 				out = append(out, uint16(h>>40%SubwordRows))
 			}
 		}
 	}
 	return out
-}
-
-// mix folds v into the hash h.
-func mix(h, v uint64) uint64 {
-	h = (h ^ v) * 0xff51afd7ed558ccd
-	return h ^ h>>32
 }

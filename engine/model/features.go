@@ -58,12 +58,6 @@ const (
 	maxPairs = 3
 )
 
-// mix folds v into the hash h by multiply and xor-shift. Two rounds spread every bit well enough.
-func mix(h, v uint64) uint64 {
-	h = (h ^ v) * 0xff51afd7ed558ccd
-	return h ^ h>>32
-}
-
 // Features extracts the features of texts. It keeps its memory between texts. The zero value is ready; it is not safe
 // for concurrent use.
 type Features struct {
@@ -150,7 +144,7 @@ func (f *Features) addToken(i int) *wordEntry {
 			w.prior = last.prior
 		}
 	}
-	w.repeated = f.bigrams.seen(mix(previous, hash), i)
+	w.repeated = f.bigrams.seen(text.Mix(previous, hash), i)
 	f.words = append(f.words, w)
 	return e
 }
@@ -162,10 +156,10 @@ func (f *Features) lookUp(e *wordEntry, folded []byte, hash uint64) {
 		e.class = classOf[string(folded)]
 	}
 	if e.class != noClass {
-		e.form = mix(seedClass, uint64(e.class))
+		e.form = text.Mix(seedClass, uint64(e.class))
 	} else if !f.clusterFilter.lacks(hash) {
 		if c, ok := f.Clusters[hash]; ok {
-			e.form = mix(seedCluster, uint64(c))
+			e.form = text.Mix(seedCluster, uint64(c))
 		}
 	}
 }
@@ -216,14 +210,14 @@ func (f *Features) appendContext(out []uint64, i int) []uint64 {
 			beforeThat = f.words[i-2]
 		}
 	}
-	out = append(out, mix(mix(seedBigram, before.hash), w.hash))
+	out = append(out, text.Mix(text.Mix(seedBigram, before.hash), w.hash))
 	// The frames are English ones. In other scripts bigrams are enough.
 	if t.Folded[0] < utf8.RuneSelf {
 		out = f.sentence(out, i, before, beforeThat)
 	}
 	out = flags(out, t, w)
 	if i == len(f.tokens)-1 || t.Flags&text.SentenceEnd != 0 {
-		out = append(out, mix(mix(seedEnd, w.hash), edge), mix(mix(seedClassBigram, w.form), edge))
+		out = append(out, text.Mix(text.Mix(seedEnd, w.hash), edge), text.Mix(text.Mix(seedClassBigram, w.form), edge))
 	}
 	return out
 }
@@ -232,11 +226,11 @@ func (f *Features) appendContext(out []uint64, i int) []uint64 {
 func (f *Features) sentence(out []uint64, i int, before, beforeThat word) []uint64 {
 	w := &f.words[i]
 	if w.form != w.hash || before.form != before.hash {
-		out = append(out, mix(mix(seedClassBigram, before.form), w.form))
+		out = append(out, text.Mix(text.Mix(seedClassBigram, before.form), w.form))
 	}
-	out = append(out, mix(mix(mix(seedTrigram, beforeThat.form), before.form), w.form))
+	out = append(out, text.Mix(text.Mix(text.Mix(seedTrigram, beforeThat.form), before.form), w.form))
 	if !w.start && !before.start {
-		out = append(out, mix(mix(seedSkip, beforeThat.form), w.form))
+		out = append(out, text.Mix(text.Mix(seedSkip, beforeThat.form), w.form))
 	}
 	return f.frames(out, i)
 }
@@ -251,12 +245,12 @@ func (f *Features) frames(out []uint64, i int) []uint64 {
 		p := &f.words[j]
 		if persons == 0 && p.class.isPerson() {
 			persons++
-			out = append(out, mix(mix(seedPerson, uint64(p.class)), w.form))
-			out = append(out, mix(mix(seedPerson, uint64(p.class)|negated<<16|1<<40), w.hash))
+			out = append(out, text.Mix(text.Mix(seedPerson, uint64(p.class)), w.form))
+			out = append(out, text.Mix(text.Mix(seedPerson, uint64(p.class)|negated<<16|1<<40), w.hash))
 		}
 		if w.class != noClass && pairs < maxPairs {
 			pairs++
-			out = append(out, mix(seedPair, uint64(p.class)<<8|uint64(w.class)|negated<<16))
+			out = append(out, text.Mix(seedPair, uint64(p.class)<<8|uint64(w.class)|negated<<16))
 		}
 	}
 	return out
@@ -268,25 +262,25 @@ func flags(out []uint64, t *text.Token, w *word) []uint64 {
 		return out
 	}
 	if t.Flags&text.Negated != 0 {
-		out = append(out, mix(seedNegated, w.form))
+		out = append(out, text.Mix(seedNegated, w.form))
 	}
 	if t.Flags&text.Quoted != 0 {
-		out = append(out, mix(seedQuoted, w.form))
+		out = append(out, text.Mix(seedQuoted, w.form))
 	}
 	if t.Flags&text.Asked != 0 {
-		out = append(out, mix(seedAsked, w.form))
+		out = append(out, text.Mix(seedAsked, w.form))
 	}
 	if t.Flags&text.Exclaimed != 0 {
-		out = append(out, mix(seedExclaimed, w.form))
+		out = append(out, text.Mix(seedExclaimed, w.form))
 	}
 	if t.Flags&text.Caps != 0 {
-		out = append(out, mix(seedCaps, 0), mix(seedCaps, w.form))
+		out = append(out, text.Mix(seedCaps, 0), text.Mix(seedCaps, w.form))
 	}
 	if t.Flags&text.Stretched != 0 {
-		out = append(out, mix(seedStretched, 0))
+		out = append(out, text.Mix(seedStretched, 0))
 	}
 	if t.Flags&(text.Mention|text.Hashtag) != 0 {
-		out = append(out, mix(seedTag, uint64(t.Flags&(text.Mention|text.Hashtag))))
+		out = append(out, text.Mix(seedTag, uint64(t.Flags&(text.Mention|text.Hashtag))))
 	}
 	// A disguised word counts as the word that it hides and no more, so that nothing is gained by a disguise.
 	if t.Flags&(text.Obfuscated|text.Recovered) == 0 && t.Differs() {
@@ -316,13 +310,13 @@ func (f *Features) subwords(out []uint64, folded []byte) []uint64 {
 	}
 	for i := 0; i+3 <= len(letters); i++ {
 		h := uint64(letters[i])<<42 | uint64(letters[i+1])<<21 | uint64(letters[i+2])
-		h = mix(seedChars, h)
+		h = text.Mix(seedChars, h)
 		out = append(out, h)
 		if i+4 <= len(letters) {
-			h = mix(h, uint64(letters[i+3])+1)
+			h = text.Mix(h, uint64(letters[i+3])+1)
 			out = append(out, h)
 			if i+5 <= len(letters) {
-				out = append(out, mix(h, uint64(letters[i+4])+1))
+				out = append(out, text.Mix(h, uint64(letters[i+4])+1))
 			}
 		}
 	}

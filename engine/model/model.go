@@ -16,18 +16,23 @@
 //
 // A new attribute is one line in each of these places. After the first, the compiler and the tests name the others.
 //
-//  1. [HeadNames]: its name, at the end. [Heads] follows. More than 16 heads need a wider row of the table, more than
-//     32 a wider output layer of the network: the build says so.
-//  2. Package engine: a constant of type Attribute in categories.go, at the end, and NumAttributes. The names of categories
-//     and attributes come from HeadNames. The build fails there until the numbers agree.
-//  3. Package train: a constant in sources.go, at the end, and below it the labels of the sources that say something of
-//     the head; a threshold in report.go. The tests of the package fail until the numbers agree.
-//  4. The weights: a file is trained for the heads of its build, and [Load] refuses any other with [ErrSchema]. Train
-//     one as docs/training.md says, replace default.model, and run the tests of this package with -update.
-//  5. The documents: a test of package engine names those that list the heads and lack it. docs/model-card.md is written
-//     by train/cmd/card. The help of the command evaluate and the comments in caddymod/commentanalyzer list the
-//     attributes too, and that package has a table of calibrations to Perspective's scores. Names and answers follow by
-//     themselves: they are made of the names in package engine.
+//  1. [HeadNames] in heads.go: its name, at the end. [Heads] follows. More than 16 heads need a wider row of the table,
+//     more than 32 a wider output layer of the network: the build says so.
+//  2. Package engine: a constant of type Attribute in categories.go, at the end, and NumAttributes. The names of
+//     categories and attributes come from HeadNames. The build fails there until the numbers agree.
+//  3. Package train: a constant in sources.go, at the end, and a threshold in report.go. The build and
+//     TestEveryHeadHasItsPlaceInTheReport fail until they are there.
+//  4. Labels, without which the head has nothing to learn: in the functions of the public sources in sources.go, and in
+//     setCorpusLabels for the corpus, whose rows have labels of the categories alone. An attribute that follows from
+//     the categories is set there; for another one, read a label of its own name from the rows that have it. The
+//     method benign labels every head as no.
+//  5. The weights: a file is trained for the heads of its build, and [Load] refuses any other with [ErrSchema]. Until
+//     there is a new one, all tests that need the embedded model fail, and the server does not start. Train one as
+//     docs/training.md says, replace default.model, and run the tests of this package with -update.
+//  6. The documents: TestHeadsAreDocumented of package engine names those that list the heads and lack it.
+//     docs/model-card.md is written by train/cmd/card. The help of the command evaluate and the comments in
+//     caddymod/commentanalyzer list the attributes too, and scale.go there maps them to the Perspective API's scale.
+//     Names and answers follow by themselves: they are made of the names in package engine.
 //
 // A new category goes after the last category and not at the end, and needs more than a line: [NumCategories], a constant
 // and a default threshold in package engine, a definition in the model card, and labels for every row of the corpus.

@@ -27,12 +27,12 @@ type Word struct {
 // is a polynomial of the letters: the hash of a word with two letters swapped, one inserted or some left out follows
 // from those of its prefixes in a few operations, so that many candidates can be tried.
 type Dictionary struct {
-	known  []uint16 // by Hash: tags of the words, 0 is free
-	tags   []uint32 // by polynomial: tags of the words of ASCII letters, 0 is free
-	costs  []uint8  // of the words in tags
-	shift  uint     // what hashes are shifted by to get a place
-	filter []uint64 // bits of the polynomials of these words, which rule out most candidates at once
-	starts []uint64 // the same for the prefixes of these words
+	known    []uint16 // by Hash: tags of the words, 0 is free
+	tags     []uint32 // by polynomial: tags of the words of ASCII letters, 0 is free
+	costs    []uint8  // of the words in tags
+	shift    uint     // what hashes are shifted by to get a place
+	filter   []uint64 // bits of the polynomials of these words, which rule out most candidates at once
+	prefixes []uint64 // the same for the prefixes of these words
 
 	letters []byte                 // the same words, by first letter, length and cost
 	columns [26][maxWord + 2]int32 // where in letters the words with a first letter and a length begin
@@ -52,7 +52,7 @@ func NewDictionary(words []Word) *Dictionary {
 	d := &Dictionary{
 		known: make([]uint16, 1<<places), tags: make([]uint32, 1<<places), costs: make([]uint8, 1<<places),
 		shift:  64 - places,
-		filter: make([]uint64, filterBits/64), starts: make([]uint64, filterBits/64),
+		filter: make([]uint64, filterBits/64), prefixes: make([]uint64, filterBits/64),
 	}
 	var latin []Word
 	for _, w := range words {
@@ -99,16 +99,17 @@ func Hash(folded []byte) uint64 { return SeededHash(0x009E3779B97F4A7C, folded) 
 
 // SeededHash hashes a short byte string, eight bytes at a time. Other seeds give other hashes.
 func SeededHash(seed uint64, b []byte) uint64 {
-	h := mix(seed, uint64(len(b)))
+	h := Mix(seed, uint64(len(b)))
 	for len(b) >= 8 {
-		h = mix(h, binary.LittleEndian.Uint64(b))
+		h = Mix(h, binary.LittleEndian.Uint64(b))
 		b = b[8:]
 	}
-	return mix(h, tailOf(b)+1)
+	return Mix(h, tailOf(b)+1)
 }
 
-// mix folds v into the hash h by multiply and xor-shift.
-func mix(h, v uint64) uint64 {
+// Mix returns the hash h with v mixed in, by multiplication and xor-shift. All hashes of words and features are made of
+// it. Two rounds spread every bit well enough.
+func Mix(h, v uint64) uint64 {
 	h = (h ^ v) * 0xff51afd7ed558ccd
 	return h ^ h>>32
 }
@@ -195,7 +196,7 @@ func (d *Dictionary) add(w Word) {
 	var poly uint64
 	for i := range len(w.Folded) {
 		poly = poly*base + coefficient(w.Folded[i])
-		put(d.starts, spread(poly))
+		put(d.prefixes, spread(poly))
 	}
 	hash := spread(poly)
 	put(d.filter, hash)
@@ -227,9 +228,9 @@ func (d *Dictionary) cost(poly uint64) int {
 	}
 }
 
-// begins reports whether a word begins with the letters of a polynomial. It may be wrong about a few that none begins
-// with.
-func (d *Dictionary) begins(poly uint64) bool { return has(d.starts, spread(poly)) }
+// isPrefix reports whether a word begins with the letters of a polynomial. It also says so of a few with which no word
+// begins.
+func (d *Dictionary) isPrefix(poly uint64) bool { return has(d.prefixes, spread(poly)) }
 
 // unmask returns the commonest word that fits a pattern, in which each * stands for a letter, or nil. It counts
 // comparisons down by the words that it looks at, and stops at 0.

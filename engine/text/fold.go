@@ -20,16 +20,16 @@ type letter struct {
 type folding uint8
 
 const (
-	plain   folding = iota // ASCII, or a letter that stays as it is
-	accent                 // Latin letter with a mark: é
-	compat                 // another form of an ASCII letter: ｅ, 𝐞, ⓔ
-	look                   // a letter of another script that looks the same: е
-	faux                   // a letter of another script that is used as if it looked so: є, я
-	foreign                // a letter of another script that looks like nothing in ASCII
-	digit                  // 0 to 9, which may stand for a letter
-	symbol                 // $ @ ! | + € ¢
-	mask                   // * or #
-	silent                 // apostrophe, in the raw form only
+	plain     folding = iota // ASCII, or a letter that stays as it is
+	accent                   // Latin letter with a mark: é
+	compat                   // another form of an ASCII letter: ｅ, 𝐞, ⓔ
+	lookalike                // a letter of another script that looks the same: е
+	faux                     // a letter of another script that is used as if it looked so: є, я
+	foreign                  // a letter of another script that looks like nothing in ASCII
+	digit                    // 0 to 9, which may stand for a letter
+	symbol                   // $ @ ! | + € ¢
+	mask                     // * or #
+	silent                   // apostrophe, in the raw form only
 )
 
 // emitPlain makes a token of the ASCII letters from the cursor to the byte end. before is the code point before the
@@ -165,7 +165,7 @@ func (s *Scratch) foldLetters() (count [silent + 1]int) {
 // foldScripts decides whether the letters of other scripts in the word are a disguise, and undoes their folding where
 // they are not.
 func (s *Scratch) foldScripts(t *Token, count [silent + 1]int) {
-	alike := count[look] + count[faux]
+	alike := count[lookalike] + count[faux]
 	if alike == 0 {
 		if count[compat] > 0 {
 			t.Flags |= Obfuscated
@@ -180,7 +180,7 @@ func (s *Scratch) foldScripts(t *Token, count [silent + 1]int) {
 		return
 	}
 	for i := range s.word {
-		if l := &s.word[i]; l.folding == look || l.folding == faux {
+		if l := &s.word[i]; l.folding == lookalike || l.folding == faux {
 			l.to = unicode.ToLower(l.r)
 		}
 	}

@@ -11,16 +11,16 @@ import (
 // The costs of changes of a word, in the unit of [Word.Cost], an eighth of a bit. A change that can be made in many
 // places, or that people rarely make, costs more.
 const (
-	costDoubled      = 32  // letters are doubled
-	costSwapped      = 56  // two neighbours are swapped
-	costDropped      = 60  // a vowel is left out
-	costFirst        = 24  // more where that changes the first letter
-	costLast         = 8   // more where it is the last letter
-	costBoundary     = 16  // a space is left out
-	costLone         = 12  // more before a word of one letter
-	costTwoDropped   = 100 // two vowels are left out
-	costStranger     = 80  // an unknown word is among joined ones
-	costStrangerEach = 32  // more for each letter of it
+	costDoubled       = 32  // letters are doubled
+	costSwapped       = 56  // two neighbours are swapped
+	costDropped       = 60  // a vowel is left out
+	costFirst         = 24  // more where that changes the first letter
+	costLast          = 8   // more where it is the last letter
+	costBoundary      = 16  // a space is left out
+	costLone          = 12  // more before a word of one letter
+	costTwoDropped    = 100 // two vowels are left out
+	costUnknownWord   = 80  // an unknown word is among joined ones
+	costUnknownLetter = 32  // more for each letter of it
 )
 
 // The maximum cost of an unknown word of n letters as a changed one: about what the word would cost as an unknown name.
@@ -44,8 +44,8 @@ const (
 	minEdit            = 3      // the minimum length of a word that may be a changed one
 	minSplit, maxSplit = 5, 400 // the lengths of a word that may be joined ones
 	// The lengths of unknown words among joined ones, and the minimum length of all of them together.
-	minStranger, maxStranger = 3, 10
-	minAroundStranger        = 12
+	minUnknown, maxUnknown = 3, 10
+	minAroundUnknown       = 12
 	// maxVowelTries is the maximum number of words of a text that are tried with two vowels more, so that a text of
 	// random letters does not take much longer than others.
 	maxVowelTries = 100
@@ -96,7 +96,7 @@ func (s *Scratch) recoverWords(content string) {
 	}
 }
 
-// hasAccents reports whether the word has letters with accents, as honest words of other languages have.
+// hasAccents reports whether the word has letters with accents, as genuine words of other languages have.
 func (s *Scratch) hasAccents(t *Token) bool {
 	if t.Flags&Obfuscated != 0 {
 		return false
@@ -260,7 +260,7 @@ func (s *Scratch) swapOrInsert(word []byte, prefixes *[maxWord + 1]uint64, best 
 	whole := prefixes[n]
 	if n > 3 {
 		for i := range n - 1 {
-			if i > 0 && !d.begins(prefixes[i]) {
+			if i > 0 && !d.isPrefix(prefixes[i]) {
 				break
 			}
 			a, b := coefficient(word[i]), coefficient(word[i+1])
@@ -274,7 +274,7 @@ func (s *Scratch) swapOrInsert(word []byte, prefixes *[maxWord + 1]uint64, best 
 		}
 	}
 	for i := range n + 1 {
-		if i > 0 && !d.begins(prefixes[i]) {
+		if i > 0 && !d.isPrefix(prefixes[i]) {
 			break
 		}
 		head, tail := prefixes[i]*base, whole-prefixes[i]*powers[n-i]
@@ -306,13 +306,13 @@ func hasVowel(word []byte) bool {
 func (s *Scratch) insertTwo(word []byte, prefixes *[maxWord + 1]uint64, best *edit) {
 	const vowels = "aeiou"
 	d, n := s.dictionary, len(word)
-	for i := 1; i < n && d.begins(prefixes[i]); i++ {
+	for i := 1; i < n && d.isPrefix(prefixes[i]); i++ {
 		for v := range len(vowels) {
 			start := prefixes[i]*base + coefficient(vowels[v])
 			for j := i + 1; j <= n; j++ {
 				// The letters from i to j, the second vowel, the rest.
 				middle := start*powers[j-i] + prefixes[j] - prefixes[i]*powers[j-i]
-				if !d.begins(middle) {
+				if !d.isPrefix(middle) {
 					break
 				}
 				rest := prefixes[n] - prefixes[j]*powers[n-j]
@@ -429,15 +429,15 @@ func (s *Scratch) split(word []byte, t *Token, role role) int {
 		if from >= unknown {
 			continue
 		}
-		if n >= minAroundStranger {
-			for length := minStranger; length <= min(maxStranger, n-i); length++ {
-				segments[i+length].take(from+costBoundary+costStranger+costStrangerEach*length, i)
+		if n >= minAroundUnknown {
+			for length := minUnknown; length <= min(maxUnknown, n-i); length++ {
+				segments[i+length].take(from+costBoundary+costUnknownWord+costUnknownLetter*length, i)
 			}
 		}
 		poly := uint64(0)
 		for j := i; j < min(n, i+maxWord); j++ {
 			poly = poly*base + coefficient(word[j])
-			if !d.begins(poly) {
+			if !d.isPrefix(poly) {
 				break
 			}
 			cost := from + costBoundary

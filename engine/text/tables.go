@@ -65,7 +65,7 @@ func computeFold(r rune) (rune, folding) {
 	}
 	lower := unicode.ToLower(r)
 	if to, ok := alikes.look[lower]; ok {
-		return to, look
+		return to, lookalike
 	}
 	if to, ok := alikes.faux[lower]; ok {
 		return to, faux
@@ -87,7 +87,7 @@ func computeFold(r rune) (rune, folding) {
 			return base, digit
 		}
 		if to, ok := alikes.look[unicode.ToLower(base)]; ok && size == len(d) {
-			return to, look // mathematical Greek
+			return to, lookalike // mathematical Greek
 		}
 	}
 	return lower, foreign

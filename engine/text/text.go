@@ -10,14 +10,14 @@
 //     Lao, Khmer, Burmese) each letter is a word by itself;
 //   - an emoji or a pair of regional indicators that is a flag.
 //
-// Everything else separates. Every word has two forms. [Token.Raw] is the word as it was typed, in lower case and
+// Everything else separates tokens. Every word has two forms. [Token.Raw] is the word as it was typed, in lower case and
 // without invisible characters. [Token.Folded] is the word as it is meant; for most words it is the same:
 //
 //   - Compatibility forms become plain letters (full-width, mathematical, circled, parenthesised, superscript), as do
 //     regional indicators that are not flags.
 //   - Accents and stacked combining marks on Latin letters go, and so do apostrophes.
 //   - Look-alike letters of other scripts become ASCII, but only in a word that mixes scripts, or in a word of nothing
-//     but look-alikes in a text most letters of which are Latin. Honest Russian or Greek stays as it is.
+//     but look-alikes in a text most letters of which are Latin. Genuine Russian or Greek stays as it is.
 //   - Digits and symbols that stand for letters become those letters (sh1t, a$$), but only in a word with a letter, and
 //     never in ordinals, units and figures (4th, 10km, mp3).
 //   - Letters that are repeated more than twice are squeezed to two, or to one where that makes a known word.

@@ -63,7 +63,7 @@ func TestDisguisesAreFolded(t *testing.T) {
 	}
 }
 
-func TestHonestTextOfOtherScriptsStaysAsItIs(t *testing.T) {
+func TestGenuineTextOfOtherScriptsStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ in, want string }{
 		{"Моя семья живёт в Москве", "моя семья живёт в москве"},

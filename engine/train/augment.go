@@ -31,7 +31,7 @@ var disguises = []disguise{
 	{"dotted", between('.')},
 	{"stretched", func(word []rune, r *rand.Rand) []rune {
 		i := r.IntN(len(word))
-		return slices.Insert(slices.Clone(word), i, repeat(word[i], 2+r.IntN(3))...)
+		return slices.Insert(slices.Clone(word), i, slices.Repeat(word[i:i+1], 2+r.IntN(3))...)
 	}},
 	{"doubled", func(word []rune, r *rand.Rand) []rune {
 		i := r.IntN(len(word))
@@ -112,8 +112,6 @@ func between(mark rune) func([]rune, *rand.Rand) []rune {
 	}
 }
 
-func repeat(c rune, n int) []rune { return slices.Repeat([]rune{c}, n) }
-
 // Disguise rewrites words of a text in one way: about a third of those of three letters and more, or all of those of
 // four and more. Or it removes spaces or changes the capitals of the whole text.
 func Disguise(text string, r *rand.Rand) string {
@@ -169,11 +167,11 @@ func Augment(examples []Example, share float64, seed uint64) []Example {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var out []Example
 	for _, e := range examples {
-		odds := share
+		chance := share
 		if !e.InCorpus {
-			odds /= 3
+			chance /= 3
 		}
-		if r.Float64() >= odds || e.Source == "lexicon" {
+		if r.Float64() >= chance || e.Source == "lexicon" {
 			continue
 		}
 		e.Text, e.Derived = Disguise(e.Text, r), true

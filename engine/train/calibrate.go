@@ -43,36 +43,36 @@ func Calibrate(file []byte, examples []Example, cnnThreshold float64, seed uint6
 	if file, m, err = recalibrate(file, threshold, c); err != nil {
 		return nil, err
 	}
-	alone := logitsOf(m, examples)
-	long := logitsOf(m, Lengthen(examples, seed))
+	asWritten := logitsOf(m, examples)
+	lengthened := logitsOf(m, Lengthen(examples, seed))
 	for h := range c {
 		curve := &c[h].Alone
 		terms := func(e scored) [5]float64 { return e.Terms(h, curve) }
-		set(curve, logistic(pointsOf(alone, h, prior(h), terms), [5]bool{0: true, 2: true, 4: true}))
-		curve.Length = lengthPenalty(alone, long, h, curve)
+		setCurve(curve, logistic(pointsOf(asWritten, h, prior(h), terms), [5]bool{0: true, 2: true, 4: true}))
+		curve.Length = lengthPenalty(asWritten, lengthened, h, curve)
 	}
 	// Which texts the network classifies depends on the calibration of the linear model alone.
 	if file, m, err = recalibrate(file, threshold, c); err != nil {
 		return nil, err
 	}
-	var short, many []scored
+	var short, long []scored
 	for _, e := range append(logitsOf(m, examples), logitsOf(m, Lengthen(examples, seed))...) {
 		if len(e.SmallCNN) > 0 {
-			many = append(many, e)
+			long = append(long, e)
 		} else {
 			short = append(short, e)
 		}
 	}
 	for h := range c {
-		read := &c[h].Both
-		read.Large, read.CNN = 1, 0.5
-		terms := func(e scored) [5]float64 { return e.Terms(h, read) }
+		both := &c[h].Both
+		both.Large, both.CNN = 1, 0.5
+		terms := func(e scored) [5]float64 { return e.Terms(h, both) }
 		for range 3 { // which window has the largest logit depends on the curve
 			points := aboveThreshold(pointsOf(short, h, prior(h), terms), threshold)
-			set(read, logistic(points, [5]bool{0: true, 1: true, 2: true, 4: true}))
+			setCurve(both, logistic(points, [5]bool{0: true, 1: true, 2: true, 4: true}))
 		}
-		terms = func(e scored) [5]float64 { return e.LongTerms(h, read) }
-		points := aboveThreshold(pointsOf(many, h, prior(h), terms), threshold)
+		terms = func(e scored) [5]float64 { return e.LongTerms(h, both) }
+		points := aboveThreshold(pointsOf(long, h, prior(h), terms), threshold)
 		w := logistic(points, [5]bool{true, true, true, true, true})
 		c[h].Long = model.LongCurve{Window: w[0], Sentence: w[1], Max: w[2], Length: w[3], Offset: w[4]}
 	}
@@ -90,7 +90,7 @@ func recalibrate(file []byte, cnnThreshold float64, c [model.Heads]model.Calibra
 	return b.Bytes(), m, err
 }
 
-func set(c *model.Curve, w [5]float64) {
+func setCurve(c *model.Curve, w [5]float64) {
 	*c = model.Curve{Large: w[0], CNN: w[1], Small: w[2], Length: w[3], Offset: w[4]}
 }
 
@@ -154,13 +154,6 @@ func pointsOf(all []scored, h int, prior float64, terms func(scored) [5]float64)
 		p.y = positive / p.weight
 	}
 	return points
-}
-
-// File returns the weights as a file without calibration.
-func (f *Fitted) File() ([]byte, error) {
-	var b bytes.Buffer
-	err := model.Write(&b, f.Header, f.Weights)
-	return b.Bytes(), err
 }
 
 // isOrdinary reports whether an example comes from a source of everyday harmless text.
@@ -255,27 +248,27 @@ func newton(points []point, use [5]bool) (w [5]float64) {
 
 // lengthPenalty returns what each factor of e in the number of windows takes from the logit, so that long ordinary
 // texts score as high as short ones at the top. Length by itself is no evidence.
-func lengthPenalty(alone, long []scored, h int, c *model.Curve) float64 {
+func lengthPenalty(asWritten, lengthened []scored, h int, c *model.Curve) float64 {
 	const quantile = 0.985
-	logits := func(all []scored, windows *float64) []float64 {
+	logits := func(all []scored, length *float64) []float64 {
 		var z []float64
 		for _, e := range all {
 			if isOrdinary(e.Example) && e.Labelled(h) && !e.Positive(h) {
 				z = append(z, c.Large*e.Large[h]+c.Small*e.Small[h])
-				*windows += e.Length
+				*length += e.Length
 			}
 		}
-		*windows /= max(float64(len(z)), 1)
+		*length /= max(float64(len(z)), 1)
 		slices.Sort(z)
 		return z
 	}
-	var short, many float64
-	a, b := logits(alone, &short), logits(long, &many)
-	if len(a) == 0 || len(b) == 0 || many <= short {
+	var lengthBefore, lengthAfter float64 // means of [model.Logits.Length]
+	a, b := logits(asWritten, &lengthBefore), logits(lengthened, &lengthAfter)
+	if len(a) == 0 || len(b) == 0 || lengthAfter <= lengthBefore {
 		return 0
 	}
 	at := func(z []float64) float64 { return z[int(quantile*float64(len(z)-1))] }
-	return min(0, (at(a)-at(b))/(many-short))
+	return min(0, (at(a)-at(b))/(lengthAfter-lengthBefore))
 }
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
@@ -327,14 +320,14 @@ func Lengthen(examples []Example, seed uint64) []Example {
 	r := rand.New(rand.NewPCG(seed, 3))
 	var out []Example
 	for _, e := range examples {
-		odds := 0.5
+		chance := 0.5
 		if !e.InCorpus {
-			odds = 0.04
+			chance = 0.04
 			if !isOrdinary(&e) {
-				odds = 0.2
+				chance = 0.2
 			}
 		}
-		if r.Float64() >= odds {
+		if r.Float64() >= chance {
 			continue
 		}
 		size := int(200 * math.Exp(r.Float64()*math.Log(60)))

@@ -25,10 +25,10 @@ const (
 type embedding [dimensions]float32
 
 // Cluster groups the words of the texts by the contexts that they are used in: skip-gram embeddings with negative
-// sampling (Mikolov et al. 2013), then k-means. It does not use labels. Texts are tokenized with the dictionary
-// known. The result maps the hash of a word to its cluster, from 0; it is nil for few words.
-func Cluster(examples []Example, known *text.Dictionary, seed uint64) map[uint64]uint16 {
-	v := newVocabulary(examples, known)
+// sampling (Mikolov et al. 2013), then k-means. It does not use labels. Texts are tokenized with the
+// dictionary. The result maps the hash of a word to its cluster, from 0; it is nil for few words.
+func Cluster(examples []Example, dictionary *text.Dictionary, seed uint64) map[uint64]uint16 {
+	v := newSkipGram(examples, dictionary)
 	if len(v.words) < 4*clusterCount {
 		return nil
 	}
@@ -42,21 +42,22 @@ func Cluster(examples []Example, known *text.Dictionary, seed uint64) map[uint64
 	return out
 }
 
-// vocabulary holds the words that occur often enough, and the texts as indexes of them.
-type vocabulary struct {
+// skipGram is what skip-gram embeddings are learned from: the words that occur often enough, and the texts as indexes
+// of them.
+type skipGram struct {
 	words  []uint64
 	counts []int
 	texts  [][]int32
 	total  int
 }
 
-func newVocabulary(examples []Example, known *text.Dictionary) *vocabulary {
+func newSkipGram(examples []Example, dictionary *text.Dictionary) *skipGram {
 	s := text.Get()
 	defer text.Put(s)
 	counts := map[uint64]int{}
 	each := func(yield func(text int, word uint64)) {
 		for i := range examples {
-			tokens := limit(s.TokenizeWith(examples[i].Text, known))
+			tokens := limit(s.TokenizeWith(examples[i].Text, dictionary))
 			for j := range tokens {
 				if !tokens[j].Is(text.Emoji) {
 					yield(i, model.WordHash(tokens[j].Folded))
@@ -65,7 +66,7 @@ func newVocabulary(examples []Example, known *text.Dictionary) *vocabulary {
 		}
 	}
 	each(func(_ int, word uint64) { counts[word]++ })
-	v := &vocabulary{texts: make([][]int32, len(examples))}
+	v := &skipGram{texts: make([][]int32, len(examples))}
 	for w, n := range counts {
 		if n >= clusterMinimum {
 			v.words = append(v.words, w)
@@ -87,7 +88,7 @@ func newVocabulary(examples []Example, known *text.Dictionary) *vocabulary {
 }
 
 // embed learns a skip-gram embedding of each word.
-func (v *vocabulary) embed(r *rand.Rand) []embedding {
+func (v *skipGram) embed(r *rand.Rand) []embedding {
 	in, out := make([]embedding, len(v.words)), make([]embedding, len(v.words))
 	for i := range in {
 		for d := range in[i] {

@@ -89,7 +89,7 @@ func (tr *cnnTrainer) group(folded []byte) int32 {
 
 // initEmbeddings sets the initial embeddings of words to their skip-gram embeddings.
 func (tr *cnnTrainer) initEmbeddings(r *rand.Rand) {
-	v := newVocabulary(tr.examples, tr.dictionary)
+	v := newSkipGram(tr.examples, tr.dictionary)
 	vectors := v.embed(r)
 	index := make(map[uint64]int, len(v.words))
 	for i, w := range v.words {

@@ -251,7 +251,7 @@ func (w *cnnWorker) backwardLayers(n int) {
 		above, below := w.gradients[0], w.gradients[1]
 		copy(below, above)
 		in := w.layers[l]
-		step := cnn.Dilations[l]
+		dilation := cnn.Dilations[l]
 		for t := range n {
 			sum := w.sums[l][t*2*channels : (t+1)*2*channels]
 			up := above[t*channels : (t+1)*channels]
@@ -261,14 +261,14 @@ func (w *cnnWorker) backwardLayers(n int) {
 				gradient[c] = v * (0.5 + 0.5*sum[channels+c]/d)
 				gradient[channels+c] = v * sum[c] * 0.5 / (d * d)
 			}
-			cnn.Gather(&w.row, in, t, n, step)
+			cnn.Gather(&w.row, in, t, n, dilation)
 			kernel.Outer(g.Kernel[l], w.row[:], gradient[:])
 			addTo(g.Bias[l], gradient[:])
 			var row [cnn.KernelSize * channels]float32
 			kernel.MulAdd(row[:], gradient[:], tr.kernelsT[l])
-			for tap := range cnn.KernelSize {
-				if at := t + (tap-cnn.KernelSize/2)*step; at >= 0 && at < n {
-					addTo(below[at*channels:(at+1)*channels], row[tap*channels:(tap+1)*channels])
+			for position := range cnn.KernelSize {
+				if at := t + (position-cnn.KernelSize/2)*dilation; at >= 0 && at < n {
+					addTo(below[at*channels:(at+1)*channels], row[position*channels:(position+1)*channels])
 				}
 			}
 		}

@@ -33,7 +33,6 @@ type row struct {
 	Kind   string       `json:"kind"`
 	Voice  string       `json:"voice"`
 	Group  int          `json:"group"`
-	Sure   *bool        `json:"sure"`
 	Hit    *bool        `json:"hit"`
 }
 

@@ -100,8 +100,8 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 
 // harmful reports whether the example is positive for any head but spam.
 func (e *Example) harmful() bool {
-	for h := range spam {
-		if e.Positive(h) {
+	for h := range e.Labels {
+		if h != spam && e.Positive(h) {
 			return true
 		}
 	}

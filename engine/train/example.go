@@ -3,7 +3,7 @@
 
 // Package train makes the weights file that package model loads.
 //
-// [Read] maps the labels of every source to the 13 heads and masks missing ones. [NewPool] removes duplicates and
+// [Read] maps the labels of every source to the 13 heads and masks missing ones. [NewDataset] removes duplicates and
 // splits. [Augment], [Surround] and [Swap] add copies, and [Neutral] adds sentences. [Fit] fits the linear model with
 // AdaGrad on one goroutine, [FitCNN] the convolutional network with Adam on two, both with fixed seeds. [Calibrate]
 // fits probabilities on examples that the weights were not fitted on, and [Evaluate] reports. The same data gives the
@@ -64,7 +64,10 @@ func (e *Example) Harmless() bool {
 }
 
 // categories is the number of heads that are categories. They are the first ones.
-const categories = 5
+const categories = model.NumCategories
+
+// categoryNames are the names of the categories in the rows of the corpus.
+var categoryNames = [categories]string(model.HeadNames[:categories])
 
 // key identifies a text when duplicates are removed and splits made: a hash of its letters and digits in lower case.
 func key(text string) uint64 {

@@ -4,6 +4,7 @@
 package train
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -71,6 +72,13 @@ func (o Options) withDefaults() Options {
 type Fitted struct {
 	Header  model.Header
 	Weights model.Weights
+}
+
+// File returns the weights as a file without calibration.
+func (f *Fitted) File() ([]byte, error) {
+	var b bytes.Buffer
+	err := model.Write(&b, f.Header, f.Weights)
+	return b.Bytes(), err
 }
 
 // document is an example as a range of fitter.tokens.

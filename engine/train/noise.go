@@ -108,7 +108,7 @@ func (n Noise) Apply(text string, share float64, seed uint64) string {
 	chosen := map[int]int{} // the ends of words by their beginnings
 	sure := r.IntN(len(words))
 	for i, w := range words {
-		if odds := r.Float64(); odds < share || i == sure {
+		if r.Float64() < share || i == sure {
 			chosen[w[0]] = w[1]
 		}
 	}
@@ -134,12 +134,12 @@ func (n Noise) Apply(text string, share float64, seed uint64) string {
 }
 
 // translate replaces letters with the given probability. The table holds the letters, a space, and what replaces them.
-func translate(w []rune, table string, odds float64, r *rand.Rand) []rune {
+func translate(w []rune, table string, chance float64, r *rand.Rand) []rune {
 	from, to, _ := strings.Cut(table, " ")
 	by := []rune(to)
 	out := append([]rune{}, w...)
 	for i, c := range w {
-		if at := strings.IndexRune(from, unicode.ToLower(c)); at >= 0 && r.Float64() < odds {
+		if at := strings.IndexRune(from, unicode.ToLower(c)); at >= 0 && r.Float64() < chance {
 			out[i] = by[at]
 		}
 	}
@@ -178,13 +178,13 @@ func reportNoise(w io.Writer, m *model.Model, all []prediction) {
 	var bad, good []*prediction
 	before := 0.0
 	for i := range all {
-		switch j := &all[i]; {
-		case !j.InCorpus:
-		case j.Harmless():
-			good = append(good, j)
-			before += one(j.flagged())
-		case j.flagged():
-			bad = append(bad, j)
+		switch p := &all[i]; {
+		case !p.InCorpus:
+		case p.Harmless():
+			good = append(good, p)
+			before += indicator(p.flagged())
+		case p.flagged():
+			bad = append(bad, p)
 		}
 	}
 	fmt.Fprintf(w, "## Disguised copies\n\nOf %d harmful texts that are flagged as they are written, the share that stays "+
@@ -194,9 +194,9 @@ func reportNoise(w io.Writer, m *model.Model, all []prediction) {
 	for _, n := range Noises {
 		share := func(of []*prediction, words float64) float64 {
 			flagged := 0.0
-			for i, j := range of {
-				copied := prediction{p: m.Probabilities(n.Apply(j.Text, words, uint64(i)))}
-				flagged += one(copied.flagged())
+			for i, p := range of {
+				copied := prediction{probabilities: m.Probabilities(n.Apply(p.Text, words, uint64(i)))}
+				flagged += indicator(copied.flagged())
 			}
 			return flagged / float64(len(of))
 		}

@@ -17,17 +17,20 @@ import (
 
 // Thresholds are the thresholds of the report, by head: the service's defaults for the categories, 0.5 for the
 // attributes.
-var Thresholds = [model.Heads]float64{0.7, 0.7, 0.5, 0.8, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}
+var Thresholds = [model.Heads]float64{
+	hate: 0.7, harassment: 0.7, selfHarm: 0.5, sexual: 0.8, violence: 0.6,
+	toxicity: 0.5, severe: 0.5, identity: 0.5, insult: 0.5, profanity: 0.5, threat: 0.5, explicit: 0.5, spam: 0.5,
+}
 
 // prediction is an example with its probabilities.
 type prediction struct {
 	*Example
-	p model.Probabilities
+	probabilities model.Probabilities
 }
 
-func (j *prediction) flagged() bool {
+func (p *prediction) flagged() bool {
 	for h := range categories {
-		if j.p[h] > Thresholds[h] {
+		if p.probabilities[h] > Thresholds[h] {
 			return true
 		}
 	}
@@ -35,10 +38,10 @@ func (j *prediction) flagged() bool {
 }
 
 // margin returns the largest ratio of a category's odds to those of its threshold. It ranks texts by "any category".
-func (j *prediction) margin() float64 {
+func (p *prediction) margin() float64 {
 	best := 0.0
 	for h := range categories {
-		odds := j.p[h] / (1 - j.p[h] + 1e-12) / (Thresholds[h] / (1 - Thresholds[h]))
+		odds := p.probabilities[h] / (1 - p.probabilities[h] + 1e-12) / (Thresholds[h] / (1 - Thresholds[h]))
 		best = max(best, odds)
 	}
 	return best
@@ -48,19 +51,19 @@ func (j *prediction) margin() float64 {
 func predict(m *model.Model, examples []Example) []prediction {
 	all := make([]prediction, len(examples))
 	for i := range examples {
-		all[i] = prediction{Example: &examples[i], p: m.Probabilities(examples[i].Text)}
+		all[i] = prediction{Example: &examples[i], probabilities: m.Probabilities(examples[i].Text)}
 	}
 	return all
 }
 
-// Evaluate writes a report in Markdown on a model. Nothing must have been fitted on the examples.
+// Evaluate writes a report on a model in Markdown. The examples must not have been used to fit or calibrate it.
 func Evaluate(w io.Writer, m *model.Model, examples []Example) {
 	all := predict(m, examples)
 	fmt.Fprintf(w, "Model %s, %d training texts, %d held-back texts.\n\n", m.Version(), m.Header().Examples, len(all))
 	inCorpus := func(p *prediction) bool { return p.InCorpus }
-	heads(w, "Categories, on texts written or labelled for this project", all, inCorpus, 0, categories)
+	reportHeads(w, "Categories, on texts written or labelled for this project", all, inCorpus, 0, categories)
 	bySource := func(p *prediction) bool { return !p.InCorpus && p.Source != "lexicon" }
-	heads(w, "Attributes, on the crowd labels of their sources", all, bySource, categories, model.Heads)
+	reportHeads(w, "Attributes, on the crowd labels of their sources", all, bySource, categories, model.Heads)
 	sources := map[string]bool{}
 	for i := range all {
 		if all[i].InCorpus {
@@ -69,11 +72,11 @@ func Evaluate(w io.Writer, m *model.Model, examples []Example) {
 	}
 	fmt.Fprintf(w, "## Any category, by file\n\n| file | texts | harmful | AUC | recall | specificity |\n"+
 		"|---|---|---|---|---|---|\n")
-	anyRow(w, "all", all, inCorpus)
+	reportAny(w, "all", all, inCorpus)
 	written := func(p *prediction) bool { return p.InCorpus && p.Source != "annotated" }
-	anyRow(w, "own texts (all but annotated)", all, written)
+	reportAny(w, "own texts (all but annotated)", all, written)
 	for _, s := range sorted(sources) {
-		anyRow(w, s, all, func(j *prediction) bool { return j.InCorpus && j.Source == s })
+		reportAny(w, s, all, func(p *prediction) bool { return p.InCorpus && p.Source == s })
 	}
 	reportOrdinary(w, all)
 	reportCode(w, all)
@@ -92,17 +95,17 @@ func sorted(set map[string]bool) []string {
 	return names
 }
 
-// heads writes a table of the heads in the range [from, to), over the examples that use selects.
-func heads(w io.Writer, title string, all []prediction, use func(*prediction) bool, from, to int) {
+// reportHeads writes a table of the heads in the range [from, to), over the examples that use selects.
+func reportHeads(w io.Writer, title string, all []prediction, use func(*prediction) bool, from, to int) {
 	fmt.Fprintf(w, "## %s\n\n| head | texts | yes | AUC | AP | ECE | threshold | precision | recall | F1 | "+
 		"balanced accuracy |\n|---|---|---|---|---|---|---|---|---|---|---|\n", title)
 	for h := from; h < to; h++ {
 		var s []evaluate.Scored
 		positives := 0
 		for i := range all {
-			if j := &all[i]; use(j) && j.Labelled(h) {
-				s = append(s, evaluate.Scored{Score: j.p[h], Positive: j.Positive(h)})
-				if j.Positive(h) {
+			if p := &all[i]; use(p) && p.Labelled(h) {
+				s = append(s, evaluate.Scored{Score: p.probabilities[h], Positive: p.Positive(h)})
+				if p.Positive(h) {
 					positives++
 				}
 			}
@@ -118,25 +121,21 @@ func heads(w io.Writer, title string, all []prediction, use func(*prediction) bo
 	fmt.Fprintln(w)
 }
 
-// anyRow writes a row of a table about "any category", over the examples that use selects.
-func anyRow(w io.Writer, name string, all []prediction, use func(*prediction) bool) {
+// reportAny writes a row of a table about "any category", over the examples that use selects.
+func reportAny(w io.Writer, name string, all []prediction, use func(*prediction) bool) {
 	var rank, flag []evaluate.Scored
 	positives := 0
 	for i := range all {
-		j := &all[i]
-		if !use(j) {
+		p := &all[i]
+		if !use(p) {
 			continue
 		}
-		harmful := !j.Harmless()
+		harmful := !p.Harmless()
 		if harmful {
 			positives++
 		}
-		rank = append(rank, evaluate.Scored{Score: j.margin(), Positive: harmful})
-		p := 0.0
-		if j.flagged() {
-			p = 1
-		}
-		flag = append(flag, evaluate.Scored{Score: p, Positive: harmful})
+		rank = append(rank, evaluate.Scored{Score: p.margin(), Positive: harmful})
+		flag = append(flag, evaluate.Scored{Score: indicator(p.flagged()), Positive: harmful})
 	}
 	if len(rank) == 0 {
 		return
@@ -153,15 +152,15 @@ func anyRow(w io.Writer, name string, all []prediction, use func(*prediction) bo
 func Examine(w io.Writer, m *model.Model, rows []Example) {
 	all := predict(m, rows)
 	everything := func(*prediction) bool { return true }
-	heads(w, "Examination, texts that nothing was trained or tuned on", all, everything, 0, categories)
+	reportHeads(w, "Examination, texts that nothing was trained or tuned on", all, everything, 0, categories)
 	fmt.Fprintf(w, "| any category | texts | harmful | AUC | recall | specificity |\n|---|---|---|---|---|---|\n")
-	anyRow(w, "all", all, everything)
-	anyRow(w, "in groups of contrasts", all, func(j *prediction) bool { return j.Group > 0 })
-	anyRow(w, "alone", all, func(j *prediction) bool { return j.Group == 0 })
+	reportAny(w, "all", all, everything)
+	reportAny(w, "in groups of contrasts", all, func(p *prediction) bool { return p.Group > 0 })
+	reportAny(w, "alone", all, func(p *prediction) bool { return p.Group == 0 })
 	groups := map[int][]*prediction{}
 	for i := range all {
-		if j := &all[i]; j.Group > 0 {
-			groups[j.Group] = append(groups[j.Group], j)
+		if p := &all[i]; p.Group > 0 {
+			groups[p.Group] = append(groups[p.Group], p)
 		}
 	}
 	pairs, ordered := 0, 0.0
@@ -212,11 +211,11 @@ var crowds = []struct {
 
 // Agreement writes the rank correlation (Spearman) of TOXICITY with the fractions of crowds, on texts of their
 // sources that are in neither the training nor the calibration split.
-func Agreement(w io.Writer, m *model.Model, data fs.FS, pool *Pool) error {
+func Agreement(w io.Writer, m *model.Model, data fs.FS, dataset *Dataset) error {
 	seen := map[uint64]bool{}
 	for _, s := range []Split{Training, Calibration} {
-		for i := range pool.Splits[s] {
-			seen[key(pool.Splits[s][i].Text)] = true
+		for i := range dataset.Splits[s] {
+			seen[key(dataset.Splits[s][i].Text)] = true
 		}
 	}
 	fmt.Fprintf(w, "## TOXICITY and the fractions of crowds\n\n| source | what it says | texts | Spearman |\n"+
@@ -254,16 +253,16 @@ func reportOrdinary(w io.Writer, all []prediction) {
 		var texts, flagged float64
 		var by [categories]float64
 		for i := range all {
-			j := &all[i]
-			if j.Source != name || !isOrdinary(j.Example) {
+			p := &all[i]
+			if p.Source != name || !isOrdinary(p.Example) {
 				continue
 			}
 			texts++
-			if j.flagged() {
+			if p.flagged() {
 				flagged++
 			}
 			for h := range by {
-				if j.p[h] > Thresholds[h] {
+				if p.probabilities[h] > Thresholds[h] {
 					by[h]++
 				}
 			}
@@ -294,16 +293,16 @@ func reportCode(w io.Writer, all []prediction) {
 	for _, name := range sorted(names) {
 		var texts, flagged [2]int // by harmless and harmful
 		for i := range all {
-			j := &all[i]
-			if j.Source != name {
+			p := &all[i]
+			if p.Source != name {
 				continue
 			}
 			kind := 0
-			if !j.Harmless() {
+			if !p.Harmless() {
 				kind = 1
 			}
 			texts[kind]++
-			if j.flagged() {
+			if p.flagged() {
 				flagged[kind]++
 			}
 		}
@@ -312,8 +311,8 @@ func reportCode(w io.Writer, all []prediction) {
 	fmt.Fprintln(w)
 }
 
-// one returns 1 for true and 0 for false.
-func one(b bool) float64 {
+// indicator returns 1 for true and 0 for false.
+func indicator(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -325,12 +324,12 @@ func reportLengths(w io.Writer, m *model.Model, all []prediction) {
 	var plain []string
 	var bad []*prediction
 	for i := range all {
-		j := &all[i]
+		p := &all[i]
 		switch {
-		case isOrdinary(j.Example) && j.Source != "clean_tweets" && j.Source != "goemotions_reddit":
-			plain = append(plain, j.Text)
-		case j.InCorpus && !j.Harmless() && j.flagged() && len(j.Text) < 200:
-			bad = append(bad, j)
+		case isOrdinary(p.Example) && p.Source != "clean_tweets" && p.Source != "goemotions_reddit":
+			plain = append(plain, p.Text)
+		case p.InCorpus && !p.Harmless() && p.flagged() && len(p.Text) < 200:
+			bad = append(bad, p)
 		}
 	}
 	if len(plain) < 100 || len(bad) < 20 {
@@ -351,10 +350,10 @@ func reportLengths(w io.Writer, m *model.Model, all []prediction) {
 			for after.Len() < size/2 {
 				after.WriteString(" " + plain[r.IntN(len(plain))])
 			}
-			p := prediction{p: m.Probabilities(before.String() + after.String())}
-			flagged += one(p.flagged())
-			p = prediction{p: m.Probabilities(before.String() + bad[r.IntN(len(bad))].Text + after.String())}
-			found += one(p.flagged())
+			p := prediction{probabilities: m.Probabilities(before.String() + after.String())}
+			flagged += indicator(p.flagged())
+			p = prediction{probabilities: m.Probabilities(before.String() + bad[r.IntN(len(bad))].Text + after.String())}
+			found += indicator(p.flagged())
 		}
 		fmt.Fprintf(w, "| %d | %.1f %% | %.1f %% |\n", size, 100*flagged/documents, 100*found/documents)
 	}

@@ -115,9 +115,9 @@ func TestASmallModelLearnsFromTheCorpus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := train.NewPool(all, false)
-	heldOut := part(pool.Splits[train.Test], 4)
-	fitted, file := small(t, part(pool.Splits[train.Training], 5), part(pool.Splits[train.Calibration], 3),
+	dataset := train.NewDataset(all, false)
+	heldOut := part(dataset.Splits[train.Test], 4)
+	fitted, file := small(t, part(dataset.Splits[train.Training], 5), part(dataset.Splits[train.Calibration], 3),
 		train.Options{Epochs: 3, Buckets: 1 << 15, Rows: 120_000, Seed: 1}, train.CNNOptions{Epochs: 4, Seed: 1})
 	m := load(t, file)
 	got := anyCategory(heldOut, byCascade(m))

@@ -11,13 +11,12 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// Categories is the number of heads that are categories. They are the first ones.
-const Categories = categories
-
 // Priors returns the shares of traffic, from 0 to 1, to which calibration assumes that each category applies.
-func Priors() (out [Categories]float64) {
+func Priors() (out [model.NumCategories]float64) {
 	for h := range out {
 		out[h] = prior(h)
 	}
@@ -54,7 +53,7 @@ type Sheet struct {
 	Disguised, Surrounded, Swapped int
 	// Patterns is the number of texts that [Neutral] makes.
 	Patterns int
-	// Digest is that of the [Pool].
+	// Digest is that of the [Dataset].
 	Digest string
 }
 
@@ -68,7 +67,7 @@ type CorpusFile struct {
 	// Kinds and Voices are the numbers of distinct kinds of text and of voices in the file.
 	Kinds, Voices int
 	// Positives is the number of rows to which each category applies.
-	Positives [Categories]int
+	Positives [model.NumCategories]int
 }
 
 // Coverage counts the texts of the corpus of one family of voices or one band of lengths.
@@ -80,7 +79,7 @@ type Coverage struct {
 	// Positives is the number of texts to which each category applies. Hard is the number of harmless texts that are
 	// near to a category: they are in a group of contrasts with a positive of it, or in a file of which at least a
 	// third of the harmful rows are positives of it.
-	Positives, Hard [Categories]int
+	Positives, Hard [model.NumCategories]int
 }
 
 // SourceRows counts the texts of a public source, without duplicates.
@@ -109,9 +108,6 @@ func (r *corpusRow) harmless() bool {
 	return true
 }
 
-// categoryNames are the names of the categories in the rows of the corpus.
-var categoryNames = [Categories]string{"hate", "harassment", "self-harm", "sexual", "violence"}
-
 // Survey counts what a training for shipping learns from: the corpus and data of [Read], and copies with the given
 // shares and seed. It returns the errors of [Read].
 func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
@@ -123,10 +119,10 @@ func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := NewPool(all, true)
-	training := pool.Splits[Training]
-	s.Training, s.Calibration, s.Test = len(training), len(pool.Splits[Calibration]), len(pool.Splits[Test])
-	s.Digest = pool.Digest
+	dataset := NewDataset(all, true)
+	training := dataset.Splits[Training]
+	s.Training, s.Calibration, s.Test = len(training), len(dataset.Splits[Calibration]), len(dataset.Splits[Test])
+	s.Digest = dataset.Digest
 	s.Disguised = len(Augment(training, copies.Disguise, seed))
 	s.Surrounded = len(Surround(training, copies.Surround, seed))
 	s.Swapped = len(Swap(training, copies.Swap, seed))
@@ -134,7 +130,7 @@ func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
 	if data == nil {
 		return s, nil
 	}
-	return s, s.countPublic(corpus, data, all, pool)
+	return s, s.countPublic(corpus, data, all, dataset)
 }
 
 // countCorpus counts the texts of the corpus.
@@ -258,10 +254,10 @@ func (f *CorpusFile) count(rows []corpusRow) {
 }
 
 // nearCategories returns the categories that each row is near to, see [Coverage.Hard].
-func nearCategories(files []CorpusFile, rows []corpusRow) [][Categories]bool {
+func nearCategories(files []CorpusFile, rows []corpusRow) [][model.NumCategories]bool {
 	const share = 3 // one third of the harmful rows of a file
 	type group struct{ file, number int }
-	groups := map[group][Categories]bool{}
+	groups := map[group][model.NumCategories]bool{}
 	for i := range rows {
 		if r := &rows[i]; r.Group > 0 {
 			near := groups[group{r.file, r.Group}]
@@ -271,7 +267,7 @@ func nearCategories(files []CorpusFile, rows []corpusRow) [][Categories]bool {
 			groups[group{r.file, r.Group}] = near
 		}
 	}
-	out := make([][Categories]bool, len(rows))
+	out := make([][model.NumCategories]bool, len(rows))
 	for i := range rows {
 		r := &rows[i]
 		f := &files[r.file]
@@ -287,7 +283,7 @@ func nearCategories(files []CorpusFile, rows []corpusRow) [][Categories]bool {
 	return out
 }
 
-func (c *Coverage) add(r *corpusRow, near [Categories]bool) {
+func (c *Coverage) add(r *corpusRow, near [model.NumCategories]bool) {
 	c.Rows++
 	for h := range c.Positives {
 		switch {
@@ -376,9 +372,9 @@ func bandName(i int) string {
 }
 
 // countPublic counts the texts of each public source without duplicates, and those of them that are annotated.
-func (s *Sheet) countPublic(corpus, data fs.FS, all []Example, pool *Pool) error {
+func (s *Sheet) countPublic(corpus, data fs.FS, all []Example, dataset *Dataset) error {
 	used := map[string]int{}
-	for _, split := range pool.Splits {
+	for _, split := range dataset.Splits {
 		for i := range split {
 			if e := &split[i]; !e.InCorpus {
 				used[e.Source]++

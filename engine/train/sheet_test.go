@@ -150,10 +150,10 @@ func TestAgreementLeavesOutWhatWasLearned(t *testing.T) {
 		"moderation/ruddit.jsonl.gz": packed(t, `{"text":"good morning","labels":{"offensiveness_score":0.6}}`+"\n"+
 			`{"text":"you filthy idiot","labels":{"offensiveness_score":-0.4}}`+"\n"),
 	}
-	pool := &train.Pool{}
-	pool.Splits[train.Training] = []train.Example{{Text: "Learned!"}}
+	dataset := &train.Dataset{}
+	dataset.Splits[train.Training] = []train.Example{{Text: "Learned!"}}
 	var b strings.Builder
-	if err := train.Agreement(&b, m, data, pool); err != nil {
+	if err := train.Agreement(&b, m, data, dataset); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -165,7 +165,7 @@ func TestAgreementLeavesOutWhatWasLearned(t *testing.T) {
 			t.Errorf("the section lacks %q:\n%s", want, b.String())
 		}
 	}
-	if err := train.Agreement(&b, m, fstest.MapFS{}, pool); err == nil {
+	if err := train.Agreement(&b, m, fstest.MapFS{}, dataset); err == nil {
 		t.Error("missing sources: got no error, want one")
 	}
 }

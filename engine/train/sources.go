@@ -3,9 +3,13 @@
 
 package train
 
-import "strings"
+import (
+	"strings"
 
-// Heads by name, for the table of sources.
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
+)
+
+// The heads, in the order of [model.HeadNames].
 const (
 	hate = iota
 	harassment
@@ -20,7 +24,13 @@ const (
 	threat
 	explicit
 	spam
+
+	numHeads = iota
 )
+
+// Where the constants above are not as many as the heads of package model, this assignment does not compile. That
+// package's documentation says how to add a head.
+var _ [numHeads]struct{} = [model.Heads]struct{}{}
 
 // sourceLabels are the labels of a row, by the names of its source.
 type sourceLabels map[string]float64
@@ -349,17 +359,18 @@ func hatexplain(n sourceLabels, e *Example) {
 	}
 }
 
-// setCorpusLabels sets labels of the corpus: those of the five categories, and those of the attributes that follow.
+// setCorpusLabels sets the labels of a row of the corpus: those of the five categories, which the row has, and those
+// of the attributes that follow from them.
 func setCorpusLabels(n sourceLabels, weight float32, e *Example) {
-	any := false
-	for h, name := range []string{"hate", "harassment", "self-harm", "sexual", "violence"} {
+	harmful := false
+	for h, name := range categoryNames {
 		v := clamp(n[name])
 		e.set(v, weight, h)
-		any = any || v >= 0.5
+		harmful = harmful || v >= 0.5
 	}
 	const light = 0.3
 	e.set(clamp(n["hate"]), light, identity)
-	if !any {
+	if !harmful {
 		e.set(0, light, toxicity, severe, identity, insult, threat, explicit)
 		return
 	}

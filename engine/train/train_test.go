@@ -5,6 +5,7 @@ package train_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,16 +64,16 @@ func smallCorpus(t *testing.T) fs.FS {
 // makeModel trains a small linear model, and returns its weights file.
 func makeModel(t *testing.T, all []train.Example) []byte {
 	t.Helper()
-	pool := train.NewPool(all, true)
-	training := pool.Splits[train.Training]
+	dataset := train.NewDataset(all, true)
+	training := dataset.Splits[train.Training]
 	training = slices.Concat(training, train.Augment(training, 0.2, 1), train.Surround(training, 0.2, 1))
 	fitted := train.Fit(training, train.Options{Buckets: 1 << 12, Rows: 10_000, Seed: 1})
-	fitted.Header.TrainingDigest = pool.Digest
+	fitted.Header.TrainingDigest = dataset.Digest
 	raw, err := fitted.File()
 	if err != nil {
 		t.Fatalf("writing the weights: %v", err)
 	}
-	file, err := train.Calibrate(raw, pool.Splits[train.Calibration], 0.02, 1)
+	file, err := train.Calibrate(raw, dataset.Splits[train.Calibration], 0.02, 1)
 	if err != nil {
 		t.Fatalf("calibrating: %v", err)
 	}
@@ -123,7 +124,7 @@ func TestDuplicatesMergeAndSplitsHold(t *testing.T) {
 		e.Text, e.Source, e.InCorpus = strings.ToUpper(e.Text)+"!!", "other", false
 		copied = append(copied, e)
 	}
-	once, twice := train.NewPool(all, false), train.NewPool(copied, false)
+	once, twice := train.NewDataset(all, false), train.NewDataset(copied, false)
 	for s := range once.Splits {
 		if len(once.Splits[s]) != len(twice.Splits[s]) {
 			t.Errorf("split %d: %d texts, and %d with duplicates, want the same",
@@ -147,9 +148,9 @@ func TestWholeFilesAndGroupsAreHeldBack(t *testing.T) {
 			train.Example{Text: post, Source: "posts", InCorpus: true},
 			train.Example{Text: contrast, Source: "contrast", Group: 1 + i/4, InCorpus: true})
 	}
-	pool := train.NewPool(all, false)
+	dataset := train.NewDataset(all, false)
 	groups := map[int]train.Split{}
-	for s, examples := range pool.Splits {
+	for s, examples := range dataset.Splits {
 		for _, e := range examples {
 			if e.Source == "posts" && train.Split(s) != train.Test {
 				t.Fatalf("a row of posts is in split %d, want %d", s, train.Test)
@@ -188,9 +189,9 @@ func TestLabelsAreMaskedWhereASourceIsSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := train.NewPool(all, true)
+	dataset := train.NewDataset(all, true)
 	found := map[string]train.Example{}
-	for _, s := range pool.Splits {
+	for _, s := range dataset.Splits {
 		for _, e := range s {
 			found[e.Text] = e
 		}
@@ -241,23 +242,97 @@ func TestDisguisesKeepTheirLetters(t *testing.T) {
 	}
 }
 
+// corpusRow has the members that a row of the corpus may have. Those from Theme on are of rows that pair a text with a
+// theme.
+type corpusRow struct {
+	Text   string             `json:"text"`
+	Labels map[string]float64 `json:"labels"`
+	Kind   string             `json:"kind"`
+	Voice  string             `json:"voice"`
+	Group  int                `json:"group"`
+
+	Theme      string `json:"theme"`
+	Paraphrase string `json:"theme_paraphrase"`
+	Hit        *bool  `json:"hit"`
+	Term       string `json:"term"`
+}
+
+// malformed says what is wrong with a row of the corpus, or returns an empty string.
+func malformed(line string) string {
+	var row corpusRow
+	decoder := json.NewDecoder(strings.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&row); err != nil {
+		return err.Error()
+	}
+	switch {
+	case strings.TrimSpace(row.Text) == "":
+		return "its text is empty"
+	case row.Group < 0:
+		return "its group is negative"
+	case row.Hit != nil:
+		return ""
+	case len(row.Labels) != model.NumCategories:
+		return fmt.Sprintf("it has %d labels", len(row.Labels))
+	}
+	for _, category := range model.HeadNames[:model.NumCategories] {
+		if label, ok := row.Labels[category]; !ok || label != 0 && label != 1 {
+			return fmt.Sprintf("its label of %s is missing or neither 0 nor 1", category)
+		}
+	}
+	return ""
+}
+
+// Hazard: a label that is missing or misspelt counts as no.
 func TestTheCorpusIsWellFormed(t *testing.T) {
 	t.Parallel()
-	all, err := train.Read(repositoryCorpus(t), nil)
+	corpus := repositoryCorpus(t)
+	names, err := fs.Glob(corpus, "*.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) < 10_000 {
-		t.Errorf("the corpus has %d texts, want at least 10,000", len(all))
-	}
-	for _, e := range all {
-		if strings.TrimSpace(e.Text) == "" {
-			t.Errorf("%s has an empty text, want none", e.Source)
+	rows := 0
+	for _, name := range names {
+		file, err := fs.ReadFile(corpus, name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for h := range 5 {
-			if !e.Labelled(h) {
-				t.Errorf("%s: %.40q has no label of category %d, want all five", e.Source, e.Text, h)
+		n := 0
+		for line := range strings.Lines(string(file)) {
+			n++
+			if strings.TrimSpace(line) == "" {
+				continue
 			}
+			rows++
+			if what := malformed(line); what != "" {
+				t.Errorf("%s, line %d: %s; want a row as docs/training.md describes it", name, n, what)
+			}
+		}
+	}
+	if rows < 10_000 {
+		t.Errorf("the corpus has %d rows, want at least 10,000", rows)
+	}
+}
+
+func TestMalformedRowsAreFound(t *testing.T) {
+	t.Parallel()
+	const labels = `"hate": 0, "harassment": 0, "self-harm": 0, "sexual": 0, `
+	for _, c := range []struct {
+		name, line string
+		malformed  bool
+	}{
+		{"a row", `{"text": "Hello.", "labels": {` + labels + `"violence": 1}, "kind": "greeting", "group": 1}`, false},
+		{"a row with a theme", `{"text": "Hello.", "theme": "greetings", "hit": true}`, false},
+		{"a missing label", `{"text": "Hello.", "labels": {` + labels + `"kind": 1}}`, true},
+		{"a misspelt label", `{"text": "Hello.", "labels": {` + labels + `"violense": 1}}`, true},
+		{"a fraction", `{"text": "Hello.", "labels": {` + labels + `"violence": 0.5}}`, true},
+		{"no labels", `{"text": "Hello."}`, true},
+		{"an unknown member", `{"text": "Hello.", "label": {` + labels + `"violence": 1}}`, true},
+		{"an empty text", `{"text": " ", "labels": {` + labels + `"violence": 1}}`, true},
+		{"no JSON", `{"text": "Hello."`, true},
+	} {
+		if what := malformed(c.line); (what != "") != c.malformed {
+			t.Errorf("%s: got %q, want it to be found malformed: %v", c.name, what, c.malformed)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func TestGateAdmitsExactlyTheLimit(t *testing.T) {
 	if _, err := gate.CreateAccount(ctx, quota.Account{ID: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	secret, _, err := gate.CreateKey(ctx, quota.NewKey{Account: "a"})
+	secret, _, err := gate.CreateKey(ctx, quota.KeySpec{Account: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}

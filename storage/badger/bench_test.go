@@ -71,7 +71,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	if _, err := gate.CreateAccount(ctx, quota.Account{ID: "a"}); err != nil {
 		b.Fatal(err)
 	}
-	secret, _, err := gate.CreateKey(ctx, quota.NewKey{Account: "a"})
+	secret, _, err := gate.CreateKey(ctx, quota.KeySpec{Account: "a"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -381,7 +381,7 @@ func (s *Store) Days(ctx context.Context, account string, now time.Time, n int) 
 	t := s.counters.lock(account)
 	defer t.mu.Unlock()
 	if !t.days.listed {
-		if err := s.list(account, &t.days, nil); err != nil {
+		if err := s.listWindows(account, &t.days, nil); err != nil {
 			return nil, err
 		}
 	}

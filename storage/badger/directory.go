@@ -25,8 +25,8 @@ func (s *Store) get(key []byte, what, id string, decode func([]byte) error) erro
 	return record(records[0]).decode(decode)
 }
 
-// free returns nil if there is no record with any of the keys. Otherwise the error wraps [quota.ErrExists].
-func (s *Store) free(what, id string, keys ...[]byte) error {
+// requireAbsent returns nil if there is no record with any of the keys. Otherwise the error wraps [quota.ErrExists].
+func (s *Store) requireAbsent(what, id string, keys ...[]byte) error {
 	records, err := s.supervisor.get(keys...)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *Store) changeLocked(prepare func() ([]disk.Entry, error), invalidate fu
 func (s *Store) CreateAccount(ctx context.Context, account quota.Account) error {
 	account.Declared = false
 	return s.changeDirectory(ctx, func() ([]disk.Entry, error) {
-		if err := s.free("account", account.ID, accountKey(account.ID)); err != nil {
+		if err := s.requireAbsent("account", account.ID, accountKey(account.ID)); err != nil {
 			return nil, err
 		}
 		e, err := setAccount(account)
@@ -219,7 +219,7 @@ func (s *Store) Accounts(ctx context.Context) iter.Seq2[quota.Account, error] {
 func (s *Store) CreateKey(ctx context.Context, key quota.Key) error {
 	key.Declared, key.LastUsed = false, ""
 	return s.changeDirectory(ctx, func() ([]disk.Entry, error) {
-		if err := s.free("key", key.ID, keyIDKey(key.ID), hashKey(key.Hash)); err != nil {
+		if err := s.requireAbsent("key", key.ID, keyIDKey(key.ID), hashKey(key.Hash)); err != nil {
 			return nil, err
 		}
 		e, err := set(hashKey(key.Hash), key)

@@ -116,7 +116,7 @@ func (s *Store) window(account string, set *windowSet, start int64) (*window, er
 	}
 	w := window{start: start, recent: true}
 	if !set.listed {
-		if err := s.list(account, set, &w); err != nil {
+		if err := s.listWindows(account, set, &w); err != nil {
 			return nil, err
 		}
 	} else if _, w.exists = slices.BinarySearch(set.starts, start); w.exists {
@@ -133,9 +133,9 @@ func (w *window) decode(v []byte) (err error) {
 	return err
 }
 
-// list reads which windows exist, and decodes the wanted one if it is among them. It is called once in the life of a
+// listWindows reads which windows exist, and decodes the wanted one if it is among them. It is called once for each
 // tally and generation of the database.
-func (s *Store) list(account string, set *windowSet, wanted *window) error {
+func (s *Store) listWindows(account string, set *windowSet, wanted *window) error {
 	prefix := ownedPrefix(set.table, account)
 	var starts []int64
 	for r, err := range s.scan(prefix, nil) {

@@ -568,7 +568,7 @@ func (m *machine) deleteAccount(r *rapid.T) {
 func (m *machine) createKey(r *rapid.T) {
 	holders := append(m.stored(), m.id+"declared")
 	m.made++
-	wanted := quota.NewKey{Account: pick(r, "account", holders), Name: fmt.Sprint(m.made)}
+	wanted := quota.KeySpec{Account: pick(r, "account", holders), Name: fmt.Sprint(m.made)}
 	if rapid.Bool().Draw(r, "expires") {
 		expires := m.now.Add(time.Duration(rapid.IntRange(1, 100).Draw(r, "hours")) * time.Hour).UTC()
 		wanted.Expires = &expires

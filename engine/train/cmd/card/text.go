@@ -99,7 +99,7 @@ func (w *weights) priors() string {
 		fmt.Fprintf(&b, "| %s | %.1f %% | %.1f |\n", model.HeadNames[h], 100*p, train.Thresholds[h])
 	}
 	fmt.Fprintf(&b, "| each attribute | %.1f %% | %.1f in the figures below |\n\n",
-		100*train.AttributePrior(), train.Thresholds[train.Categories])
+		100*train.AttributePrior(), train.Thresholds[model.NumCategories])
 	fmt.Fprintf(&b, "Of the harmless texts %.0f %% are assumed to be ordinary and %.0f %% to look like harm. "+
 		"The network classifies a text, too, if the linear model gives a category more than %.3f.\n",
 		100*train.OrdinaryShare, 100*(1-train.OrdinaryShare), 1/(1+math.Exp(-w.model.Header().CNNThreshold)))
@@ -107,14 +107,14 @@ func (w *weights) priors() string {
 }
 
 // categoryColumns are the headings of columns, one for each category.
-func categoryColumns() string { return strings.Join(model.HeadNames[:train.Categories], " | ") }
+func categoryColumns() string { return strings.Join(model.HeadNames[:model.NumCategories], " | ") }
 
 func rule(columns int) string { return "\n|" + strings.Repeat("---|", columns) + "\n" }
 
 func texts(s *train.Sheet) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| file | texts | harmless | %s | kinds | voices | in contrasts | by pattern |%s",
-		categoryColumns(), rule(8+train.Categories-1))
+		categoryColumns(), rule(8+model.NumCategories-1))
 	total := train.CorpusFile{Name: "all"}
 	for _, f := range s.Files {
 		corpusLine(&b, f)
@@ -174,7 +174,7 @@ func coverage(s *train.Sheet) string {
 		title string
 		rows  []train.Coverage
 	}{{"voices", s.Families}, {"characters", s.Bands}} {
-		fmt.Fprintf(&b, "\n| %s | texts | %s |%s", t.title, categoryColumns(), rule(2+train.Categories))
+		fmt.Fprintf(&b, "\n| %s | texts | %s |%s", t.title, categoryColumns(), rule(2+model.NumCategories))
 		for _, c := range t.rows {
 			fmt.Fprintf(&b, "| %s | %d |", c.Name, c.Rows)
 			for h := range c.Positives {

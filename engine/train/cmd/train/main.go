@@ -51,28 +51,28 @@ func run(args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	pool := train.NewPool(examples, o.ship)
+	dataset := train.NewDataset(examples, o.ship)
 	if o.model != "" && o.calibrate {
 		file, err := os.ReadFile(o.model)
 		if err != nil {
 			return err
 		}
-		return finish(o, file, pool, data)
+		return finish(o, file, dataset, data)
 	}
 	if o.model != "" {
 		m, err := load(o.model)
 		if err != nil {
 			return err
 		}
-		return write(o.report, m, data, pool)
+		return write(o.report, m, data, dataset)
 	}
-	file, err := fit(o, pool, func(format string, values ...any) {
+	file, err := fit(o, dataset, func(format string, values ...any) {
 		fmt.Fprintf(log, "%s: %s\n", time.Since(start).Round(time.Second), fmt.Sprintf(format, values...))
 	})
 	if err != nil {
 		return err
 	}
-	return finish(o, file, pool, data)
+	return finish(o, file, dataset, data)
 }
 
 // options are the flags of the command.
@@ -125,14 +125,14 @@ func parseOptions(args []string) (*options, error) {
 }
 
 // fit trains on the training split, and returns a weights file without calibration.
-func fit(o *options, pool *train.Pool, log func(format string, values ...any)) ([]byte, error) {
+func fit(o *options, dataset *train.Dataset, log func(format string, values ...any)) ([]byte, error) {
 	seed := o.linear.Seed
-	texts := train.Sample(pool.Splits[train.Training], o.sample)
+	texts := train.Sample(dataset.Splits[train.Training], o.sample)
 	train.Reweigh(texts, float32(o.publicWeight))
 	texts = slices.Concat(texts, train.Augment(texts, o.disguise, seed), train.Surround(texts, o.surround, seed),
 		train.Swap(texts, o.swap, seed), train.Neutral())
 	log("%d texts for training, %d for calibration, %d for test", len(texts),
-		len(pool.Splits[train.Calibration]), len(pool.Splits[train.Test]))
+		len(dataset.Splits[train.Calibration]), len(dataset.Splits[train.Test]))
 	if o.english != "" {
 		file, err := os.ReadFile(o.english)
 		if err != nil {
@@ -148,7 +148,7 @@ func fit(o *options, pool *train.Pool, log func(format string, values ...any)) (
 		}
 	}
 	fitted := train.Fit(texts, o.linear)
-	fitted.Header.TrainingDigest = pool.Digest
+	fitted.Header.TrainingDigest = dataset.Digest
 	log("linear model of %d rows", len(fitted.Weights.Rows))
 	if !o.linearOnly {
 		fitted.Weights.CNN = train.FitCNN(texts, fitted, o.cnn)
@@ -158,8 +158,8 @@ func fit(o *options, pool *train.Pool, log func(format string, values ...any)) (
 }
 
 // finish calibrates weights, writes them to a file if it has a name, and reports.
-func finish(o *options, file []byte, pool *train.Pool, data fs.FS) error {
-	file, err := train.Calibrate(file, pool.Splits[train.Calibration], o.cnnThreshold, o.linear.Seed)
+func finish(o *options, file []byte, dataset *train.Dataset, data fs.FS) error {
+	file, err := train.Calibrate(file, dataset.Splits[train.Calibration], o.cnnThreshold, o.linear.Seed)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func finish(o *options, file []byte, pool *train.Pool, data fs.FS) error {
 			return err
 		}
 	}
-	return write(o.report, m, data, pool)
+	return write(o.report, m, data, dataset)
 }
 
 // load reads a weights file.
@@ -206,15 +206,15 @@ func examine(report, weights, exam string) error {
 }
 
 // write writes the report on a model to a file, to standard output for -, and nowhere without a name.
-func write(name string, m *model.Model, data fs.FS, pool *train.Pool) error {
+func write(name string, m *model.Model, data fs.FS, dataset *train.Dataset) error {
 	if name == "" {
 		return nil
 	}
 	var text bytes.Buffer
-	train.Evaluate(&text, m, pool.Splits[train.Test])
+	train.Evaluate(&text, m, dataset.Splits[train.Test])
 	if data != nil {
 		// Like any public source, those with fractions may be missing.
-		if err := train.Agreement(&text, m, data, pool); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := train.Agreement(&text, m, data, dataset); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

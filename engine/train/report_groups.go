@@ -13,7 +13,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// Neutral and positive sentences about people, each for every word for a group. None of them is a training text.
+// Neutral and positive sentences about people, each of which is tried with every word for a group. None of them is a
+// training text.
 var (
 	neutralSentences = []string{
 		"My new flatmate is %s.", "I am %s and I live near the harbour.",
@@ -43,14 +44,14 @@ func reportGroups(w io.Writer, m *model.Model) {
 	for _, word := range groupWords {
 		g := group{word: word}
 		for _, s := range neutralSentences {
-			j := prediction{p: m.Probabilities(fmt.Sprintf(s, word))}
-			if j.flagged() {
+			p := prediction{probabilities: m.Probabilities(fmt.Sprintf(s, word))}
+			if p.flagged() {
 				g.flagged++
 			}
-			g.mean += j.p[hate] / float64(len(neutralSentences))
-			g.highest = max(g.highest, j.p[hate])
+			g.mean += p.probabilities[hate] / float64(len(neutralSentences))
+			g.highest = max(g.highest, p.probabilities[hate])
 			for h := range categories {
-				g.near = max(g.near, j.p[h]/Thresholds[h])
+				g.near = max(g.near, p.probabilities[h]/Thresholds[h])
 			}
 		}
 		flagged += g.flagged

@@ -24,8 +24,8 @@ const (
 	Test
 )
 
-// Pool holds the examples without duplicates, by split.
-type Pool struct {
+// Dataset holds the examples without duplicates, by split.
+type Dataset struct {
 	// Splits holds the examples of each split.
 	Splits [Test + 1][]Example
 	// Digest is the SHA-256 over all examples, in hex.
@@ -36,10 +36,10 @@ type Pool struct {
 // other authors and voices than the rest, so they predict figures on unknown text better than random rows do.
 var heldOutFiles = []string{"code_dev", "long", "posts", "voices"}
 
-// NewPool removes duplicates and splits. The split of a text depends only on its own letters, or on its file or
+// NewDataset removes duplicates and splits. The split of a text depends only on its own letters, or on its file or
 // group, so it is always the same. With ship, no whole files are held out, so that the shipped weights learn from all
 // authors.
-func NewPool(all []Example, ship bool) *Pool {
+func NewDataset(all []Example, ship bool) *Dataset {
 	first := make(map[uint64]int, len(all))
 	var kept []Example
 	var keys []uint64
@@ -53,7 +53,7 @@ func NewPool(all []Example, ship bool) *Pool {
 		}
 		merge(&kept[i], &e)
 	}
-	p := new(Pool)
+	d := new(Dataset)
 	digest := sha256.New()
 	for i, e := range kept {
 		fmt.Fprintf(digest, "%q", e.Text)
@@ -62,10 +62,10 @@ func NewPool(all []Example, ship bool) *Pool {
 			digest.Write(binary.LittleEndian.AppendUint32(b, math.Float32bits(l.Weight)))
 		}
 		s := split(&e, keys[i], ship)
-		p.Splits[s] = append(p.Splits[s], e)
+		d.Splits[s] = append(d.Splits[s], e)
 	}
-	p.Digest = fmt.Sprintf("%x", digest.Sum(nil))
-	return p
+	d.Digest = fmt.Sprintf("%x", digest.Sum(nil))
+	return d
 }
 
 // merge adds the labels of a second row with the same text. Rows of the corpus come first and are not overruled; later
