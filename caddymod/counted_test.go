@@ -92,7 +92,7 @@ func onWaiting(t *testing.T, site string) string {
 	return strings.Replace(guardConfig(t, site), "storage badger", "storage waiting", 1)
 }
 
-// guardErrors reads how many messages guards could not count or judge.
+// guardErrors reads how many messages guards could not count or moderate.
 func guardErrors(t *testing.T, direction, reason string) int {
 	t.Helper()
 	replaced = true // the admin endpoint is

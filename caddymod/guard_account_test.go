@@ -68,9 +68,9 @@ func TestGuardAloneKeepsNoAccounts(t *testing.T) {
 	}
 }
 
-// TestGuardCountsAndLimitsWhatAnotherHasJudged guards against verdicts that are taken over from a matcher or another
-// handler with their usage uncounted, and against a handler that takes over what another one could not judge.
-func TestGuardCountsAndLimitsWhatAnotherHasJudged(t *testing.T) {
+// TestGuardChargesWhatAnotherHasModerated guards against verdicts that are taken over from a matcher or another
+// handler with their usage uncounted, and against a handler that takes over what another one could not moderate.
+func TestGuardChargesWhatAnotherHasModerated(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, `
 	@toxic moderation reject
@@ -116,7 +116,7 @@ func TestGuardCountsAndLimitsWhatAnotherHasJudged(t *testing.T) {
 	if got := post("/matched", fine); got != http.StatusServiceUnavailable {
 		t.Errorf("a post beyond the limit: %d", got)
 	}
-	// The first handler can judge no more and lets pass; the second has no limit.
+	// The first handler can moderate no more and lets messages pass; the second has no limit.
 	if got := post("/open", vile); got != http.StatusUnprocessableEntity {
 		t.Errorf("a vile post where the first of two handlers fails: %d", got)
 	}

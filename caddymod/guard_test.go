@@ -171,7 +171,7 @@ func TestGuardTellsTheApp(t *testing.T) {
 	if !strings.HasPrefix(header.Get("X-Moderation-Id"), "mod_") || !strings.HasPrefix(header.Get("X-Moderation-Scores"), "hate=0.") {
 		t.Errorf("the app sees the header %v, want an id and scores", header)
 	}
-	// Nobody may claim a verdict on what is not judged either.
+	// Nobody may claim a verdict on what is not moderated either.
 	call(t, http.MethodGet, base+"/", "", nil, "X-Moderation-Flagged", "false")
 	arrived = app.take()
 	if got := arrived[0].Header.Get("X-Moderation-Flagged"); got != "false" && got != "" || arrived[0].Header.Get("X-Moderation-Status") != "nothing" {
@@ -249,7 +249,7 @@ func TestGuardRefusesWithAPage(t *testing.T) {
 	}
 }
 
-func TestGuardReadsWhatItIsTold(t *testing.T) {
+func TestGuardSelectsTexts(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, `
 	moderate {
@@ -380,7 +380,7 @@ func TestGuardLimits(t *testing.T) {
 // borderlineText is one that a person should look at.
 const borderlineText = "Your jokes are lame and so are you."
 
-func TestGuardPassesWhatIsToBeReviewed(t *testing.T) {
+func TestGuardPassesReviews(t *testing.T) {
 	app, queue := newBackend(t), newBackend(t)
 	load(t, guardConfig(t, `
 	handle /queue {

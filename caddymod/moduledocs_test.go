@@ -202,6 +202,7 @@ func (d *moduleDocs) writeModule(id string) {
 		d.t.Errorf("%s (%s) has no block behind \"Syntax:\" in its doc comment", id, module)
 	}
 	if syntax != "" {
+		d.checkSyntax(id, module, syntax)
 		fmt.Fprintf(&d.out, "\n### Caddyfile\n\n```text\n%s```\n", syntax)
 	}
 	before := d.out.Len()
@@ -224,6 +225,35 @@ func (d *moduleDocs) writeModule(id string) {
 		fmt.Fprintf(&d.out, "\n```caddyfile\n%s```\n\nThe same in JSON:\n", example.caddyfile)
 	}
 	fmt.Fprintf(&d.out, "\n```json\n%s```\n", strings.ReplaceAll(example.json, "\t", "  "))
+}
+
+// checkSyntax reports the options that a module parses but its syntax does not show. The module names them in the error
+// about an option that it does not know.
+func (d *moduleDocs) checkSyntax(id string, module reflect.Type, syntax string) {
+	d.t.Helper()
+	parsed, ok := reflect.New(module).Interface().(caddyfile.Unmarshaler)
+	if !ok {
+		return
+	}
+	directive, _, _ := strings.Cut(syntax, " ")
+	err := parsed.UnmarshalCaddyfile(caddyfile.NewTestDispenser(directive + " {\n\tno_such_option\n}"))
+	_, options, ok := strings.Cut(fmt.Sprint(err), "the options are ")
+	if !ok {
+		return // it has none
+	}
+	options, _, _ = strings.Cut(options, ", at ")
+	shown := map[string]bool{}
+	for line := range strings.Lines(syntax) {
+		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for _, name := range strings.Split(first, "|") {
+			shown[name] = true
+		}
+	}
+	for _, name := range strings.Split(options, ", ") {
+		if !shown[name] {
+			d.t.Errorf("the syntax of %s: got no option %q, want every option that UnmarshalCaddyfile parses", id, name)
+		}
+	}
 }
 
 // describe returns the description of a module, and the syntax of its Caddyfile, which stands in a block of its type's

@@ -15,8 +15,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 )
 
-// TestNoListNamesTheVerdict guards against clients that have the proxy remove what the guard tells the app.
-func TestNoListNamesTheVerdict(t *testing.T) {
+// TestHopListsCannotRemoveTheVerdict guards against clients that have the proxy remove what the guard tells the app.
+func TestHopListsCannotRemoveTheVerdict(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, "moderate\n"+app.proxy()))
 	for _, test := range []struct {
@@ -239,7 +239,7 @@ func TestModelRefusals(t *testing.T) {
 			}
 		})
 	}
-	// What cannot be judged now may be tried again, and these clients do so after 503.
+	// What cannot be moderated now may be tried again, and these clients do so after 503.
 	inOneMinute()
 	for i := range 4 {
 		got, err := try(t, http.MethodPost, base+"/down/v1/chat/completions", "", strings.NewReader(`{"messages":[{"content":"`+fine+`"}]}`), "Content-Type", "application/json")
@@ -286,8 +286,8 @@ func TestRefusalsForOtherOrigins(t *testing.T) {
 	}
 }
 
-// TestMistakesAreTold guards against mistakes in a configuration that nobody hears of: errors and warnings at load.
-func TestMistakesAreTold(t *testing.T) {
+// TestMistakenDirectives guards against mistakes in a configuration that nobody hears of: errors and warnings at load.
+func TestMistakenDirectives(t *testing.T) {
 	adapter := caddyconfig.GetAdapter("caddyfile")
 	for _, test := range []struct{ config, want string }{
 		{base + " {\nmoderation\n}", "there is no directive 'moderation'; the directive is moderate;"},
@@ -335,9 +335,9 @@ func TestMistakesAreTold(t *testing.T) {
 	}
 }
 
-// TestAccessLogWithoutJudgedText runs the filter that docs/guard.md shows for sites that judge queries and header
+// TestAccessLogHoldsNoText runs the filter that docs/guard.md shows for sites that judge queries and header
 // fields.
-func TestAccessLogWithoutJudgedText(t *testing.T) {
+func TestAccessLogHoldsNoText(t *testing.T) {
 	page, err := os.ReadFile("../docs/guard.md")
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ var encoders = map[string]func(w io.Writer) io.WriteCloser{
 	"zstd":    func(w io.Writer) io.WriteCloser { e, _ := zstd.NewWriter(w); return e },
 }
 
-// TestResponseThatIsCompressed by an app that was asked not to is judged, and goes on as it came.
+// TestResponseThatIsCompressed by an app that was asked not to compress is moderated, and goes on unchanged.
 func TestResponseThatIsCompressed(t *testing.T) {
 	asked := make(chan string, 1)
 	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {

@@ -161,8 +161,8 @@ func streamConfig(t testing.TB, site string) string {
 	return strings.Replace(guardConfig(t, site+"\nlog {\noutput discard\n}"), "persist_config off", "persist_config off\nservers {\nprotocols h1 h2 h2c\n}", 1)
 }
 
-// TestStreamIsJudgedAsItFlows sends events one by one. Each expectation is met while the app waits for the next part.
-func TestStreamIsJudgedAsItFlows(t *testing.T) {
+// TestStreamIsModeratedAsItFlows sends events one by one. Each expectation is met while the app waits for the next part.
+func TestStreamIsModeratedAsItFlows(t *testing.T) {
 	for name, site := range map[string]string{
 		"alone":          "moderate_response\n",
 		"encode outside": "encode gzip\nmoderate_response\n",
@@ -241,8 +241,8 @@ func TestStreamOptions(t *testing.T) {
 	app.gone(t)
 }
 
-// TestTextIsJudgedAsItFlows when the app sends it without telling how long it is.
-func TestTextIsJudgedAsItFlows(t *testing.T) {
+// TestTextIsModeratedAsItFlows when the app sends it without telling how long it is.
+func TestTextIsModeratedAsItFlows(t *testing.T) {
 	for protocol, client := range protocols() {
 		t.Run(protocol, func(t *testing.T) {
 			app := newStreaming(t, "Content-Type", "text/plain; charset=utf-8", "Etag", `"x"`)

@@ -37,7 +37,7 @@ func get(t testing.TB, headers ...string) reply {
 // fineFollow makes an answer of n bytes that is fine.
 func fineFollow(n int) string { return strings.Repeat(fine+"\n", n/len(fine)+1)[:n] }
 
-func TestResponseIsJudged(t *testing.T) {
+func TestResponseIsModerated(t *testing.T) {
 	page := func(text string) string {
 		return "<!doctype html><html><head><title>Hi</title><script>var x = 'y'</script></head><body><p>" + text + "</p></body></html>"
 	}
@@ -111,7 +111,7 @@ func inUTF16(s string) string {
 	return b.String()
 }
 
-// TestResponseWithoutBody has nothing to judge, and goes on as it is.
+// TestResponseWithoutBody has no text, and goes on unchanged.
 func TestResponseWithoutBody(t *testing.T) {
 	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -283,7 +283,7 @@ func TestResponseUsesTheSitesErrorPage(t *testing.T) {
 	}
 }
 
-// TestResponseLimits judges the first part of what is larger, or none of it, or sends none of it.
+// TestResponseLimits moderates the first part of what is larger, or none of it, or sends none of it.
 func TestResponseLimits(t *testing.T) {
 	const size = 200 << 10
 	late := fineFollow(size) + vile
@@ -414,8 +414,8 @@ func TestResponseShadow(t *testing.T) {
 	}
 }
 
-// TestResponseThatCannotBeJudged goes on, or does not. The limits of an account are what makes judging fail here.
-func TestResponseThatCannotBeJudged(t *testing.T) {
+// TestResponseThatCannotBeModerated goes on, or does not. The limits of an account are what makes moderating fail here.
+func TestResponseThatCannotBeModerated(t *testing.T) {
 	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
 		_, _ = io.WriteString(w, r.URL.Query().Get("body"))
@@ -448,7 +448,7 @@ func TestResponseThatCannotBeJudged(t *testing.T) {
 	}
 }
 
-// TestResponseOfOtherHandlers than a proxy is judged, too.
+// TestResponseOfOtherHandlers than a proxy is moderated, too.
 func TestResponseOfOtherHandlers(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"vile.html": "<p>" + vile, "fine.html": "<p>" + fine, "vile.txt": vile, "vile.bin": vile, "big.txt": fineFollow(3 << 20)} {

@@ -40,7 +40,7 @@ const (
 	gemini = `,{"candidates":[{"content":{"parts":[{"text":§}],"role":"model"},"index":0}]}` + "\n"
 )
 
-// TestStreamsOfJSON are judged line by line or element by element, with what their clients understand at the end.
+// TestStreamsOfJSON are moderated line by line or element by element, with what their clients understand at the end.
 func TestStreamsOfJSON(t *testing.T) {
 	for _, test := range []struct{ name, media, begin, template, end string }{
 		{"Ollama", "application/x-ndjson", "", ollama, `"done":true,"done_reason":"content_filter"}` + "\n"},
@@ -80,7 +80,7 @@ func TestStreamsOfJSON(t *testing.T) {
 	}
 }
 
-// TestStreamsThatComeAtOnce are judged as their clients read them: with the words put together.
+// TestStreamsThatComeAtOnce are moderated as their clients read them: with the words put together.
 func TestStreamsThatComeAtOnce(t *testing.T) {
 	app := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		body := r.URL.Query().Get("body")
@@ -125,7 +125,7 @@ func TestOrdinaryArraysAreHeld(t *testing.T) {
 	}
 }
 
-// TestRanges of what is text are answered whole, and judged.
+// TestRanges of text are answered with all of it, moderated.
 func TestRanges(t *testing.T) {
 	dir := t.TempDir()
 	page := "<!doctype html><p>" + fine + "</p>"

@@ -20,7 +20,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// answer decides what becomes of one answer of the app.
+// answer moderates one answer of the app and decides what becomes of it. It implements [response.Decider].
 type answer struct {
 	m        *ModerateResponse
 	r        *http.Request
@@ -28,9 +28,10 @@ type answer struct {
 	v        *verdict // nil before there is one
 	reported bool
 
-	charged   bool           // the stream was to be charged
-	charge    *policy.Charge // of the stream; nil for none
-	uncounted error          // why the stream must not go on
+	// Of a stream:
+	charged   bool           // it is charged, if there is an account
+	charge    *policy.Charge // nil for none
+	uncounted error          // the charge failed, and the stream must not go on
 }
 
 // Skip implements [response.Decider].
@@ -42,7 +43,7 @@ func (a *answer) Skip() {
 
 // Decide implements [response.Decider].
 func (a *answer) Decide(w *response.Writer, found *extract.Result) {
-	a.judge(found)
+	a.moderateHeld(found)
 	switch routes := a.m.On.routes(a.v.Recommendation); {
 	case a.m.Shadow:
 		a.v.action = shadowed
@@ -63,8 +64,8 @@ func (a *answer) Decide(w *response.Writer, found *extract.Result) {
 	}
 }
 
-// judge moderates what was extracted.
-func (a *answer) judge(found *extract.Result) {
+// moderateHeld moderates what was extracted.
+func (a *answer) moderateHeld(found *extract.Result) {
 	began := a.m.app.Now()
 	var v *verdict
 	if found.Refuse == nil && found.Coverage != extract.Skipped {
@@ -83,12 +84,12 @@ func (a *answer) judge(found *extract.Result) {
 	if v == nil {
 		v = new(verdict)
 	}
-	v.settle(found)
+	v.adjust(found)
 	a.v, a.x.response = v, v
 	a.addTime(began)
 }
 
-// wait waits until a charge is settled. The error is one that the answer must not go on for.
+// wait waits until a charge is durable. After an error the answer must not go on.
 func (a *answer) wait(charge *policy.Charge) error {
 	err := charge.Wait()
 	if err == nil {
@@ -101,8 +102,8 @@ func (a *answer) wait(charge *policy.Charge) error {
 	return nil
 }
 
-// reject sends something else than the answer: what the site wants, or what a language model's API says when it
-// filters, or a problem.
+// reject replaces the answer: by that of the site's routes, by a filtered one in the format of a language model's API,
+// or by a problem.
 func (a *answer) reject(w *response.Writer, routes caddyhttp.RouteList) {
 	a.v.action = refused
 	if routes != nil {
@@ -120,8 +121,8 @@ func (a *answer) reject(w *response.Writer, routes caddyhttp.RouteList) {
 	})))
 }
 
-// refuseUnjudged sends a problem in place of an answer that could not be judged. cause says that it is too large to be;
-// nil stands for all other reasons.
+// refuseUnjudged replaces an answer that could not be moderated by a problem. cause is not nil if the answer is too
+// large, and nil for all other reasons.
 func (a *answer) refuseUnjudged(w *response.Writer, cause error) {
 	a.v.action = refused
 	a.report()
@@ -167,7 +168,7 @@ func (a *answer) Moderate(text string, rejectOnly bool) (bool, error) {
 			return false, a.fail(err)
 		}
 		a.charged = true
-		a.charge.Settle(nil) // what is flagged is known at the end
+		a.charge.Settle(nil) // flagged categories are added at the end
 	}
 	results, err := moderator.Classify(ctx, []content.Piece{{Text: text}}, new(policy.Joiner))
 	if first {
@@ -186,7 +187,7 @@ func (a *answer) Moderate(text string, rejectOnly bool) (bool, error) {
 		results[i].RejectOnly = results[i].RejectOnly || rejectOnly
 		moderator.Add(&a.v.Verdict, &results[i])
 	}
-	a.v.KeepWorst() // one finding tells of the whole stream
+	a.v.KeepMostSevere() // a stream has one finding
 	decided := moderator.Decide(results)
 	return decided.Recommendation != engine.Reject, nil
 }
@@ -216,7 +217,7 @@ func (a *answer) EndStream(w *response.Writer, ending response.Ending) {
 	if a.v.reason != "" && a.v.Recommendation != engine.Reject {
 		a.v.status, a.v.Recommendation = Failed, ""
 	}
-	// The client does not see the end before what was flagged is counted.
+	// The flagged categories are counted before the client sees the end.
 	if err := a.charge.Flag(a.v.Flags()); err != nil {
 		a.m.moderator.ReportUncounted(err)
 	}
@@ -246,7 +247,7 @@ func (a *answer) report() {
 	a.reported = true
 	outcome := outcomeOf(a.v)
 	if a.v.action == aborted && outcome == metrics.GuardErrorPassed {
-		outcome = metrics.GuardErrorRefused // a stream that could not be judged any further
+		outcome = metrics.GuardErrorRefused // a stream of which a part could not be moderated
 	}
 	report(a.m.app, a.m.logger, metrics.Outbound, a.r, a.x.id, a.v, outcome)
 }

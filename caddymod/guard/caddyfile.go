@@ -21,11 +21,11 @@ import (
 
 func init() {
 	httpcaddyfile.RegisterHandlerDirective("moderate", parseModerate)
-	// After what says who sends and how large a body may be, before what answers.
+	// After authentication and limits of the body's size, before handlers that answer.
 	httpcaddyfile.RegisterDirectiveOrder("moderate", httpcaddyfile.After, "forward_auth")
 
 	httpcaddyfile.RegisterHandlerDirective("moderate_response", parseModerateResponse)
-	// Inside what compresses, so that it need not be undone.
+	// Inside compression, so that it need not be undone.
 	httpcaddyfile.RegisterDirectiveOrder("moderate_response", httpcaddyfile.After, "encode")
 }
 
@@ -45,7 +45,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		form <field>...                               # of forms only these
 //		roles <role>...                               # of chats with language models only messages of these: user
 //		text                                          # read every body as plain text
-//		credentials                                   # read passwords and tokens, too
+//		credentials                                   # passwords and tokens, too
 //		query <parameter>...                          # also these parameters of the address
 //		header <name>...                              # also these header fields
 //		categories <category>...                      # only these can flag
@@ -61,7 +61,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		on reject|review|approve|self-harm {
 //			<directives>
 //		}
-//		shadow                                        # judge and log, but never act
+//		shadow                                        # moderate and log, but never act
 //		max_body <size> [stream|reject|pass|prefix]   # default 1MiB stream
 //		max_text <characters> [reject|pass|prefix|suffix|both]   # default: no limit
 //		timeout <duration>                            # default 30s
@@ -69,7 +69,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		cors <origin>...                              # pages of these, or *, may read refusals
 //	}
 //
-// The blocks of "on" hold directives, so that they are parsed in a Caddyfile's site only, not here.
+// The blocks of "on" hold directives, which can be parsed in a site only. UnmarshalCaddyfile refuses them.
 func (m *Moderate) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return m.unmarshal(d, nil)
 }
@@ -110,7 +110,7 @@ func parseModerateResponse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler,
 //
 //	moderate_response [<matcher>] {
 //		json <pointer>...                             # of JSON answers only these, such as /choices/*/message/content
-//		text                                          # judge every answer as plain text
+//		text                                          # moderate every answer as plain text
 //		categories <category>...                      # only these can flag
 //		threshold <category> <probability>
 //		reject_level <category> <probability>
@@ -124,7 +124,7 @@ func parseModerateResponse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler,
 //		on reject|review|approve {
 //			<directives>
 //		}
-//		shadow                                        # judge and log, but never act
+//		shadow                                        # moderate and log, but never act
 //		max_body <size> [reject|pass|prefix]          # default 1MiB prefix
 //		max_text <characters> [reject|pass|prefix|suffix|both]    # default 100000 prefix
 //		on_error pass|reject                          # default pass
@@ -136,7 +136,7 @@ func parseModerateResponse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler,
 //		}
 //	}
 //
-// The blocks of "on" hold directives, so that they are parsed in a Caddyfile's site only, not here.
+// The blocks of "on" hold directives, which can be parsed in a site only. UnmarshalCaddyfile refuses them.
 func (m *ModerateResponse) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return m.unmarshal(d, nil)
 }
@@ -174,8 +174,8 @@ func (s *Stream) unmarshal(d *caddyfile.Dispenser) error {
 			_, err := content.ParsePointer(text)
 			return err
 		}),
-		"hold":    characters(&s.Hold, stream.DefaultHold, maxHold),
-		"context": characters(&s.Context, stream.DefaultContext, maxContext),
+		"hold":    options.Characters(&s.Hold, maxHold, stream.DefaultHold),
+		"context": options.Characters(&s.Context, maxContext, stream.DefaultContext),
 		"final":   {Parse: s.unmarshalFinal},
 	})
 }
@@ -191,24 +191,6 @@ func (s *Stream) unmarshalFinal(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// characters is an option with a number of characters. Errors show an example.
-func characters(dst *int, example, most int) options.Option {
-	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
-		name := d.Val()
-		args, err := options.Args(d, "<characters>")
-		if err != nil {
-			return err
-		}
-		n, err := strconv.Atoi(args[0])
-		if err != nil || n < 1 || n > most {
-			return d.Errf("%s is '%s'; it must be a number of characters from 1 to %d, such as %d",
-				name, args[0], most, example)
-		}
-		*dst = n
-		return nil
-	}}
-}
-
 // UnmarshalCaddyfile parses the matcher. Syntax:
 //
 //	moderation [approve|review|reject...] {
@@ -216,7 +198,7 @@ func characters(dst *int, example, most int) options.Option {
 //		recommendation approve|review|reject...
 //		category <category> [<probability>]
 //		status judged|nothing|partial|skipped|error...
-//		json|form|query|header <name>...
+//		json|form|roles|query|header <name>...
 //		text
 //		credentials
 //	}

@@ -13,8 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Names that are easily taken for those of the guard's directives. Without them Caddy only says that it does not know
-// the directive.
+// Mistaken names get an error that names the right one. Otherwise Caddy would only say that the directive is unknown.
 func init() {
 	for wrong, right := range map[string]string{
 		"moderation":          "moderate; 'moderation' is the name of the global option and of the matcher",
@@ -37,9 +36,9 @@ func init() {
 	})
 }
 
-// warnOfTwo warns of requests that two guards judge, one after the other: somebody may think that the second takes the
-// place of the first. It is called when all of the configuration is provisioned.
-func warnOfTwo(ctx caddy.Context, logger *zap.Logger) {
+// warnOfTwoGuards warns of requests that pass two guards, because the second does not replace the first. It is called
+// when all of the configuration is provisioned.
+func warnOfTwoGuards(ctx caddy.Context, logger *zap.Logger) {
 	loaded, err := ctx.AppIfConfigured("http")
 	if err != nil {
 		return
@@ -49,15 +48,15 @@ func warnOfTwo(ctx caddy.Context, logger *zap.Logger) {
 		return
 	}
 	for name, server := range server.Servers {
-		if two(server.Routes, false) {
+		if hasTwoGuards(server.Routes, false) {
 			logger.Warn("requests pass two of the directive moderate: both judge them, each by its own policy, "+
 				"and the app gets the header fields of the last; one of several takes effect where each stands in a handle of its own", zap.String("server", name))
 		}
 	}
 }
 
-// two reports whether there are requests that pass two guards which act; guarded says that all pass one before.
-func two(routes caddyhttp.RouteList, guarded bool) bool {
+// hasTwoGuards reports whether requests may pass two guards that act. guarded says that all have passed one before.
+func hasTwoGuards(routes caddyhttp.RouteList, guarded bool) bool {
 	var before []caddyhttp.MatcherSets
 	for i := range routes {
 		route := &routes[i]
@@ -65,7 +64,7 @@ func two(routes caddyhttp.RouteList, guarded bool) bool {
 			switch handler := handler.(type) {
 			case *Moderate:
 				if handler.Shadow {
-					continue // to try another policy beside the one in force is what it is for
+					continue // it tries a policy beside the one in force
 				}
 				for _, matchers := range before {
 					guarded = guarded || len(matchers)+len(route.MatcherSets) == 0 ||
@@ -77,7 +76,7 @@ func two(routes caddyhttp.RouteList, guarded bool) bool {
 				guarded = len(route.MatcherSets) == 0
 				before = append(before, route.MatcherSets)
 			case *caddyhttp.Subroute:
-				if two(handler.Routes, guarded) {
+				if hasTwoGuards(handler.Routes, guarded) {
 					return true
 				}
 			}

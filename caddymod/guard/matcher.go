@@ -26,22 +26,22 @@ func init() {
 	caddy.RegisterModule(new(Matcher))
 }
 
-// Matcher matches requests by the verdict on their text. All conditions that are given must hold; of the values of one
-// condition any will do.
+// Matcher matches requests by the verdict on their text. All conditions that are given must hold; a condition holds if
+// one of its values does.
 //
-// When moderate has judged the request before, the matcher goes by that verdict, unless it says itself where the texts
-// stand. Otherwise it judges the request and takes nothing away from it: the body can still be read by others. A
-// request is judged once however many matchers and handlers ask. A request that cannot be read or judged matches only
-// by its status.
+// If moderate has moderated the request before, the matcher uses its verdict, unless the matcher itself says where the
+// texts stand. Otherwise it moderates the request; the body can still be read by others. A request is moderated only
+// once, however many matchers and handlers need the verdict. A request that cannot be read or moderated matches only by
+// its status.
 type Matcher struct {
 	request.Fields
 
-	// Whether to match requests of which something is flagged. Default: false.
+	// Whether to match requests in which something is flagged. Default: false.
 	Flagged bool `json:"flagged,omitempty"`
 	// The recommendations to match: approve, review, reject. Default: any.
 	Recommendations []engine.Recommendation `json:"recommendations,omitempty"`
-	// The statuses to match: judged, nothing, partial, skipped, error. With "error" and "partial" it matches requests
-	// that the matcher could not read, or not wholly. Default: any.
+	// The statuses to match: judged, nothing, partial, skipped, error. "error" matches requests that could not be
+	// moderated, "partial" those of which only a part could be. Default: any.
 	Statuses []Status `json:"statuses,omitempty"`
 	// The categories to match, one of which must have at least the given probability; 0 means that it is flagged.
 	// Default: any.
@@ -112,7 +112,7 @@ func (m *Matcher) provisionConditions() error {
 	return nil
 }
 
-// errNoCondition says that a matcher would match everything.
+// errNoCondition is the error of a matcher that would match everything.
 var errNoCondition = errors.New("nothing is given that a request could match; " +
 	"there are flagged, recommendation, category and status")
 
@@ -128,9 +128,9 @@ func (m *Matcher) MatchWithError(r *http.Request) (bool, error) {
 	if v == nil || m.pipeline.extractor.Narrow() {
 		known := x.request
 		began := time.Now()
-		v, _, _ = x.judge(nil, r, m.pipeline) // a matcher charges no account
+		v, _, _ = x.moderate(nil, r, m.pipeline) // a matcher charges no account
 		if known != nil {
-			x.request = known // placeholders tell what the handler found, not what a matcher asked
+			x.request = known // placeholders keep the verdict of the handler
 		} else {
 			m.app.Metrics().Guard(metrics.Inbound, outcomeOf(v), v.Flags(), time.Since(began))
 		}
@@ -138,7 +138,7 @@ func (m *Matcher) MatchWithError(r *http.Request) (bool, error) {
 	return m.matches(v), nil
 }
 
-// Match is [Matcher.MatchWithError] for callers that know only it.
+// Match implements [caddyhttp.RequestMatcher].
 func (m *Matcher) Match(r *http.Request) bool {
 	match, _ := m.MatchWithError(r)
 	return match

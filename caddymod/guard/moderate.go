@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/request"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
+	responsewriter "github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -32,19 +32,19 @@ func init() {
 	caddy.RegisterModule(new(Moderate))
 }
 
-// Moderate is a middleware that judges the text that people send to the app behind it. What is to be rejected is
-// refused with 422, and what programs may read in several ways that cannot all be judged with 400. Everything else
-// reaches the app byte for byte as it was sent, with the verdict in header fields X-Moderation-*. Such fields of the
-// client's own are removed, so that the app can trust them.
+// Moderate is a middleware that moderates the text that people send to the app behind it. Rejected text is refused with
+// 422. A body that programs may read in more ways than can be moderated is refused with 400. Everything else reaches
+// the app byte for byte as it was sent, with the verdict in header fields X-Moderation-*. Such fields are removed from
+// what clients send, so that the app can trust them.
 //
 // The verdict is also in the placeholders {http.moderation.id}, .status, .flagged, .recommendation, .confidence,
 // .categories, .field, .fields, .themes, .blocked and one for each category, in fields of the access log
 // (moderation_id, moderation_status, moderation_action, moderation_recommendation, moderation_categories,
-// moderation_fields, moderation_error), and in metrics. None of them holds text that was judged.
+// moderation_fields, moderation_error), and in metrics. None of them holds moderated text.
 //
-// A refusal is the site's own error page where handle_errors has one for status 422. It is what clients of language
-// models understand where the path is that of such an API, a small page for clients that ask for HTML, and problem
-// details (RFC 9457) for all others.
+// If handle_errors has a page for status 422, that page is the refusal. Otherwise the refusal has the format of a
+// language model's API if the path is that of one, is a small page for clients that ask for HTML, and problem details
+// (RFC 9457) for all others.
 type Moderate struct {
 	request.Fields
 	policy.Policy
@@ -52,21 +52,21 @@ type Moderate struct {
 
 	// The routes to run for a verdict. Default: none.
 	On *Reactions `json:"on,omitempty"`
-	// Whether to judge, log, count and set placeholders, but never to act: what would be refused goes on to the app,
+	// Whether to moderate, log, count and set placeholders, but never to act: what would be refused goes on to the app,
 	// without header fields. Default: false.
 	Shadow bool `json:"shadow,omitempty"`
-	// How long the part of the body that is held may take to arrive before 408 is answered. Each KiB that arrives
-	// extends it by a second. Default: 30s.
+	// The maximum time that the part of the body that is held may take to arrive, before 408 is answered. Each KiB that
+	// arrives extends it by a second. Default: 30s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
-	// What happens to a request that cannot be judged, because its Content-Encoding is unknown or broken, its charset
-	// is unknown, the classifier fails, or the limits of the account are used up: "pass" lets it through (the guard
-	// fails open), "reject" refuses it with 415, 400 or 503 (the guard fails closed). Either way it is logged, and
-	// counted in caddy_moderation_guard_errors_total. Default: "pass".
+	// What happens to a request that cannot be moderated, because its Content-Encoding is unknown or broken, its
+	// charset is unknown, the classifier fails, or the limits of the account are used up: "pass" lets it through (the
+	// guard fails open), "reject" refuses it with 415, 400 or 503 (the guard fails closed). Either way it is logged,
+	// and counted in caddy_moderation_guard_errors_total. Default: "pass".
 	OnError string `json:"on_error,omitempty"`
 
-	// The origins, such as "https://www.example.com", whose pages may read refusals; "*" stands for all of them,
-	// without their cookies. Without any, a page of another origin sees an error of the network instead of a refusal,
-	// unless the site sets the header fields itself. What the app answers is the app's concern. Default: none.
+	// The origins, such as "https://www.example.com", whose pages may read refusals; "*" stands for all origins,
+	// without cookies. A page of any other origin sees a network error instead of a refusal, unless the site sets the
+	// header fields itself. Answers of the app are not changed. Default: none.
 	CORS cors.Origins `json:"cors,omitempty"`
 
 	app      *app.App
@@ -81,6 +81,9 @@ func (*Moderate) CaddyModule() caddy.ModuleInfo {
 		New: func() caddy.Module { return new(Moderate) },
 	}
 }
+
+// defaultTimeout is the default of [Moderate.Timeout].
+const defaultTimeout = 30 * time.Second
 
 // Provision checks the configuration and prepares the guard.
 func (m *Moderate) Provision(ctx caddy.Context) (err error) {
@@ -103,7 +106,7 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 	timeout := time.Duration(m.Timeout)
 	switch {
 	case m.Shadow:
-		timeout = 0 // nothing may be refused, a slow body no more than any other
+		timeout = 0 // nothing is refused, not even a slow body
 	case timeout == 0:
 		timeout = defaultTimeout
 	}
@@ -117,7 +120,7 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	m.pipeline = newPipeline(m.app, m.logger, extractor, moderator)
-	m.app.AtStart("two guards", func() { warnOfTwo(ctx, m.logger) })
+	m.app.AtStart("two guards", func() { warnOfTwoGuards(ctx, m.logger) })
 	return m.On.provision(ctx)
 }
 
@@ -139,7 +142,7 @@ func provisionOnError(value *string) error {
 	return nil
 }
 
-// ServeHTTP judges the request and lets it go on, or not.
+// ServeHTTP moderates the request, and lets it go on or refuses it.
 func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	request.StripHeader(r.Header)
 	request.StripHeader(r.Trailer)
@@ -147,18 +150,18 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if m.pipeline.moderator.HasAccount() {
 		defer m.app.TryAcquire().Release() // the body may come slowly
 	}
-	v, of, charge := x.judge(w, r, m.pipeline)
+	v, known, charge := x.moderate(w, r, m.pipeline)
 	var err error
 	if charge == nil {
-		err = m.act(w, r, next, x, v, &of, nil)
+		err = m.act(w, r, next, x, v, &known, nil)
 	} else {
-		settling := &settlingWriter{Writer: response.Observe(w), m: m, r: r, x: x, v: v, charge: charge}
-		err = settling.serve(func(w http.ResponseWriter) error { return m.act(w, r, next, x, v, &of, charge) })
+		settling := &settlingWriter{Writer: responsewriter.Observe(w), m: m, r: r, x: x, v: v, charge: charge}
+		err = settling.serve(func(w http.ResponseWriter) error { return m.act(w, r, next, x, v, &known, charge) })
 	}
 	if err == nil {
-		// The error routes of the server may still want the body of a request that failed.
+		// After an error, the error routes of the server may still read the body.
 		if x.body != nil {
-			x.known = nil
+			x.analyses = nil
 		}
 		x.body.Release()
 	}
@@ -168,16 +171,16 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 // act does what the verdict asks for. The charge, if any, is settled before the answer begins.
 func (m *Moderate) act(
 	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler,
-	x *exchange, v *verdict, of *moderated, charge *policy.Charge,
+	x *exchange, v *verdict, known *analysis, charge *policy.Charge,
 ) error {
 	switch {
 	case m.Shadow:
 		v.action = shadowed
-		return m.pass(w, r, next, x, v, of, charge)
-	case of.found.Refuse != nil:
+		return m.pass(w, r, next, x, v, known, charge)
+	case known.found.Refuse != nil:
 		v.action = refused
 		m.report(r, x, v)
-		return m.refuseFor(w, r, x, of.found.Refuse)
+		return m.refuseFor(w, r, x, known.found.Refuse)
 	case v.status == Failed && m.OnError == onErrorReject:
 		v.action = refused
 		m.report(r, x, v)
@@ -195,10 +198,10 @@ func (m *Moderate) act(
 			return app.ServeHTTP(w, r)
 		}))
 	}
-	return m.pass(w, r, next, x, v, of, charge)
+	return m.pass(w, r, next, x, v, known, charge)
 }
 
-// reject runs the routes of on reject, and refuses the request when they do not answer.
+// reject runs the routes of "on reject", or those of "on self-harm", and refuses the request if they do not answer.
 func (m *Moderate) reject(w http.ResponseWriter, r *http.Request, x *exchange, v *verdict) error {
 	v.action = refused
 	refusal := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -215,28 +218,28 @@ func (m *Moderate) reject(w http.ResponseWriter, r *http.Request, x *exchange, v
 	return routes.Compile(refusal).ServeHTTP(w, r)
 }
 
-// pass lets the request go on. The texts that come later in a large upload are moderated on their way.
+// pass lets the request go on. The rest of a large upload is moderated while it flows to the app.
 func (m *Moderate) pass(
 	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler,
-	x *exchange, v *verdict, of *moderated, charge *policy.Charge,
+	x *exchange, v *verdict, known *analysis, charge *policy.Charge,
 ) error {
-	if of.found.Rest == nil || of.found.Refuse != nil {
+	if known.found.Rest == nil || known.found.Refuse != nil {
 		m.report(r, x, v)
 		return next.ServeHTTP(w, r)
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	observed := response.Observe(w)
+	observed := responsewriter.Observe(w)
 	var failure atomic.Pointer[error]
-	short := of.short.Clone()
-	x.body.Moderate(&of.found, func(pieces []content.Piece, excessive bool) error {
+	short := known.short.Clone()
+	x.body.Moderate(&known.found, func(pieces []content.Piece, excessive bool) error {
 		if excessive && !m.Shadow {
 			return extract.ErrAmbiguous
 		}
-		return m.judgeRest(ctx, v, charge, pieces, &short)
+		return m.moderateRest(ctx, v, charge, pieces, &short)
 	}, func(err error) {
 		failure.Store(&err)
-		// The request to the app ends as if the client had gone, so that the app is not taken for broken.
+		// For the app, the request ends as if the client had left. Otherwise the app would be taken for broken.
 		cancel(err)
 	})
 	err := next.ServeHTTP(&observed, r.WithContext(ctx))
@@ -261,9 +264,9 @@ var (
 	errUnjudged = errors.New("the content could not be judged")
 )
 
-// judgeRest moderates texts of an upload that is on its way. What is flagged in them is counted before the app reads
-// them.
-func (m *Moderate) judgeRest(
+// moderateRest moderates further texts of an upload that flows to the app. What is flagged in them is counted before
+// the app reads them.
+func (m *Moderate) moderateRest(
 	ctx context.Context, v *verdict, charge *policy.Charge, pieces []content.Piece, short *policy.Joiner,
 ) error {
 	moderator := m.pipeline.moderator
@@ -297,8 +300,8 @@ func (m *Moderate) judgeRest(
 	return nil
 }
 
-// report counts and logs what became of a request. It is called before the request goes on, which may take long; only
-// the texts of a large upload are not all known then.
+// report counts and logs what became of a request. It is called before the request goes on, which may take long, and
+// after it only for a large upload, whose texts are not all known before.
 func (m *Moderate) report(r *http.Request, x *exchange, v *verdict) {
 	report(m.app, m.logger, metrics.Inbound, r, x.id, v, outcomeOf(v))
 }

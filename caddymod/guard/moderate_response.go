@@ -26,51 +26,52 @@ func init() {
 	caddy.RegisterModule(new(ModerateResponse))
 }
 
-// ModerateResponse is a middleware that judges what the app behind it answers, before the client reads it. It judges
-// JSON, plain text and the visible text of HTML and XML. Files (Content-Disposition: attachment, and types that are not
-// text, scripts and style sheets), answers without a body, gRPC and WebSockets go through untouched. Of text no range
-// is answered: the client gets the whole, judged; when the app sends a part nevertheless, that part is judged.
+// ModerateResponse is a middleware that moderates the answers of the app behind it before the client reads them. It
+// moderates JSON, plain text and the visible text of HTML and XML. Answers without a body, gRPC, WebSockets and files
+// pass unchanged; files are attachments (Content-Disposition), scripts, style sheets and types that are not text. A
+// client that asks for a range of a text gets all of it, moderated. If the app sends only a part, that part is
+// moderated.
 //
-// An answer is held until it is judged. What is to be rejected becomes a problem (RFC 9457) with status 422 and the
-// code response_rejected, or the site's own error page where handle_errors has one. An answer of a language model's API
-// (completions, chats, responses and messages) becomes one without text and with the finish_reason
-// "content_filter". What a person should look at goes on with the header field X-Moderation-Recommendation: review.
+// An answer is held until it is moderated. A rejected answer becomes a problem (RFC 9457) with status 422 and the code
+// response_rejected, or the site's own error page if handle_errors has one. An answer of a language model's API (completions, chats, responses and messages) becomes one without text and with the finish_reason
+// "content_filter". An answer that a person should review goes on with the header field
+// X-Moderation-Recommendation: review.
 //
-// Server-sent events, lines of JSON, and plain text and arrays in JSON of unknown length that the app flushes, are
-// judged as they flow: text is held back only to the end of its sentence, and judged together with what went before.
-// When text is rejected in the middle, the stream ends in a way that its readers understand (finish_reason
+// Server-sent events and lines of JSON are moderated as they flow, and so are plain text and JSON arrays of unknown
+// length that the app flushes. Text is held back to the end of its sentence, and moderated together with the text
+// before it. If text is rejected, the stream ends in a way that its clients understand (finish_reason
 // "content_filter"), and the request to the app is cancelled.
 //
 // The app is asked for an answer without Content-Encoding, so that "encode", which stands outside, compresses instead.
-// If the app compresses nevertheless, gzip, br, zstd and deflate are understood.
+// If the app compresses nevertheless, gzip, br, zstd and deflate are decoded.
 //
 // The verdict is in the placeholders {http.moderation.response.*}, in fields of the access log (moderation_response_*),
-// and in metrics with direction="response". None of them holds text that was judged.
+// and in metrics with direction="response". None of them holds moderated text.
 type ModerateResponse struct {
 	// The JSON Pointers (RFC 6901) to the texts of JSON answers, such as "/choices/*/message/content", where * stands
 	// for any member or element. A pointer to an object or an array means every string in it. Answers of other types
-	// are judged as a whole. Default: every string.
+	// are moderated as a whole. Default: every string.
 	JSON []string `json:"json,omitempty"`
-	// Whether to judge every answer as one plain text, JSON and HTML too. Default: false.
+	// Whether to moderate every answer as one plain text, JSON and HTML too. Default: false.
 	Text bool `json:"text,omitempty"`
 	policy.Policy
-	// The limits of an answer. When one is exceeded, the default is "prefix": the first part is judged, and the rest
-	// goes on unjudged. "reject" answers 422 in its place. Streams have no limits: they are judged to their end.
+	// The limits of an answer. When one is exceeded, the default is "prefix": the first part is moderated, and the rest
+	// goes on unjudged. "reject" answers 422 in its place. Streams have no limits: they are moderated to their end.
 	extract.Limits
 
 	// The routes to run for a verdict, before anything of the answer is sent. When their handlers do not answer, the
 	// answer goes on, and a rejected one becomes the default refusal. Header fields that they set are those of the
 	// answer. For a stream only "reject" is run, and only when nothing of it was sent yet. Default: none.
 	On *Reactions `json:"on,omitempty"`
-	// Whether to judge, log, count and set placeholders, but never to act: not a byte is changed or held back. Default:
-	// false.
+	// Whether to moderate, log, count and set placeholders, but never to act: not a byte is changed or held back.
+	// Default: false.
 	Shadow bool `json:"shadow,omitempty"`
-	// What happens to an answer that cannot be judged, because its Content-Encoding is unknown or broken, the
+	// What happens to an answer that cannot be moderated, because its Content-Encoding is unknown or broken, the
 	// classifier fails, or the limits of the account are used up: "pass" lets it through (the guard fails open),
 	// "reject" answers 503 in its place, or ends a stream (the guard fails closed). Either way it is logged, and
 	// counted in caddy_moderation_guard_errors_total. Default: "pass".
 	OnError string `json:"on_error,omitempty"`
-	// How streams are judged.
+	// How streams are moderated.
 	Stream *Stream `json:"stream,omitempty"`
 
 	app       *app.App
@@ -79,19 +80,20 @@ type ModerateResponse struct {
 	options   response.Options
 }
 
-// Stream says how answers are judged that flow.
+// Stream says how answers are moderated while they flow.
 type Stream struct {
 	// The JSON Pointers to the text in the JSON data of an event or a line, with * for any member or element; at most
-	// 32. Names match in their own case only. Default: every string, except what is known to be no text (calls of
-	// tools, sound, identifiers), and data that is not JSON as a whole.
+	// 32. Names are case-sensitive. Default: every string that is not known to be something else than text (tool calls,
+	// audio, identifiers), and all of any data that is not JSON.
 	Delta []string `json:"delta,omitempty"`
-	// The number of characters after which text goes on before its sentence ends, from 1 to 10,000. Default: 200.
+	// The number of characters, from 1 to 10,000, after which text goes on even if its sentence has not ended. Default:
+	// 200.
 	Hold int `json:"hold,omitempty"`
-	// The number of characters of the text before that are judged again with each sentence, from 1 to 100,000. More of
-	// them show more connections, and take more time for each sentence. Default: 2000.
+	// The number of preceding characters, from 1 to 100,000, that are moderated again with each sentence. More context
+	// takes more time. Default: 2000.
 	Context int `json:"context,omitempty"`
-	// The data of the events, or the lines, that end a rejected stream. Default: what streams of the same format end
-	// with, for chat completions a chunk with finish_reason "content_filter" and then [DONE].
+	// The data of the events, or the lines, that end a rejected stream. Default: those of its format, for chat
+	// completions a chunk with finish_reason "content_filter" and then [DONE].
 	Final []string `json:"final,omitempty"`
 }
 
@@ -141,7 +143,7 @@ func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
 	return m.On.provision(ctx)
 }
 
-// options checks how streams are judged. s may be nil.
+// options checks s and returns the options of package stream. s may be nil.
 func (s *Stream) options() (stream.Options, error) {
 	var o stream.Options
 	if s == nil {
@@ -178,14 +180,14 @@ func pointerParts(pointer string) []string {
 	return parts
 }
 
-// ServeHTTP lets the app answer, and judges that.
+// ServeHTTP lets the app answer, and moderates the answer.
 func (m *ModerateResponse) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if r.Method == http.MethodHead {
 		return response.Forward(w, r, next, m.Shadow)
 	}
-	// The variables of a request must not change once it has gone on: reverse_proxy reads them while it connects, which
-	// it may still do when the answer has come by another connection, and Go ends a program that reads and writes a map
-	// at once.
+	// The exchange is made now, because the variables of a request must not change once it has gone on: reverse_proxy
+	// may still read them, for another connection, when the answer has come, and Go ends a program that reads and
+	// writes a map at once.
 	x := exchangeOf(r, m.app)
 	if m.moderator.HasAccount() {
 		defer m.app.TryAcquire().Release() // the app may take its time

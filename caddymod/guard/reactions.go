@@ -16,24 +16,23 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// Reactions are routes that are run for a verdict. Inside them the placeholders {http.moderation.*} tell the verdict.
+// Reactions are routes that are run for a verdict, which their handlers find in the placeholders {http.moderation.*}.
 type Reactions struct {
-	// The routes to run for what is to be rejected, instead of the refusal. When their handlers do not answer, the
-	// refusal follows: what is rejected never goes on by itself. Default: none.
+	// The routes to run for a rejected message, instead of the refusal. If their handlers do not answer, the message is
+	// refused: the app never gets it. Default: none.
 	Reject caddyhttp.RouteList `json:"reject,omitempty"`
-	// The routes to run for what a person should look at. When their handlers do not answer, the request goes on.
+	// The routes to run for a message that a person should review. If their handlers do not answer, it goes on.
 	// Default: none.
 	Review caddyhttp.RouteList `json:"review,omitempty"`
-	// The routes to run for everything else that was judged. When their handlers do not answer, the request goes on.
-	// Default: none.
+	// The routes to run for an approved message. If their handlers do not answer, it goes on. Default: none.
 	Approve caddyhttp.RouteList `json:"approve,omitempty"`
-	// The routes to run, instead of the others, when self-harm is flagged and nothing is rejected for anything else:
-	// for the page that helps a person in a crisis. When their handlers do not answer, a rejected request is refused,
-	// and any other goes on. Default: none.
+	// The routes to run, instead of the others, if self-harm is flagged and nothing is rejected for another reason: for
+	// a page that helps a person in a crisis. If their handlers do not answer, a rejected request is refused, and any
+	// other goes on. Default: none.
 	SelfHarm caddyhttp.RouteList `json:"self_harm,omitempty"`
 }
 
-// onSelfHarm is the word for [Reactions.SelfHarm] behind "on".
+// onSelfHarm selects [Reactions.SelfHarm] in the Caddyfile: "on self-harm".
 const onSelfHarm = "self-harm"
 
 func (on *Reactions) provision(ctx caddy.Context) error {
@@ -73,8 +72,8 @@ func (on *Reactions) routes(r engine.Recommendation) caddyhttp.RouteList {
 	return nil
 }
 
-// reactionOptions are the blocks of "on". They are parsed after everything else, because only a site's helper can parse
-// directives.
+// reactionOptions are the blocks of "on". They are parsed last, by [reactionOptions.finish], because only the helper of
+// a site can parse directives.
 type reactionOptions struct {
 	selfHarm bool // self-harm is one of them
 	to       **Reactions
@@ -101,7 +100,7 @@ func (o *reactionOptions) option() options.Option {
 	}}
 }
 
-// more names what there is beside recommendations.
+// more names the values of "on" that are no recommendations.
 func (o *reactionOptions) more() string {
 	if o.selfHarm {
 		return ", and self-harm for the page that helps"

@@ -8,52 +8,18 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/extract"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
+	responsewriter "github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// rejection returns the problem of a message whose text is rejected.
-func rejection(v *verdict) *problem.Problem {
-	p := problem.New(problem.ContentRejected, because(v))
-	p.Categories = v.Flags()
-	for _, finding := range v.Findings {
-		if finding.Recommendation == engine.Reject {
-			p.Fields = append(p.Fields, problem.Field{Name: finding.Name, Categories: finding.Categories})
-		}
-	}
-	return p
-}
-
-// because says in a sentence why text is rejected, without quoting it.
-func because(v *verdict) string {
-	names := v.Flags()
-	switch {
-	case len(names) > 0:
-		return "The text was judged as " + enumerate(names) + "."
-	case len(v.Themes) > 0:
-		return "The text is about something that is not allowed here."
-	}
-	return "The text holds words that are not allowed here."
-}
-
-// enumerate writes names as English does.
-func enumerate(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
-}
-
-// refuseFor answers a request that must be refused, because it exceeds a limit, is broken or ambiguous, or because the
-// rest of an upload could not be judged.
+// refuseFor refuses a request that exceeds a limit, is broken or ambiguous, or an upload whose rest could not be
+// moderated.
 func (m *Moderate) refuseFor(w http.ResponseWriter, r *http.Request, x *exchange, cause error) error {
 	code, detail := problem.IncompleteBody, "The body ended too early, or cannot be read."
 	switch extract.RefuseReason(cause) {
@@ -76,7 +42,7 @@ func (m *Moderate) refuseFor(w http.ResponseWriter, r *http.Request, x *exchange
 
 const unjudgedDetail = "The text could not be judged now. Try again."
 
-// refuseUnjudged answers a request that could not be judged.
+// refuseUnjudged refuses a request that could not be moderated.
 func (m *Moderate) refuseUnjudged(w http.ResponseWriter, r *http.Request, x *exchange, v *verdict) error {
 	x.body.Linger(w, r)
 	code, detail := problem.NotJudged, unjudgedDetail
@@ -94,7 +60,40 @@ func (m *Moderate) refuseUnjudged(w http.ResponseWriter, r *http.Request, x *exc
 	return m.refuse(w, r, x.id, problem.New(code, detail))
 }
 
-// refuse is the function [refuse], whose answer pages of other origins may read as the site has configured.
+// rejection returns the problem of a message whose text is rejected.
+func rejection(v *verdict) *problem.Problem {
+	p := problem.New(problem.ContentRejected, rejectionDetail(v))
+	p.Categories = v.Flags()
+	for _, finding := range v.Findings {
+		if finding.Recommendation == engine.Reject {
+			p.Fields = append(p.Fields, problem.Field{Name: finding.Name, Categories: finding.Categories})
+		}
+	}
+	return p
+}
+
+// rejectionDetail says in a sentence why text is rejected, without quoting it.
+func rejectionDetail(v *verdict) string {
+	names := v.Flags()
+	switch {
+	case len(names) > 0:
+		return "The text was judged as " + enumerate(names) + "."
+	case len(v.Themes) > 0:
+		return "The text is about something that is not allowed here."
+	}
+	return "The text holds words that are not allowed here."
+}
+
+// enumerate joins names with commas, and the last with "and".
+func enumerate(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// refuse is the function [refuse] with the CORS header fields that the site has configured.
 func (m *Moderate) refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) error {
 	m.CORS.Show(w, r)
 	return refuse(w, r, id, p)
@@ -120,9 +119,8 @@ func refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Proble
 	}
 	w.Header().Set("X-Request-Id", id)
 	failed := server.Errors.WithError(r, caddyhttp.Error(p.Code.Status(), p))
-	// Error routes that have nothing to say about a status end in Caddy's answer without a body, which ours is better
-	// than.
-	site := response.Observe(w)
+	// Error routes that do not handle the status end in Caddy's answer without a body. The guard's own is better.
+	site := responsewriter.Observe(w)
 	site.Hold = true
 	if err := server.Errors.Routes.Compile(own).ServeHTTP(&site, failed); err != nil || site.Began() {
 		return err
@@ -134,8 +132,7 @@ func refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Proble
 	return own(w, r)
 }
 
-// wantsHTML reports whether a client that says what it accepts would rather have a page than JSON, as browsers do that
-// send a form.
+// wantsHTML reports whether a client prefers HTML to JSON, as a browser does that sends a form.
 func wantsHTML(accept []string) bool {
 	for _, value := range accept {
 		if html := strings.Index(value, "text/html"); html >= 0 {
@@ -146,7 +143,7 @@ func wantsHTML(accept []string) bool {
 	return false
 }
 
-// page is the refusal for people. It loads nothing from elsewhere.
+// page is the refusal for browsers. It loads nothing.
 var page = template.Must(template.New("refusal").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -177,13 +174,7 @@ func writePage(w http.ResponseWriter, r *http.Request, id string, p *problem.Pro
 		return err
 	}
 	problem.SetHeaders(w.Header(), id)
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
-	w.WriteHeader(p.Code.Status())
-	if r.Method != http.MethodHead {
-		// An error means that the client left: there is nobody to tell.
-		_, _ = w.Write(b.Bytes())
-	}
+	responsewriter.Send(w, r, p.Code.Status(), "text/html; charset=utf-8", b.Bytes())
 	return nil
 }

@@ -5,21 +5,21 @@ package guard
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json"
 
+	responsewriter "github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// errorFormat is how the API of a language model says that it refuses a request, so that its clients understand it. It
-// returns the status, and what becomes the body as JSON.
+// errorFormat is how the API of a language model refuses a request. It returns the status, and the body that is encoded
+// as JSON.
 type errorFormat func(id string, p *problem.Problem) (int, any)
 
-// formatOf returns the format of the API that a request is for, by the end of the path that the client has asked for,
-// because gateways put prefixes before it. It is nil for all other requests.
+// formatOf returns the format of the API that a request is for, and nil for all other requests. It goes by the end of
+// the path that the client asked for, because gateways put prefixes before it.
 func formatOf(r *http.Request) errorFormat {
 	path := r.URL.Path
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
@@ -56,20 +56,13 @@ func (format errorFormat) write(w http.ResponseWriter, r *http.Request, id strin
 	if err != nil {
 		return err
 	}
-	header := w.Header()
-	problem.SetHeaders(header, id)
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(encoded)))
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		// An error means that the client left: there is nobody to tell.
-		_, _ = w.Write(encoded)
-	}
+	problem.SetHeaders(w.Header(), id)
+	responsewriter.SendJSON(w, r, status, encoded)
 	return nil
 }
 
-// isRejection reports whether a problem is that of text that is not wanted, rather than of a request that cannot be
-// judged. These APIs say so with 400; their clients do not repeat the request.
+// isRejection reports whether a problem says that text was rejected, and not that a message could not be moderated.
+// These APIs answer 400 then, after which their clients do not repeat the request.
 func isRejection(p *problem.Problem) bool {
 	return p.Code == problem.ContentRejected || p.Code == problem.ResponseRejected
 }
@@ -141,8 +134,7 @@ func googleError(_ string, p *problem.Problem) (int, any) {
 	return status, &body
 }
 
-// ollamaError is the format of Ollama. Apps of another kind have such paths as well, so that the members of a problem
-// are there, too.
+// ollamaError is the format of Ollama, with the members of a problem, because other apps have such paths, too.
 func ollamaError(id string, p *problem.Problem) (int, any) {
 	return p.Code.Status(), &struct {
 		Error      string          `json:"error"`

@@ -62,7 +62,7 @@ func outcomeOf(v *verdict) metrics.GuardOutcome {
 	return metrics.GuardApprove
 }
 
-// logVerdict logs what is not simply approved. It never logs text, nor the query of an address, which may hold text.
+// logVerdict logs a verdict other than approval. It logs neither text nor the query of the URL, which may hold text.
 func logVerdict(logger *zap.Logger, what string, r *http.Request, id string, v *verdict) {
 	var message string
 	level := zapcore.InfoLevel

@@ -8,16 +8,15 @@ import (
 	"net/http"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
-	answers "github.com/caddy-moderation/caddy-moderation/caddymod/guard/response"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/response"
+	responsewriter "github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// settlingWriter is what the answer to a message is written to that is charged to an account. Just before the header
-// goes out it waits until the charge is settled. When the store fails, and the guard fails closed, the answer becomes a
-// 503.
+// settlingWriter is the writer of the answer to a request that is charged to an account. Just before the header goes
+// out it waits until the charge is durable. If the store fails and the guard fails closed, the answer becomes a 503.
 type settlingWriter struct {
-	response.Writer
+	responsewriter.Writer
 	m      *Moderate
 	r      *http.Request
 	x      *exchange
@@ -27,7 +26,7 @@ type settlingWriter struct {
 	err    error // the guard has answered in place of the app
 }
 
-// errUnsettled is what a handler gets that writes an answer which the guard has replaced.
+// errUnsettled is the error of writing an answer that the guard has replaced.
 var errUnsettled = errors.New("the guard has ended the answer")
 
 const uncountedDetail = "The message could not be counted durably. Try again."
@@ -38,12 +37,12 @@ func (w *settlingWriter) serve(handle func(w http.ResponseWriter) error) (err er
 	defer func() {
 		if !w.waited {
 			w.waited = true
-			_ = w.charge.Wait() // the handler panics: there is no answer, but the store is in use until then
+			_ = w.charge.Wait() // the handler panicked: there is no answer, but the store is in use until then
 		}
 		if w.err == nil {
 			return
 		}
-		// A handler that cannot go on with an answer panics with http.ErrAbortHandler; this one is whole.
+		// A handler that cannot finish its answer panics with http.ErrAbortHandler. The guard's answer is complete.
 		reason := recover()
 		if reason != nil && reason != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 			panic(reason)
@@ -51,7 +50,7 @@ func (w *settlingWriter) serve(handle func(w http.ResponseWriter) error) (err er
 		err = nil
 	}()
 	err = handle(w)
-	// Others answer now: net/http with 200, or the error routes of the site.
+	// If nothing was written, net/http answers 200, or the error routes of the site answer.
 	_ = w.BeforeHeader(http.StatusOK)
 	return err
 }
@@ -74,7 +73,7 @@ func (w *settlingWriter) BeforeHeader(int) error {
 	w.err = errUnsettled
 	w.v.status, w.v.reason, w.v.action = Failed, policy.ReasonAccount, refused
 	header := w.Header()
-	answers.DropRepresentation(header)
+	response.DropRepresentation(header)
 	header.Set("Retry-After", "1")
 	// An error means that the client left: there is nobody to tell.
 	_ = w.m.refuse(w.ResponseWriter, w.r, w.x.id, problem.New(problem.NotJudged, uncountedDetail))
@@ -82,4 +81,4 @@ func (w *settlingWriter) BeforeHeader(int) error {
 }
 
 // Interface guard
-var _ response.Hook = (*settlingWriter)(nil)
+var _ responsewriter.Hook = (*settlingWriter)(nil)

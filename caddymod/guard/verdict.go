@@ -16,21 +16,21 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// Status says how much of a message was judged.
+// Status says how much of a message was moderated.
 type Status string
 
 // The statuses.
 const (
-	// Judged says that all text of the message was judged.
+	// Judged says that all text of the message was moderated.
 	Judged Status = "judged"
-	// Nothing says that there was no text to judge.
+	// Nothing says that the message has no text.
 	Nothing Status = "nothing"
-	// Partial says that a large upload goes on to the app while its later fields are judged, each before the app reads
-	// it, or that only a part of the message was judged, as configured.
+	// Partial says that only a part of the message was moderated, as configured, or that the rest of a large upload is
+	// moderated while it flows to the app, each text before the app reads it.
 	Partial Status = "partial"
-	// Skipped says that the message was not judged, because of its size, as configured.
+	// Skipped says that the message was not moderated because of its size, as configured.
 	Skipped Status = "skipped"
-	// Failed says that the message could not be judged.
+	// Failed says that the message could not be moderated.
 	Failed Status = "error"
 )
 
@@ -40,12 +40,12 @@ var statuses = []Status{Judged, Nothing, Partial, Skipped, Failed}
 // recommendations are all recommendations.
 var recommendations = []engine.Recommendation{engine.Approve, engine.Review, engine.Reject}
 
-// verdict is what a guard has found in a message, and what it did with the message.
+// verdict is the verdict on a message, and what the guard did with the message.
 type verdict struct {
 	policy.Verdict
 	status Status
 	action action
-	reason string        // a word for why the message was not judged
+	reason string        // a word for why the message was not moderated
 	took   time.Duration // how long moderating took
 }
 
@@ -69,14 +69,14 @@ func newVerdict(decided policy.Verdict, results []policy.Classification) *verdic
 	return v
 }
 
-// settle makes the verdict fit to what could be extracted.
-func (v *verdict) settle(found *extract.Result) {
+// adjust makes the verdict reflect how much of the message could be extracted.
+func (v *verdict) adjust(found *extract.Result) {
 	v.reason = found.Reason
 	switch {
 	case found.Refuse != nil:
 		*v = verdict{status: Failed, reason: extract.RefuseReason(found.Refuse)}
 	case found.Unreadable != nil && v.Recommendation != engine.Reject:
-		// What could be read of it is fine; the rest is unknown.
+		// The readable part is fine; the rest is unknown.
 		*v = verdict{status: Failed, reason: found.Reason}
 	case found.Coverage == extract.Skipped:
 		*v = verdict{status: Skipped, reason: found.Reason}
@@ -85,7 +85,7 @@ func (v *verdict) settle(found *extract.Result) {
 	}
 }
 
-// placeholder returns a value by its name; unknown for a verdict that is not there yet.
+// placeholder returns the value of a placeholder. v is nil before there is a verdict; it is unknown then.
 func (v *verdict) placeholder(name string) (any, bool) {
 	if v == nil {
 		return nil, false
@@ -149,8 +149,8 @@ func (v *verdict) log(log zapcore.ObjectEncoder, prefix string) {
 	}
 }
 
-// loggable returns the name of a field when it looks like one. Names come from the client, and may be content: what
-// does not look like a name stays out of logs.
+// loggable returns the name of a field, or "?" if it does not look like one. Names come from the client, and may hold
+// text, which must not be logged.
 func loggable(name string) string {
 	if len(name) > 64 {
 		return "?"
@@ -193,7 +193,7 @@ func (v *verdict) setHeaders(header http.Header, id string) {
 	set("X-Moderation-Scores", v.scores())
 }
 
-// scores writes the probabilities of the categories.
+// scores returns the probabilities of the categories as a list for a header field.
 func (v *verdict) scores() string {
 	b := make([]byte, 0, 96)
 	for c := range v.Categories {
@@ -207,8 +207,8 @@ func (v *verdict) scores() string {
 	return string(b)
 }
 
-// headerName returns the name of a place as it can stand in a header field: all but visible ASCII, and the comma that
-// separates names, is percent-encoded.
+// headerName returns the name of a field for a list in a header field. Bytes that are not visible ASCII are
+// percent-encoded, and so are the comma, which separates names, and the percent sign.
 func headerName(name string) string {
 	const hex = "0123456789ABCDEF"
 	clean := true

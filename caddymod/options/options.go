@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options reads Caddyfile blocks strictly: what is unknown, given twice, missing or too much is an error that
-// names the file, the line, what is wrong and what is allowed. A mistyped option that is ignored would switch off
-// something that its author relies on.
+// Package options parses Caddyfile blocks strictly. Options and arguments that are unknown, missing, repeated or too
+// many are errors, which name the file, the line, the mistake and what is allowed. If a mistyped option were ignored,
+// something that its author relies on would be switched off.
+//
+// [Block] parses a block by a map of its options. [Flag], [Text], [Choice], [Several], [Switch], [Duration], [Whole],
+// [Characters] and [Size] return options for the usual kinds of values.
 package options
 
 import (
@@ -18,16 +21,16 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Option is an option of a block. Read is called with the dispenser on the option's name and reads its arguments and
-// its block, all of them.
+// Option is an option of a block.
 type Option struct {
+	// Parse is called with the dispenser on the option's name. It consumes all arguments and the block of the option.
 	Parse func(d *caddyfile.Dispenser) error
 	// Repeat allows the option to be given more than once.
 	Repeat bool
 }
 
-// Block reads the block that follows, if there is one, and the end of the line. what names what the block belongs to in
-// errors.
+// Block parses the block that follows, if there is one. Arguments before it are an error. In errors, what is the name
+// of the directive or option that the block belongs to.
 func Block(d *caddyfile.Dispenser, what string, allowed map[string]Option) error {
 	if d.NextArg() {
 		return d.Errf("%s: unexpected argument '%s'", what, d.Val())
@@ -54,8 +57,8 @@ func Block(d *caddyfile.Dispenser, what string, allowed map[string]Option) error
 	return nil
 }
 
-// Args returns exactly the arguments that syntax asks for, which names them for errors, such as "<category> <value>".
-// The option must have no block.
+// Args returns the arguments of an option without a block. Their number must be that of the words in syntax, such as
+// "<category> <value>", which is quoted in errors.
 func Args(d *caddyfile.Dispenser, syntax string) ([]string, error) {
 	name := d.Val()
 	args, err := ArgsBeforeBlock(d, syntax)
@@ -81,7 +84,7 @@ func ArgsBeforeBlock(d *caddyfile.Dispenser, syntax string) ([]string, error) {
 	return d.RemainingArgs(), nil
 }
 
-// count writes a number of arguments.
+// count returns a number of arguments in words.
 func count(n int) string {
 	if n == 1 {
 		return "1 argument"
@@ -179,7 +182,25 @@ func Size(dst **int64) Option {
 	}}
 }
 
-// ParseWhole reads a whole number of 0 or more; name says what it is in the error.
+// Characters is an option with a number of characters from 1 to maximum. Errors show an example.
+func Characters(dst *int, maximum, example int) Option {
+	return Option{Parse: func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		args, err := Args(d, "<characters>")
+		if err != nil {
+			return err
+		}
+		n, err := strconv.Atoi(args[0])
+		if err != nil || n < 1 || n > maximum {
+			return d.Errf("%s is '%s'; it must be a number of characters from 1 to %d, such as %d",
+				name, args[0], maximum, example)
+		}
+		*dst = n
+		return nil
+	}}
+}
+
+// ParseWhole parses a whole number of 0 or more; name is that of the option, for the error.
 func ParseWhole(d *caddyfile.Dispenser, name, text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
@@ -188,5 +209,5 @@ func ParseWhole(d *caddyfile.Dispenser, name, text string) (int64, error) {
 	return n, nil
 }
 
-// List writes names as a list for an error.
+// List joins names for an error.
 func List(names []string) string { return strings.Join(names, ", ") }

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Several is an option with one or more arguments that can be given repeatedly. check may refuse an argument; nil accepts
-// all.
+// Several is an option with one or more arguments, which can be given repeatedly. check may refuse an argument; nil
+// accepts all.
 func Several(dst *[]string, syntax string, check func(string) error) Option {
 	return Option{Repeat: true, Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()
@@ -40,7 +40,7 @@ func Several(dst *[]string, syntax string, check func(string) error) Option {
 	}}
 }
 
-// Choice is an option whose argument is one of some words.
+// Choice is an option with one argument, which must be one of words.
 func Choice(dst *string, words ...string) Option {
 	return Option{Parse: func(d *caddyfile.Dispenser) error {
 		name := d.Val()

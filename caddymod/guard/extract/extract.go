@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package extract holds what the extraction of texts from requests and from answers has in common: the limits, what is
-// found, and why something could not be extracted.
+// Package extract holds what the extraction of texts from requests and from answers has in common: its limits, its
+// result, and the reasons why it can fail.
 package extract
 
 import (
@@ -32,13 +32,13 @@ type Result struct {
 	Pieces []content.Piece
 	// Coverage is how much of the message they are.
 	Coverage Coverage
-	// Refuse is why the message must be refused, whatever on_error says: the message exceeds a limit, is broken, or is
-	// ambiguous. Nil for any other.
+	// Refuse is the reason why the message must be refused, whatever on_error says: it exceeds a limit, is broken, or
+	// is ambiguous. Nil for any other message.
 	Refuse error
-	// Unreadable is why the text may be another than the pieces say: it is in a form that the guard cannot read. What
-	// follows is for on_error to say. Nil for any other.
+	// Unreadable is the reason why the message may hold other texts than the pieces: it has a form that the guard
+	// cannot read. on_error says what follows. Nil for any other message.
 	Unreadable error
-	// Reason is a word for why the message is Skipped or Unreadable, one of the Reason constants.
+	// Reason is the word for a message that is Skipped or Unreadable, one of the Reason constants.
 	Reason string
 }
 
@@ -48,7 +48,7 @@ var (
 	ErrTooLarge = errors.New("the body is larger than the limit")
 	// ErrTooLong says that the text exceeds the limit.
 	ErrTooLong = errors.New("the text is longer than the limit")
-	// ErrAmbiguous says that programs differ in how they divide the body, or that it says too much in further readings.
+	// ErrAmbiguous says that programs divide the body differently, or that its further readings are too long.
 	ErrAmbiguous = errors.New("the body can be read in several ways")
 	// ErrTimeout says that the body did not arrive in time.
 	ErrTimeout = errors.New("the body did not arrive in time")
@@ -59,7 +59,7 @@ var (
 // ErrUnknownCharset is a [Result.Unreadable]: the charset of a body is not known.
 var ErrUnknownCharset = errors.New("the charset of the body is not known")
 
-// Words for why a message was not judged. They are values of logs, metrics and placeholders.
+// Reasons why a message was not moderated. They are values in logs, metrics and placeholders.
 const (
 	ReasonTooLarge        = "too_large"
 	ReasonTooLong         = "too_long"
@@ -95,7 +95,7 @@ func EncodingReason(err error) string {
 	return ReasonBrokenEncoding
 }
 
-// UnknownCharset reports whether one of the texts may be another than it is read as.
+// UnknownCharset reports whether the charset of one of the texts is not known.
 func UnknownCharset(pieces []content.Piece) bool {
 	return slices.ContainsFunc(pieces, func(p content.Piece) bool { return p.UnknownCharset })
 }
@@ -119,15 +119,15 @@ const PooledBuffer = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// NewBuffer returns an empty buffer for a body of an announced length. Announcing a length costs a sender nothing, so
-// it buys no more than [PooledBuffer].
+// NewBuffer returns an empty buffer for a body of an announced length. At most [PooledBuffer] is allocated, because
+// announcing a length costs a sender nothing.
 func NewBuffer(announced int64) *[]byte {
 	buffer := buffers.Get().(*[]byte)
 	*buffer = slices.Grow((*buffer)[:0], int(min(announced, PooledBuffer)))
 	return buffer
 }
 
-// FreeBuffer gives a buffer back, which must not be used any more. It may be nil.
+// FreeBuffer returns a buffer, which may be nil, to the pool. It must not be used afterwards.
 func FreeBuffer(buffer *[]byte) {
 	if buffer != nil && cap(*buffer) <= PooledBuffer {
 		buffers.Put(buffer)

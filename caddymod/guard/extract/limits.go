@@ -40,21 +40,21 @@ var (
 	textOverflows    = []Overflow{OverflowReject, OverflowPass, OverflowPrefix, OverflowSuffix, OverflowBoth}
 )
 
-// Limits bound what is held in memory and what is judged of one message.
+// Limits bound how much of one message is held in memory and moderated.
 type Limits struct {
 	// The maximum size of the part of a body that is held in memory, in bytes. A compressed body may be eight times as
 	// large once it is decompressed. Default: 1 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
-	// What happens to a larger body: "stream" (judge the rest while it flows to the app), "reject" (413), "pass" (let
-	// it go on unjudged) or "prefix" (judge the first part of it). Files of a multipart form always flow to the app,
-	// and do not count. With "stream", a larger body that is compressed is refused. Default: "stream" for requests and
-	// "prefix" for answers, for which there is no "stream".
+	// What happens to a larger body: "stream" (moderate the rest while it flows to the app), "reject" (413), "pass"
+	// (let it go on unjudged) or "prefix" (moderate the first part of it). Files of a multipart form always flow to the
+	// app, and do not count. With "stream", a larger body that is compressed is refused. Default: "stream" for requests
+	// and "prefix" for answers, for which there is no "stream".
 	MaxBodyOverflow Overflow `json:"past_max_body,omitempty"`
-	// The maximum number of characters (Unicode code points) that are judged in one message. Default: no limit for
+	// The maximum number of characters (Unicode code points) that are moderated in one message. Default: no limit for
 	// requests, 100,000 for answers.
 	MaxText int `json:"max_text,omitempty"`
-	// What happens to a message with more text: "reject" (413), "pass" (let it go on unjudged), "prefix" (judge the
-	// first characters), "suffix" (judge the last characters) or "both" (half of them at the beginning, half at the
+	// What happens to a message with more text: "reject" (413), "pass" (let it go on unjudged), "prefix" (moderate the
+	// first characters), "suffix" (moderate the last characters) or "both" (half of them at the beginning, half at the
 	// end). Default: "reject" for requests and "prefix" for answers.
 	MaxTextOverflow Overflow `json:"past_max_text,omitempty"`
 }
@@ -115,8 +115,8 @@ func (l *Limits) Describe(err error) string {
 		strconv.Itoa(Inflation) + " times as many when it is decompressed."
 }
 
-// Cut holds [Limits.MaxText]: it shortens the pieces of a result, drops them, or makes the result one to refuse. It
-// returns how many characters there were before, which is only exact where it exceeds the limit.
+// Cut enforces [Limits.MaxText]: it shortens or drops the pieces of a result, or makes the result one to refuse. It
+// returns the number of characters before, which is exact only if it exceeds the limit.
 func (l *Limits) Cut(e *Result) (length int) {
 	limit := l.MaxText
 	if limit == 0 {
@@ -141,8 +141,8 @@ func (l *Limits) Cut(e *Result) (length int) {
 	return length
 }
 
-// Length returns the number of characters of all texts. Where there are not more than limit it may return any number up
-// to limit, which spares it the counting.
+// Length returns the number of characters of all texts. If there are not more than limit, it may return any number up
+// to limit, which saves counting.
 func Length(pieces []content.Piece, limit int) (n int) {
 	for i := range pieces {
 		// A text has no more characters than bytes, so that most are never counted.

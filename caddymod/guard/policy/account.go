@@ -17,9 +17,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
-// Charge is a message that counts in the usage of an account. It is made durable while the message goes on its way, and
-// must be durable before a byte of the answer goes out: nothing is answered that could be forgotten. All methods accept
-// nil, which charges nothing.
+// Charge is the charge of one message to an account. It is made durable while the message goes on, and must be durable
+// before a byte of the answer goes out, so that nothing is answered that could be forgotten. All methods accept nil,
+// which stands for no charge.
 type Charge struct {
 	services   *app.Services
 	decision   quota.Decision
@@ -28,8 +28,8 @@ type Charge struct {
 	err        error
 }
 
-// Charged tells for which accounts a message is charged already, so that each counts it once however many handlers and
-// matchers moderate it. The zero value has none. It is used by one goroutine at a time.
+// Charged has the accounts that a message is charged to already, so that each counts it once however many handlers and
+// matchers moderate it. The zero value is empty. It is used by one goroutine at a time.
 type Charged struct{ accounts []string }
 
 // errQuota says that the limits of the account are used up.
@@ -44,8 +44,8 @@ func (m *Moderator) HasAccount() bool { return m.account != "" }
 // FailClosed reports whether a message that cannot be counted must not go on.
 func (m *Moderator) FailClosed() bool { return m.failClosed }
 
-// Charge charges a message to the account, unless that is done. The charge is nil then, and where there is no account.
-// The error is one that the message must not be moderated for.
+// Charge charges a message to the account. The charge is nil if the message is charged to it already or there is no
+// account. After an error the message must not be moderated.
 func (m *Moderator) Charge(ctx context.Context, charged *Charged) (*Charge, error) {
 	account := string(m.direction) + " " + m.account
 	if m.account == "" || slices.Contains(charged.accounts, account) {
@@ -62,7 +62,7 @@ func (m *Moderator) Charge(ctx context.Context, charged *Charged) (*Charge, erro
 	case unavailable && m.failClosed, m.enforceQuota && !unavailable:
 		return nil, fmt.Errorf("%w: %w", ErrUncounted, err)
 	}
-	// Usage that cannot be counted is no reason to let a threat through.
+	// The message is still moderated: a failing store is no reason to let a threat through.
 	m.ReportUncounted(err)
 	return nil, nil
 }
@@ -122,8 +122,8 @@ func (c *Charge) Wait() error {
 	return c.err
 }
 
-// Flag counts what is flagged after the charge was settled. The caller keeps the services of the app held until then,
-// see [app.App.TryAcquire].
+// Flag counts categories that are flagged after the charge was settled. The caller must hold the services of the app
+// until then, see [app.App.TryAcquire].
 func (c *Charge) Flag(flagged []string) error {
 	if c == nil || len(flagged) == 0 || c.Wait() != nil {
 		return nil
@@ -131,7 +131,7 @@ func (c *Charge) Flag(flagged []string) error {
 	return c.services.Gate.Flag(context.Background(), c.decision, flagged)
 }
 
-// refund takes the charge back, because the message was not moderated. Nobody waits for that.
+// refund takes the charge back, because the message was not moderated. It does not wait for the store.
 func (c *Charge) refund() {
 	if c == nil {
 		return

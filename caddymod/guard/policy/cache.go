@@ -10,11 +10,10 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// cache remembers what the classifier says about the last few thousand texts. Much of what people post has just been
-// posted: "thanks", a draft that is saved again, a form that is sent twice, and the same advertisement by a hundred
-// bots.
+// cache keeps the results of the last few thousand texts. Many posts repeat a recent one: "thanks", a draft that is
+// saved again, a form that is sent twice, and the same advertisement by a hundred bots.
 //
-// A text is known by 128 bits of hash under random seeds, so that nobody can make up two texts that are taken for one.
+// A text is identified by 128 bits of hash with random seeds, so that no two texts can be made up that share a result.
 // The text itself is not kept. Each hash leads to one of many small sets, in which a new entry takes the place of the
 // oldest. The cache is safe for concurrent use and takes no locks.
 type cache struct {
@@ -44,12 +43,12 @@ func newCache() *cache {
 	return &cache{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
-// hash returns what a text is known by.
+// hash returns the hash that identifies a text.
 func (c *cache) hash(text string) [2]uint64 {
 	return [2]uint64{maphash.String(c.seeds[0], text), maphash.String(c.seeds[1], text)}
 }
 
-// get returns what was said about a text.
+// get returns the result of a text, if it is known.
 func (c *cache) get(hash [2]uint64) (engine.Result, bool) {
 	set, tag := &c.sets[hash[0]%cacheSets], uint32(hash[1])
 	for i := range set.tags {
@@ -63,7 +62,7 @@ func (c *cache) get(hash [2]uint64) (engine.Result, bool) {
 	return engine.Result{}, false
 }
 
-// set remembers what was said about a text. The result must not change any more.
+// set keeps the result of a text. The result must not change afterwards.
 func (c *cache) set(hash [2]uint64, result engine.Result) {
 	set := &c.sets[hash[0]%cacheSets]
 	i := (set.next.Add(1) - 1) % cacheWays

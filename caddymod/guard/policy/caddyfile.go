@@ -29,7 +29,7 @@ func (p *Policy) Options(allowed map[string]options.Option) {
 	allowed["allow_file"] = options.Several(&p.AllowFiles, "<file>", nil)
 	allowed["block"] = options.Several(&p.Block, "<expression>", checkExpression)
 	allowed["block_file"] = options.Several(&p.BlockFiles, "<file>", nil)
-	allowed["account"] = options.Option{Parse: p.readAccount}
+	allowed["account"] = options.Option{Parse: p.parseAccount}
 	allowed["enforce_quota"] = options.Flag(&p.EnforceQuota)
 }
 
@@ -54,7 +54,7 @@ func checkExpression(text string) error {
 	return err
 }
 
-func (p *Policy) readAccount(d *caddyfile.Dispenser) error {
+func (p *Policy) parseAccount(d *caddyfile.Dispenser) error {
 	if err := options.Text(&p.Account, "<id>").Parse(d); err != nil {
 		return err
 	}

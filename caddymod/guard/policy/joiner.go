@@ -17,12 +17,12 @@ const (
 	overlap   = 100
 )
 
-// Joiner puts short texts together that follow each other in a message, also when they come one by one, and the ends of
-// long texts with what stands before and behind them. The zero value has none.
+// Joiner joins short texts that follow each other in a message, also when they come one by one, and the borders of long
+// texts with the texts before and behind them. The zero value is empty.
 type Joiner struct {
 	members []member
 	size    int  // of their texts together, in bytes
-	fresh   bool // there is a text that was in no group which was classified
+	fresh   bool // a text was added since the group was classified
 	// last is the text before, and long says that it was not a short one.
 	last member
 	long bool
@@ -43,8 +43,8 @@ func (j *Joiner) add(name, text string) {
 	j.fresh = true
 }
 
-// turn begins the next group with the last texts of this one.
-func (j *Joiner) turn() {
+// nextGroup begins the next group with the last texts of this one.
+func (j *Joiner) nextGroup() {
 	first, size := len(j.members), 0
 	for first > 0 && size+len(j.members[first-1].text) <= overlap {
 		first--
@@ -54,8 +54,8 @@ func (j *Joiner) turn() {
 	j.size, j.fresh = size, false
 }
 
-// border returns the last sentence of the text before and the first of this one, where they are not both short, and
-// what names them; nothing where there is no text before.
+// border returns the last sentence of the text before and the first of this one, and a function that returns their
+// names. It returns nothing if both are short or there is no text before.
 func (j *Joiner) border(name, text string) (names func() string, border string) {
 	if text == "" {
 		return nil, ""

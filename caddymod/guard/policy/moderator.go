@@ -52,9 +52,9 @@ type Classification struct {
 	RejectOnly bool
 }
 
-// Moderate charges a message, classifies its texts unless it is known what the classifier says, and decides. The charge
-// is on its way to the store then; it is nil where nothing was charged. charged tells what the message is charged for
-// already.
+// Moderate charges a message, classifies its texts, and decides. known are the classifications of an earlier call for
+// the same texts; if it is not nil, nothing is classified. charged has the accounts that the message is charged to
+// already. The charge that is returned is on its way to the store, see [Charge.Wait]; it is nil if nothing was charged.
 func (m *Moderator) Moderate(
 	ctx context.Context, charged *Charged, pieces []content.Piece, short *Joiner, known []Classification,
 ) (Verdict, []Classification, *Charge, error) {
@@ -76,25 +76,77 @@ func (m *Moderator) Moderate(
 	return v, known, charge, nil
 }
 
-// Words for why a message was not moderated. They are values of logs, metrics and placeholders.
-const (
-	ReasonClassifier = "classifier"
-	ReasonQuota      = "quota"
-	ReasonAccount    = "account"
-	ReasonCanceled   = "canceled"
-)
-
-// Reason returns the word for an error of [Moderator.Moderate].
-func Reason(err error) string {
-	switch {
-	case errors.Is(err, errQuota):
-		return ReasonQuota
-	case errors.Is(err, ErrUncounted):
-		return ReasonAccount
-	case errors.Is(err, context.Canceled):
-		return ReasonCanceled
+// Classify classifies texts, in all views of them. Short texts are also classified together with those in the joiner.
+func (m *Moderator) Classify(ctx context.Context, pieces []content.Piece, short *Joiner) ([]Classification, error) {
+	results := make([]Classification, 0, len(pieces)+3) // and a few views of them
+	var err error
+	for i := range pieces {
+		piece := &pieces[i]
+		further := piece.Further()
+		text, changed := content.Visible(piece.Text)
+		if results, err = m.classifyText(ctx, results, piece.Name, text, further); err != nil {
+			return nil, err
+		}
+		if changed {
+			if results, err = m.classifyText(ctx, results, piece.Name, piece.Text, true); err != nil {
+				return nil, err
+			}
+		}
+		if bare, dressed := content.Deobfuscate(piece.Text, text); dressed {
+			if results, err = m.classifyText(ctx, results, piece.Name, bare, true); err != nil {
+				return nil, err
+			}
+		}
+		if further {
+			continue
+		}
+		if results, err = m.classifyNext(ctx, results, piece.Name, text, short); err != nil {
+			return nil, err
+		}
 	}
-	return ReasonClassifier
+	if results, err = m.classifyGroup(ctx, results, short); err != nil {
+		return nil, err
+	}
+	// Short texts are also classified together in each further reading of the message.
+	for _, list := range content.ByReading(pieces)[1:] {
+		var other Joiner
+		for i := range list {
+			text, _ := content.Visible(list[i].Text)
+			if results, err = m.classifyNext(ctx, results, list[i].Name, text, &other); err != nil {
+				return nil, err
+			}
+		}
+		if results, err = m.classifyGroup(ctx, results, &other); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// classifyText classifies a text, and its paragraphs if it is long. rejectOnly says that the text is another view of
+// one that is classified, too. Of a long view the paragraphs are enough.
+func (m *Moderator) classifyText(
+	ctx context.Context, results []Classification, name, text string, rejectOnly bool,
+) ([]Classification, error) {
+	var err error
+	if !rejectOnly {
+		if results, err = m.classifyOne(ctx, results, name, text, false); err != nil {
+			return nil, err
+		}
+	}
+	divided := false
+	if len(text) > longText {
+		for part := range paragraphs(text) {
+			divided = true
+			if results, err = m.classifyOne(ctx, results, name, part, true); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if rejectOnly && !divided {
+		return m.classifyOne(ctx, results, name, text, true)
+	}
+	return results, nil
 }
 
 // A text with more bytes than longText is also classified by paragraphs, because a sentence in a long text moves its
@@ -123,87 +175,14 @@ func paragraphs(text string) iter.Seq[string] {
 	}
 }
 
-// Classify asks the classifier about texts, and about short ones together with what is in the joiner.
-func (m *Moderator) Classify(ctx context.Context, pieces []content.Piece, short *Joiner) ([]Classification, error) {
-	results := make([]Classification, 0, len(pieces)+3) // and a few views of them
-	var err error
-	for i := range pieces {
-		piece := &pieces[i]
-		further := piece.Further()
-		text, changed := content.Visible(piece.Text)
-		if results, err = m.parts(ctx, results, piece.Name, text, further); err != nil {
-			return nil, err
-		}
-		if changed {
-			if results, err = m.parts(ctx, results, piece.Name, piece.Text, true); err != nil {
-				return nil, err
-			}
-		}
-		if bare, dressed := content.Deobfuscate(piece.Text, text); dressed {
-			if results, err = m.parts(ctx, results, piece.Name, bare, true); err != nil {
-				return nil, err
-			}
-		}
-		if further {
-			continue
-		}
-		if results, err = m.join(ctx, results, piece.Name, text, short); err != nil {
-			return nil, err
-		}
-	}
-	if results, err = m.joined(ctx, results, short); err != nil {
-		return nil, err
-	}
-	// Texts that belong together are also classified together as programs see them that read in another way.
-	for _, list := range content.ByReading(pieces)[1:] {
-		var other Joiner
-		for i := range list {
-			text, _ := content.Visible(list[i].Text)
-			if results, err = m.join(ctx, results, list[i].Name, text, &other); err != nil {
-				return nil, err
-			}
-		}
-		if results, err = m.joined(ctx, results, &other); err != nil {
-			return nil, err
-		}
-	}
-	return results, nil
-}
-
-// parts classifies a text, and its paragraphs where it is long. Of another view of a text, paragraphs are enough: what
-// only a long text as a whole says is found in the text itself.
-func (m *Moderator) parts(
-	ctx context.Context, results []Classification, name, text string, rejectOnly bool,
-) ([]Classification, error) {
-	var err error
-	if !rejectOnly {
-		if results, err = m.one(ctx, results, name, text, false); err != nil {
-			return nil, err
-		}
-	}
-	divided := false
-	if len(text) > longText {
-		for part := range paragraphs(text) {
-			divided = true
-			if results, err = m.one(ctx, results, name, part, true); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if rejectOnly && !divided {
-		return m.one(ctx, results, name, text, true)
-	}
-	return results, nil
-}
-
-// join classifies the border between a text and the one before it, and the short ones before it when there is no room
-// for this one.
-func (m *Moderator) join(
+// classifyNext classifies the border between a text and the one before it, and puts a short text into the joiner. If
+// there is no room for it, the texts that are there are classified first.
+func (m *Moderator) classifyNext(
 	ctx context.Context, results []Classification, name, text string, short *Joiner,
 ) ([]Classification, error) {
 	var err error
 	if names, border := short.border(name, text); border != "" {
-		if results, err = m.view(ctx, results, names, border); err != nil {
+		if results, err = m.classifyView(ctx, results, names, border); err != nil {
 			return nil, err
 		}
 	}
@@ -211,30 +190,32 @@ func (m *Moderator) join(
 		return results, nil
 	}
 	if short.full(text) {
-		if results, err = m.joined(ctx, results, short); err != nil {
+		if results, err = m.classifyGroup(ctx, results, short); err != nil {
 			return nil, err
 		}
-		short.turn()
+		short.nextGroup()
 	}
 	short.add(name, text)
 	return results, nil
 }
 
-// joined classifies short texts as if they were one, if one of them is new.
-func (m *Moderator) joined(ctx context.Context, results []Classification, short *Joiner) ([]Classification, error) {
+// classifyGroup classifies the short texts in the joiner as one text, if one of them is new.
+func (m *Moderator) classifyGroup(
+	ctx context.Context, results []Classification, short *Joiner,
+) ([]Classification, error) {
 	if !short.fresh || len(short.members) < 2 {
 		return results, nil
 	}
 	short.fresh = false
-	return m.view(ctx, results, short.names, short.text())
+	return m.classifyView(ctx, results, short.names, short.text())
 }
 
-// view classifies several texts as one. Their names are only asked for when they are needed.
-func (m *Moderator) view(
+// classifyView classifies text that is made of several texts. names is called only if the text is not approved.
+func (m *Moderator) classifyView(
 	ctx context.Context, results []Classification, names func() string, text string,
 ) ([]Classification, error) {
 	before := len(results)
-	results, err := m.one(ctx, results, "", text, true)
+	results, err := m.classifyOne(ctx, results, "", text, true)
 	if err != nil || len(results) == before {
 		return results, err
 	}
@@ -244,8 +225,8 @@ func (m *Moderator) view(
 	return results, nil
 }
 
-// one classifies one text.
-func (m *Moderator) one(
+// classifyOne classifies one text, without its allowed expressions, unless the cache has the result.
+func (m *Moderator) classifyOne(
 	ctx context.Context, results []Classification, name, text string, rejectOnly bool,
 ) ([]Classification, error) {
 	text = m.allow.cut(text)
@@ -264,4 +245,25 @@ func (m *Moderator) one(
 	return append(results, Classification{
 		Name: name, Result: result, Blocked: m.block.has(text), RejectOnly: rejectOnly,
 	}), nil
+}
+
+// Reasons why a message was not moderated. They are values in logs, metrics and placeholders.
+const (
+	ReasonClassifier = "classifier"
+	ReasonQuota      = "quota"
+	ReasonAccount    = "account"
+	ReasonCanceled   = "canceled"
+)
+
+// Reason returns the reason for an error of [Moderator.Moderate].
+func Reason(err error) string {
+	switch {
+	case errors.Is(err, errQuota):
+		return ReasonQuota
+	case errors.Is(err, ErrUncounted):
+		return ReasonAccount
+	case errors.Is(err, context.Canceled):
+		return ReasonCanceled
+	}
+	return ReasonClassifier
 }

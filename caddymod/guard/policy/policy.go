@@ -3,9 +3,9 @@
 
 // Package policy moderates the texts of a message by the policy of a guard.
 //
-// A [Policy] is what the site has configured, and a [Moderator] is what it becomes: it asks the classifier about each
-// text ([Moderator.Classify]), also in the other ways in which people and programs may read it, and makes a [Verdict]
-// of that ([Moderator.Decide]). It charges messages to the account of the policy, too ([Moderator.Charge]).
+// A [Policy] is the configuration of a [Moderator]. [Moderator.Moderate] charges a message to the account of the policy
+// ([Moderator.Charge]), classifies each text, also in the other ways in which people and programs may read it
+// ([Moderator.Classify]), and decides on a [Verdict] ([Moderator.Decide]).
 package policy
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// Policy says what is let through.
+// Policy says which texts are let through.
 type Policy struct {
 	// The only categories that can flag: hate, harassment, self-harm, sexual and violence. Default: all.
 	Categories []string `json:"categories,omitempty"`
@@ -40,7 +40,7 @@ type Policy struct {
 	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
 	// Free-text themes, at most 10 of at most 100 characters. Text with any of them is rejected. Default: none.
 	Themes []string `json:"themes,omitempty"`
-	// Words, or expressions of several words, that do not count: they are taken out of the text before it is judged.
+	// Words, or expressions of several words, that do not count: they are taken out of the text before it is moderated.
 	// They match whole words in any case and in any disguise that the classifier sees through. Default: none.
 	Allow []string `json:"allow,omitempty"`
 	// Files with one such expression per line. Lines that begin with # are comments. A file that changes is read again
@@ -50,10 +50,10 @@ type Policy struct {
 	Block []string `json:"block,omitempty"`
 	// Files with one such expression per line, like allow_files. Default: none.
 	BlockFiles []string `json:"block_files,omitempty"`
-	// The id of the account in whose usage each judged message counts one. Default: none.
+	// The id of the account in whose usage each moderated message counts one. Default: none.
 	Account string `json:"account,omitempty"`
-	// Whether to hold the limits of the account, too. What exceeds them cannot be judged, and on_error says what
-	// follows. Default: false.
+	// Whether to enforce the limits of the account, too. A message that exceeds them cannot be moderated, and on_error
+	// says what follows. Default: false.
 	EnforceQuota bool `json:"enforce_quota,omitempty"`
 }
 
@@ -63,8 +63,8 @@ const (
 	maxThemeLength = 100
 )
 
-// New checks a policy and returns what moderates by it the messages of one direction. failClosed says that a message
-// which cannot be counted because the store fails must not go on. Word lists are followed until ctx ends.
+// New checks a policy and returns a moderator for the messages of one direction. failClosed says that a message must
+// not go on if it cannot be counted because the store fails. Files of word lists are watched until ctx ends.
 func New(ctx caddy.Context, a *app.App, p *Policy, direction metrics.Direction, failClosed bool) (*Moderator, error) {
 	m := &Moderator{
 		app: a, logger: sampled.Logger(ctx.Logger()), direction: direction, failClosed: failClosed,
@@ -130,8 +130,8 @@ func (p *Policy) checkThemes() error {
 	return nil
 }
 
-// key is the same for policies that classify texts alike. They may decide differently: what only [Moderator.Decide] and
-// [Moderator.Charge] use is left out, and whatever is not named here is part of the key.
+// key is the same for policies that classify texts alike. They may decide differently: the fields that only
+// [Moderator.Decide] and [Moderator.Charge] use are left out. All others are part of the key.
 func (p Policy) key() (string, error) {
 	p.Categories, p.Thresholds, p.RejectLevels = nil, nil, nil
 	p.Account, p.EnforceQuota = "", false

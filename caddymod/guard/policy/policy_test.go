@@ -69,7 +69,7 @@ func moderate(t *testing.T, m *policy.Moderator, texts ...string) policy.Verdict
 	return v
 }
 
-// TestModerate has a case for each option of a policy. A newcomer's option gets one here.
+// TestModerate has a case for each option of a policy.
 func TestModerate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "words.txt")
 	if err := os.WriteFile(file, []byte("# a list\nzorkmid\n"), 0o644); err != nil {
@@ -216,8 +216,8 @@ func TestMessagesAreChargedOnce(t *testing.T) {
 	}
 }
 
-// TestWordListsAreFollowed sees a file of words that changes and that goes missing.
-func TestWordListsAreFollowed(t *testing.T) {
+// TestWordListsAreWatched sees a file of words that changes and that goes missing.
+func TestWordListsAreWatched(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "blocked.txt")
 	write := func(lines string) {
@@ -254,13 +254,13 @@ func TestWordListsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestVerdictKeepsWorst sees one finding, the most severe.
-func TestVerdictKeepsWorst(t *testing.T) {
+// TestVerdictKeepsMostSevere sees one finding, the most severe.
+func TestVerdictKeepsMostSevere(t *testing.T) {
 	v := moderate(t, newModerator(t, policy.Policy{}, metrics.Inbound), border, vile)
 	if want := []string{"a", "b"}; !slices.Equal(v.Fields(), want) {
 		t.Fatalf("the fields are %v, want %v", v.Fields(), want)
 	}
-	if v.KeepWorst(); !slices.Equal(v.Fields(), []string{"b"}) {
-		t.Errorf("the worst is in %v, want b", v.Fields())
+	if v.KeepMostSevere(); !slices.Equal(v.Fields(), []string{"b"}) {
+		t.Errorf("the most severe finding is in %v, want b", v.Fields())
 	}
 }

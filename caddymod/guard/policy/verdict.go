@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-// Verdict is what a moderator says about a message: the most severe of what it says about its texts.
+// Verdict is the verdict on a message: the most severe of the verdicts on its texts.
 type Verdict struct {
 	// Flagged says that a category is flagged, a theme hits or a blocked word was found.
 	Flagged bool
@@ -27,7 +27,7 @@ type Verdict struct {
 	// Findings are the texts that are not approved.
 	Findings []Finding
 
-	// hostile says that a text is rejected for something else than what a person in a crisis says.
+	// hostile says that a text is rejected that is not the text of a person in a crisis.
 	hostile bool
 }
 
@@ -67,7 +67,7 @@ func (v *Verdict) Fields() []string {
 	return names
 }
 
-// Decide makes a verdict of what the classifier says about the texts of a message. Without any the message is approved.
+// Decide returns the verdict on a message, from the classifications of its texts. Without any the message is approved.
 func (m *Moderator) Decide(results []Classification) Verdict {
 	v := Verdict{Recommendation: engine.Approve, Confidence: 1}
 	for i := range results {
@@ -76,7 +76,7 @@ func (m *Moderator) Decide(results []Classification) Verdict {
 	return v
 }
 
-// Add puts what the classifier says about one more text into a verdict.
+// Add adds the classification of one more text to a verdict.
 func (m *Moderator) Add(v *Verdict, text *Classification) {
 	result := text.Result
 	for c := range result.Categories {
@@ -133,8 +133,8 @@ func (m *Moderator) Add(v *Verdict, text *Classification) {
 	v.Findings = append(v.Findings, finding)
 }
 
-// KeepWorst keeps one finding, the most severe.
-func (v *Verdict) KeepWorst() {
+// KeepMostSevere keeps one finding, the most severe.
+func (v *Verdict) KeepMostSevere() {
 	for i := range v.Findings {
 		if severity(v.Findings[i].Recommendation) > severity(v.Findings[0].Recommendation) {
 			v.Findings[0] = v.Findings[i]
@@ -143,11 +143,11 @@ func (v *Verdict) KeepWorst() {
 	v.Findings = v.Findings[:min(len(v.Findings), 1)]
 }
 
-// goading is the part of the thresholds of hate and harassment from which text that is rejected for self-harm counts as
-// said to somebody else: "kill yourself". What people say about themselves stays far below it.
+// goading is a fraction of the thresholds of hate and harassment. Text that is rejected for self-harm and reaches it is
+// directed at another person ("kill yourself"). What people say about themselves stays far below it.
 const goading = 0.5
 
-// crisis reports whether a text is rejected for self-harm, for nothing else, and is not said to somebody else.
+// crisis reports whether a text is rejected for self-harm, for nothing else, and is not directed at another person.
 func (m *Moderator) crisis(text *Classification, result *engine.Result) bool {
 	if text.Blocked || slices.ContainsFunc(result.Themes, func(t engine.ThemeResult) bool { return t.Flagged }) {
 		return false

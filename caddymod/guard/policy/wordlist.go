@@ -21,11 +21,11 @@ type wordLists struct {
 	current *atomic.Pointer[words.List]
 }
 
-// pollInterval is how often the files of word lists are looked at. A look is one stat per file; it sees a file that was
-// replaced by another, a link that leads elsewhere now, and files on network disks, of which nothing else tells.
+// pollInterval is how often the files of word lists are checked, with one stat per file. Unlike notifications, this
+// also notices files on network disks, files that were replaced, and links that changed.
 const pollInterval = 2 * time.Second
 
-// newWordLists reads the expressions of an option. Its files are followed until ctx ends.
+// newWordLists reads the expressions of an option. Its files are watched until ctx ends.
 func newWordLists(ctx caddy.Context, option string, expressions, names []string) (wordLists, error) {
 	if len(expressions) == 0 && len(names) == 0 {
 		return wordLists{}, nil
@@ -47,14 +47,14 @@ func newWordLists(ctx caddy.Context, option string, expressions, names []string)
 	l := wordLists{current: new(atomic.Pointer[words.List])}
 	l.current.Store(merge(fixed, files))
 	if len(files) > 0 {
-		go l.follow(ctx, option, fixed, files)
+		go l.watch(ctx, option, fixed, files)
 	}
 	return l, nil
 }
 
-// follow reads files again when they change. A file that cannot be read any more keeps its last expressions: a list
-// that goes missing for a moment must not open the gate.
-func (l wordLists) follow(ctx caddy.Context, option string, fixed *words.List, files []wordFile) {
+// watch reads files again when they change. A file that cannot be read any more keeps its last expressions: a list
+// that is missing for a moment must not let everything through.
+func (l wordLists) watch(ctx caddy.Context, option string, fixed *words.List, files []wordFile) {
 	logger := ctx.Logger()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 )
 
-// Body is the body of a request. It keeps what the guard has read of it, and gives the app all of it, byte for byte, as
-// if nobody had read it before.
+// Body is the body of a request. It keeps what the guard has read, so that the app reads all of the body, byte for
+// byte.
 //
 // The guard reads before the request goes on, and the app after that. An upstream's connection may still hold the body
 // when the request has ended, and may even wait in Read for a client that sends no more. Therefore [Body.Release] does
@@ -36,7 +36,7 @@ type Body struct {
 	closed  atomic.Bool
 }
 
-// capture makes the body of a request one that keeps what is read of it. The request has a body.
+// capture replaces the body of a request, which it must have, by one that keeps what is read.
 func capture(r *http.Request) *Body {
 	b := &Body{src: r.Body, trailer: r.Trailer, kept: extract.NewBuffer(max(r.ContentLength, 511) + 1)}
 	r.Body = b
@@ -86,7 +86,7 @@ func (b *Body) fill(w http.ResponseWriter, r *http.Request, limit int64, timeout
 	return b.failure()
 }
 
-// failure is what went wrong in reading, as a client or an operator understands it.
+// failure returns the error of reading as one of package extract, or as [http.MaxBytesError].
 func (b *Body) failure() error {
 	if b.err == nil || b.err == io.EOF {
 		return nil
@@ -112,7 +112,7 @@ func deadlineOf(w http.ResponseWriter, r *http.Request) func(time.Time) error {
 	return http.NewResponseController(w).SetReadDeadline
 }
 
-// Read gives the app what it would have read without the guard.
+// Read reads what the app would have read without the guard.
 func (b *Body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,14 +141,14 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body, as the app's connection does when it has sent it, or wants no more of it. A Read that waits
-// for the client ends.
+// Close closes the body, as the connection to the app does when it needs no more of it. A Read that waits for the
+// client ends.
 func (b *Body) Close() error {
 	b.closed.Store(true)
 	return b.src.Close()
 }
 
-// Release gives the buffer back when the request has ended. Nothing can be read any more. b may be nil.
+// Release returns the buffer to the pool when the request has ended. Nothing can be read afterwards. b may be nil.
 func (b *Body) Release() {
 	if b == nil {
 		return

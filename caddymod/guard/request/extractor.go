@@ -3,9 +3,11 @@
 
 // Package request extracts the texts of an HTTP request and hands the request on unchanged.
 //
-// [Fields] say where the texts stand, an [Extractor] finds them, and [Body] keeps what was read of the body so that the
-// app reads all of it. Of a body that is larger than what is held in memory the [Rest] is moderated while it flows to
-// the app.
+// [Fields] say where the texts stand, an [Extractor] finds them, and [Body] keeps what was read so that the app reads
+// all of the body. If a body is larger than what is held in memory, its [Rest] is moderated while it flows to the app.
+//
+// extractor.go finds the texts of a body that is held, texts.go those of one that flows, upload.go holds that back
+// until its texts are moderated, and header.go removes header fields that only the guard may set.
 package request
 
 import (
@@ -13,7 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
@@ -60,14 +61,11 @@ func New(fields *Fields, limits extract.Limits, timeout time.Duration) (*Extract
 	}, nil
 }
 
-// Key is the same for extractors that extract the same texts.
+// Key returns a string that is the same for extractors that extract the same texts.
 func (e *Extractor) Key() string { return e.key }
 
 // Narrow reports whether other texts are extracted than those of the default fields.
 func (e *Extractor) Narrow() bool { return e.narrow }
-
-// Describe says in a sentence which limit a request exceeds.
-func (e *Extractor) Describe(err error) string { return e.limits.Describe(err) }
 
 // Found is what was extracted from a request.
 type Found struct {
@@ -101,19 +99,6 @@ func (e *Extractor) Extract(w http.ResponseWriter, r *http.Request, body *Body) 
 		e.cut(&f)
 	}
 	return body, f
-}
-
-// cut holds the limit of the text.
-func (e *Extractor) cut(f *Found) {
-	length := e.limits.Cut(&f.Result)
-	if f.Rest == nil {
-		return
-	}
-	f.Rest.left = e.limits.MaxText - length
-	overflow := e.limits.MaxTextOverflow
-	if f.Rest.left < 0 && (overflow == extract.OverflowPass || overflow == extract.OverflowPrefix) {
-		f.Rest = nil // it goes on unjudged
-	}
 }
 
 // extractBody finds the texts of the body. Here, and nowhere else, it is decided what passes unread and in which ways
@@ -204,21 +189,6 @@ func (e *Extractor) sniff(
 	return content.Mixed
 }
 
-// exceed deals with a body that is larger than what is held, and cannot flow. It reports whether its beginning is
-// moderated.
-func exceed(overflow extract.Overflow, f *Found) bool {
-	switch overflow {
-	case extract.OverflowPass:
-		f.Coverage, f.Reason, f.Pieces = extract.Skipped, extract.ReasonTooLarge, nil
-		return false
-	case extract.OverflowPrefix:
-		f.Coverage = extract.Partial
-		return true
-	}
-	f.Refuse = extract.ErrTooLarge
-	return false
-}
-
 // extractEncoded finds the texts of a body under a Content-Encoding.
 func (e *Extractor) extractEncoded(
 	body []byte, declared content.Type, encodings []string, overflow extract.Overflow, f *Found,
@@ -245,7 +215,7 @@ func (e *Extractor) extractEncoded(
 	}
 }
 
-// extractWhole finds the texts of a body that is all there, in each way in which it may be meant.
+// extractWhole finds the texts of a complete body, in all its readings.
 func (e *Extractor) extractWhole(body []byte, declared content.Type, f *Found) {
 	if declared.Kind == content.Multipart {
 		e.extractForm(body, declared, f)
@@ -254,7 +224,7 @@ func (e *Extractor) extractWhole(body []byte, declared content.Type, f *Found) {
 	f.Pieces = e.selection.Extract(f.Pieces, declared, body)
 }
 
-// extractForm finds the texts of a multipart body that is all there.
+// extractForm finds the texts of a complete multipart body.
 func (e *Extractor) extractForm(body []byte, declared content.Type, f *Found) {
 	t := e.form(declared)
 	pieces, err := t.Push(body)
@@ -273,7 +243,7 @@ func (e *Extractor) extractForm(body []byte, declared content.Type, f *Found) {
 	}
 }
 
-// extractLarge finds the texts in what is held of a large body.
+// extractLarge finds the texts in the part of a large body that is held.
 func (e *Extractor) extractLarge(b *Body, t texts, f *Found) {
 	f.Rest = &Rest{texts: t, limits: e.limits}
 	pieces, err := t.Push(b.held())
@@ -282,58 +252,30 @@ func (e *Extractor) extractLarge(b *Body, t texts, f *Found) {
 	f.Refuse = f.Rest.advance(err)
 }
 
-// texts finds the texts of a body while it flows. Once those that were returned are moderated, the body may go on to
-// the app up to the offset Safe.
-type texts interface {
-	Push(chunk []byte) ([]content.Piece, error)
-	Finish() ([]content.Piece, error)
-	Safe() int64
-}
-
-// form returns what finds the texts of a multipart form.
-func (e *Extractor) form(declared content.Type) *formTexts {
-	return &formTexts{e, multipart.NewScanner(declared.Boundary, e.limits.MaxBody)}
-}
-
-// formTexts finds the texts of a multipart form.
-type formTexts struct {
-	extractor *Extractor
-	*multipart.Scanner
-}
-
-// Push takes the next bytes.
-func (t *formTexts) Push(chunk []byte) ([]content.Piece, error) {
-	parts, err := t.Scanner.Push(chunk)
-	return t.pieces(parts), err
-}
-
-// Finish takes the end.
-func (t *formTexts) Finish() ([]content.Piece, error) {
-	parts, err := t.Scanner.Finish()
-	return t.pieces(parts), err
-}
-
-// pieces returns the texts of parts.
-func (t *formTexts) pieces(parts []multipart.Part) (pieces []content.Piece) {
-	for i := range parts {
-		part := &parts[i]
-		selection := t.extractor.selection
-		selection.Charset = strings.ToLower(part.Charset)
-		if part.Ambiguous {
-			selection.Form, selection.Credentials = nil, true // some servers may take it for any field
-		}
-		pieces = selection.ExtractPart(pieces, part.Name, part.Filename, part.Header, part.Body)
+// exceed applies the overflow to a body that is larger than what is held, and cannot flow. It reports whether the
+// beginning of the body is moderated.
+func exceed(overflow extract.Overflow, f *Found) bool {
+	switch overflow {
+	case extract.OverflowPass:
+		f.Coverage, f.Reason, f.Pieces = extract.Skipped, extract.ReasonTooLarge, nil
+		return false
+	case extract.OverflowPrefix:
+		f.Coverage = extract.Partial
+		return true
 	}
-	return pieces
+	f.Refuse = extract.ErrTooLarge
+	return false
 }
 
-// flowTexts finds the texts of every other body.
-type flowTexts struct{ *content.StreamExtractor }
-
-// Push takes the next bytes.
-func (t flowTexts) Push(chunk []byte) ([]content.Piece, error) {
-	return t.StreamExtractor.Push(chunk), nil
+// cut enforces the limit of the text.
+func (e *Extractor) cut(f *Found) {
+	length := e.limits.Cut(&f.Result)
+	if f.Rest == nil {
+		return
+	}
+	f.Rest.left = e.limits.MaxText - length
+	overflow := e.limits.MaxTextOverflow
+	if f.Rest.left < 0 && (overflow == extract.OverflowPass || overflow == extract.OverflowPrefix) {
+		f.Rest = nil // it goes on unjudged
+	}
 }
-
-// Finish takes the end.
-func (t flowTexts) Finish() ([]content.Piece, error) { return t.StreamExtractor.Finish(), nil }

@@ -19,23 +19,24 @@ import (
 type Fields struct {
 	// The JSON Pointers (RFC 6901) to the texts of JSON bodies, such as "/comment" or "/posts/*/text", where * stands
 	// for any member or element. A pointer to an object or an array means every string in it. Names match in any case.
-	// Other bodies are still judged whole, so that sending another type is no way around. Default: every string.
+	// Bodies of other types are still moderated as a whole, so the type is no way around the guard. Default: every
+	// string.
 	JSON []string `json:"json,omitempty"`
-	// The fields of urlencoded and multipart forms that are judged. Names match in any case, and "name" also matches
-	// "name[]" and "name[x]". Other bodies are still judged whole. Default: all.
+	// The fields of urlencoded and multipart forms that are moderated. Names match in any case, and "name" also matches
+	// "name[]" and "name[x]". Bodies of other types are still moderated as a whole. Default: all.
 	Form []string `json:"form,omitempty"`
-	// Whether to judge passwords, tokens and other credentials, too. Otherwise short values, with at most one blank,
-	// are left out where the name of the field or member stands for a credential. Default: false.
+	// Whether to moderate passwords, tokens and other credentials, too. If false, short values with at most one blank
+	// are left out if the name of the field or member is that of a credential. Default: false.
 	Credentials bool `json:"credentials,omitempty"`
-	// The roles whose messages are judged in requests to language models, such as "user" (in lower case). A message is
-	// only left out when it says beyond doubt that it is somebody else's. Default: all.
+	// The roles, in lower case, whose messages are moderated in requests to language models, such as "user". A message
+	// is left out only if it has another role beyond doubt. Default: all.
 	Roles []string `json:"roles,omitempty"`
-	// Whether to judge every body as one plain text, whatever its Content-Type says, leaving nothing out. Default:
+	// Whether to moderate every body as one plain text, whatever its Content-Type says, leaving nothing out. Default:
 	// false.
 	Text bool `json:"text,omitempty"`
-	// The query parameters that are judged as well, for requests of any method. Default: none.
+	// The query parameters that are moderated as well, for requests of any method. Default: none.
 	Query []string `json:"query,omitempty"`
-	// The header fields that are judged as well, for requests of any method. Default: none.
+	// The header fields that are moderated as well, for requests of any method. Default: none.
 	Header []string `json:"header,omitempty"`
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/multipart"
 )
 
-// upload is a body that is larger than what is held in memory. Its files flow through to the app. Each text that comes
-// later is held back until it is moderated, and ends the request when it is rejected, so that the app never reads it.
+// upload is a body that is larger than what is held in memory. Its files flow to the app. Each further text is held
+// back until it is moderated. If it is rejected the request ends, so that the app never reads it.
 type upload struct {
 	body   *Body
 	source *openSource
@@ -26,17 +26,17 @@ type upload struct {
 	err                   error
 }
 
-// Rest is what follows of a large upload: the texts that a handler extracts from it as it flows, or several handlers
+// Rest is the rest of a large upload, behind what is held: the texts in it, as one handler extracts them, or several
 // that extract the same.
 type Rest struct {
 	texts texts
 	// moderate moderates texts that have come. An error ends the body.
 	moderate func(pieces []content.Piece) error
-	// ended is told when the guard ends the body.
+	// ended is called with the error with which the guard ends the body.
 	ended func(error)
 	// cleared is the offset up to which the body may go on to the app: its texts are moderated.
 	cleared int64
-	// released says that what follows goes on without being looked at.
+	// released says that the rest goes on without being moderated.
 	released bool
 	// limits bound the text, of which left characters may still come. What flows has no known end, so that only some of
 	// the overflows can be held.
@@ -54,14 +54,14 @@ func (b *Body) Moderate(f *Found, moderate func(pieces []content.Piece, excessiv
 		b.upload = &upload{body: b, source: source, received: int64(len(b.held()))}
 	}
 	u, further := b.upload, f.further
-	u.follow(f.Rest, func(pieces []content.Piece) error {
+	u.addRest(f.Rest, func(pieces []content.Piece) error {
 		further.Add(pieces)
 		return moderate(pieces, further.Excessive(int(u.received)))
 	}, ended)
 }
 
-// follow adds a handler to those that moderate the rest.
-func (u *upload) follow(rest *Rest, moderate func(pieces []content.Piece) error, ended func(error)) {
+// addRest adds a handler to those that moderate the rest.
+func (u *upload) addRest(rest *Rest, moderate func(pieces []content.Piece) error, ended func(error)) {
 	if !slices.Contains(u.rests, rest) {
 		rest.moderate, rest.ended = moderate, ended
 		u.rests = append(u.rests, rest)
@@ -86,8 +86,8 @@ func (u *upload) follow(rest *Rest, moderate func(pieces []content.Piece) error,
 	}
 }
 
-// openSource is what the client sends. It stays open after the guard has ended the body, whose reader closes it then: a
-// client that still sends must be read from, or it sees a broken connection and no answer.
+// openSource is the body that the client sends. It stays open after the guard has ended the body, although the app
+// closes it then: the server must read on while the client sends, or the client sees a broken connection and no answer.
 type openSource struct {
 	io.ReadCloser
 	open atomic.Bool
@@ -104,7 +104,7 @@ func (s *openSource) Close() error {
 // chunk is how much is read at a time, in bytes.
 const chunk = 32 << 10
 
-// read gives the app what may go on. The body is locked.
+// read reads what the app may have. The body is locked.
 func (u *upload) read(p []byte) (int, error) {
 	for {
 		if cleared := u.cleared(); cleared > u.given {

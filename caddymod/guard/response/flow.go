@@ -28,7 +28,7 @@ func (a *Writer) downstream() io.Writer {
 func (a *Writer) streamOptions() stream.Options {
 	o := a.options.Stream
 	o.Moderate = func(text string) (bool, error) { return a.decider.Moderate(text, false) }
-	o.Strict = func(text string) (bool, error) { return a.decider.Moderate(text, true) }
+	o.RejectOnly = func(text string) (bool, error) { return a.decider.Moderate(text, true) }
 	if !a.options.Shadow {
 		o.Flush = http.NewResponseController(a.ResponseWriter).Flush
 	}
@@ -61,7 +61,7 @@ func (a *Writer) startFlow(flow io.WriteCloser) mode {
 // becomeStream makes a stream of what is held.
 func (a *Writer) becomeStream() {
 	flow := io.WriteCloser(stream.NewPlain(a.downstream(), a.streamOptions()))
-	if a.growth != nil {
+	if a.detector != nil {
 		flow = stream.NewLines(a.downstream(), a.streamOptions())
 	}
 	a.mode = a.startFlow(flow)

@@ -29,8 +29,8 @@ func (a *Writer) hold(p []byte) (int, error) {
 			return 0, errEnded
 		}
 	}
-	if a.growth != nil {
-		a.growth.Add(p)
+	if a.detector != nil {
+		a.detector.Add(p)
 	}
 	room := a.options.Limits.MaxBody - int64(len(*a.kept))
 	if int64(len(p)) <= room {

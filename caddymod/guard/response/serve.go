@@ -3,8 +3,15 @@
 
 // Package response holds the answer of an app until it is moderated, or moderates it as it flows.
 //
-// [Serve] lets the app answer through a [Writer], which knows HTTP: what of an answer is text, what is a stream,
-// encodings, trailers, ranges. What becomes of the answer is for a [Decider] to say.
+// [Serve] lets the app answer through a [Writer], which knows HTTP: media types, streams, encodings, trailers, ranges.
+// A [Decider] moderates the texts, and decides what becomes of the answer.
+//
+//	serve.go     lets the app answer, and again if it answers a part of a text
+//	writer.go    chooses by the header whether an answer passes, is held or flows (media.go)
+//	held.go      extracts the texts of an answer that is held
+//	flow.go      gives an answer that flows to package stream
+//	shadow.go    moderates an answer that is sent at the same time
+//	outcome.go   sends what the Decider has decided (header.go)
 package response
 
 import (
@@ -72,82 +79,31 @@ const (
 	Unjudged               // a part could not be moderated before anything was sent
 )
 
-// errEnded is what a handler gets that writes more of an answer which the guard has ended.
+// errEnded is the error of writing to an answer that the guard has ended.
 var errEnded = errors.New("the guard has ended the answer")
 
-// errBroken says that the app's answer broke off before anything of it was sent.
+// errBroken says that the answer of the app broke off before any of it was sent.
 var errBroken = errors.New("the answer of the app broke off")
 
-// Serve lets a handler answer, and sends what a decider makes of that. A handler that cannot go on with an answer
-// panics with [http.ErrAbortHandler], as reverse_proxy does when the app or the client leaves; where the client must
-// see that the answer is not whole, Serve panics with it, too.
+// Serve lets a handler answer, and sends what the decider decides. A handler that cannot finish its answer panics with
+// [http.ErrAbortHandler], as reverse_proxy does when the app or the client leaves. Serve panics with it, too, if the
+// client must see that the answer is incomplete.
 func Serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, o *Options, d Decider) error {
 	again := retry(w, r, o.Shadow)
-	a, broken, err := ask(w, r, next, o, d, again != nil)
+	a, broken, err := call(w, r, next, o, d, again != nil)
 	if a.partial {
-		a, broken, err = ask(w, again(), next, o, d, false)
+		a, broken, err = call(w, again(), next, o, d, false)
 	}
 	if err = a.finish(broken, err); (broken || a.broken) && !a.ended && err == nil {
-		// The handler before has seen that the answer is not whole, and so must the client.
+		// The client must see that the answer is incomplete, as the guard has.
 		panic(http.ErrAbortHandler)
 	}
 	return err
 }
 
-// Forward lets a handler answer as [Serve] does, but sends the answer as it is.
-func Forward(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, shadow bool) error {
-	inner, cancel := innerRequest(r, shadow)
-	defer cancel(nil)
-	return next.ServeHTTP(w, inner)
-}
-
-// innerRequest returns the request as the app gets it. It can be cancelled when the answer has ended.
-func innerRequest(r *http.Request, shadow bool) (*http.Request, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	inner := r.WithContext(ctx)
-	if !shadow && r.Header["Upgrade"] == nil {
-		// The header is also that of handlers outside, and of the access log.
-		inner.Header = maps.Clone(r.Header)
-		inner.Header["Accept-Encoding"] = identity
-	}
-	return inner, cancel
-}
-
-// identity asks for an answer without Content-Encoding. Nobody appends to it.
-var identity = []string{"identity"}
-
-// ask lets the app answer once. mayRetry says that it can be asked again for the whole of what it answers a part of.
-// broken says that the answer is not whole.
-func ask(
-	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, o *Options, d Decider, mayRetry bool,
-) (a *Writer, broken bool, err error) {
-	inner, cancel := innerRequest(r, o.Shadow)
-	defer cancel(nil)
-	a = &Writer{
-		ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w},
-		options:               o, decider: d, r: r, cancel: cancel, mayRetry: mayRetry,
-	}
-	broken, err = a.receive(next, inner)
-	return a, broken, err
-}
-
-// receive lets the app answer.
-func (a *Writer) receive(next caddyhttp.Handler, r *http.Request) (broken bool, err error) {
-	defer func() {
-		switch reason := recover(); reason {
-		case nil:
-		case http.ErrAbortHandler:
-			broken = true
-		default:
-			a.discard()
-			panic(reason)
-		}
-	}()
-	return false, next.ServeHTTP(a, r)
-}
-
-// retry prepares for asking the app again. It returns what makes everything as it was before the app was asked, and the
-// request for the whole; nil for a request that asks for the whole, or that cannot be sent again.
+// retry prepares for calling the app again, for all of a text of which the client wants a range. The function that it
+// returns restores the state before the first call and returns the request for all of the text. It is nil for a request
+// that has no range or cannot be sent again.
 func retry(w http.ResponseWriter, r *http.Request, shadow bool) func() *http.Request {
 	if r.Header["Range"] == nil || r.Method != http.MethodGet || shadow || extract.HasBody(r) {
 		return nil
@@ -173,3 +129,55 @@ func retry(w http.ResponseWriter, r *http.Request, shadow bool) func() *http.Req
 
 // routeGroups is where Caddy notes which of several routes was taken.
 const routeGroups caddy.CtxKey = "route_group"
+
+// call lets the app answer once. mayRetry says that it can be called again if it answers a part of a text. broken says
+// that the answer is incomplete.
+func call(
+	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, o *Options, d Decider, mayRetry bool,
+) (a *Writer, broken bool, err error) {
+	inner, cancel := innerRequest(r, o.Shadow)
+	defer cancel(nil)
+	a = &Writer{
+		ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w},
+		options:               o, decider: d, r: r, cancel: cancel, mayRetry: mayRetry,
+	}
+	broken, err = a.receive(next, inner)
+	return a, broken, err
+}
+
+// innerRequest returns the request as the app gets it. It can be cancelled when the answer has ended.
+func innerRequest(r *http.Request, shadow bool) (*http.Request, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	inner := r.WithContext(ctx)
+	if !shadow && r.Header["Upgrade"] == nil {
+		// The header is also that of handlers outside, and of the access log.
+		inner.Header = maps.Clone(r.Header)
+		inner.Header["Accept-Encoding"] = identity
+	}
+	return inner, cancel
+}
+
+// identity is an Accept-Encoding without any encoding. It is shared and must not be appended to.
+var identity = []string{"identity"}
+
+// receive lets the app write its answer to a.
+func (a *Writer) receive(next caddyhttp.Handler, r *http.Request) (broken bool, err error) {
+	defer func() {
+		switch reason := recover(); reason {
+		case nil:
+		case http.ErrAbortHandler:
+			broken = true
+		default:
+			a.discard()
+			panic(reason)
+		}
+	}()
+	return false, next.ServeHTTP(a, r)
+}
+
+// Forward lets a handler answer as [Serve] does, but sends the answer as it is.
+func Forward(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, shadow bool) error {
+	inner, cancel := innerRequest(r, shadow)
+	defer cancel(nil)
+	return next.ServeHTTP(w, inner)
+}

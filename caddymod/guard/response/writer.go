@@ -6,7 +6,6 @@ package response
 import (
 	"context"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -18,8 +17,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
 )
 
-// Writer is what the app writes its answer to. When the header is written it chooses what is done with the answer. A
-// writer is used by one goroutine, as every [http.ResponseWriter] is.
+// Writer is the writer of the app's answer. It chooses by status and header whether the answer passes, is held or
+// flows. A writer is used by one goroutine, as every [http.ResponseWriter] is.
 type Writer struct {
 	caddyhttp.ResponseWriterWrapper
 	options *Options
@@ -42,10 +41,10 @@ type Writer struct {
 	mayRetry  bool     // the app can be asked for the whole
 	partial   bool     // the app must be asked for the whole
 
-	kept    *[]byte          // what is held, from the pool
-	decoded []byte           // what is held, without its Content-Encoding, once it was extracted
-	mayFlow bool             // what is held becomes a stream when it is flushed
-	growth  *stream.Detector // tells whether held JSON is a stream
+	kept     *[]byte          // what is held, from the pool
+	decoded  []byte           // what is held, without its Content-Encoding, once it was extracted
+	mayFlow  bool             // what is held becomes a stream when it is flushed
+	detector *stream.Detector // tells whether held JSON is a stream
 
 	flow   io.WriteCloser // moderates a stream
 	events bool           // the stream is one of server-sent events
@@ -119,7 +118,7 @@ func (a *Writer) choose(status int, header http.Header) mode {
 	if header["Content-Length"] == nil && isUnicode(a.declared.Charset) {
 		a.mayFlow = media == "text/plain"
 		if a.declared.Kind == content.JSON && len(a.encodings) == 0 {
-			a.growth = new(stream.Detector)
+			a.detector = new(stream.Detector)
 		}
 	}
 	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
@@ -132,7 +131,7 @@ func (a *Writer) choose(status int, header http.Header) mode {
 	return held
 }
 
-// Write takes a part of the body.
+// Write writes a part of the body.
 func (a *Writer) Write(p []byte) (int, error) {
 	if a.mode == undecided {
 		a.WriteHeader(http.StatusOK)
@@ -160,7 +159,7 @@ func (a *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom takes the body from a reader. What is not moderated uses the fast path of the connection.
+// ReadFrom writes the body from a reader. An answer that passes uses the fast path of the connection.
 func (a *Writer) ReadFrom(r io.Reader) (n int64, err error) {
 	if a.mode == undecided {
 		a.WriteHeader(http.StatusOK)
@@ -197,7 +196,7 @@ func (a *Writer) FlushError() error {
 	if a.mode == undecided {
 		a.WriteHeader(http.StatusOK)
 	}
-	if a.mode == held && (a.mayFlow || a.growth != nil && a.growth.Streams()) {
+	if a.mode == held && (a.mayFlow || a.detector != nil && a.detector.Streams()) {
 		a.becomeStream()
 	}
 	switch {
@@ -212,57 +211,7 @@ func (a *Writer) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// begin sends the header to w.
-func (a *Writer) begin(w http.ResponseWriter) {
-	if a.began {
-		return
-	}
-	a.began = true
-	a.decider.SetHeader(w.Header())
-	w.WriteHeader(a.status)
-}
-
-// observe moderates, in shadow mode, what has already been sent.
-func (a *Writer) observe(p []byte) {
-	if a.mode == flowing {
-		_, _ = a.flow.Write(p) // once the text is rejected, no more of it is moderated
-		return
-	}
-	if a.sniff && len(p) > 0 {
-		a.sniff = false
-		a.declared.Kind = content.Sniff(p, a.declared)
-	}
-	if a.declared.Kind == content.Binary {
-		a.mode = through
-		a.discard()
-		return
-	}
-	room := a.options.Limits.MaxBody - int64(len(*a.kept))
-	*a.kept = append(*a.kept, p[:min(room, int64(len(p)))]...)
-	if int64(len(p)) > room {
-		a.conclude(true)
-	}
-}
-
-// completes reports whether, with p, all of an answer is sent that is charged to an account. Of an answer of unknown
-// length the end is sent when the handler has returned.
-func (a *Writer) completes(p []byte) bool {
-	a.sent += int64(len(p))
-	return a.length > 0 && a.sent >= a.length && a.options.Counted
-}
-
-// moderateRest moderates in shadow mode what is not moderated yet, before the client can take the answer for whole.
-func (a *Writer) moderateRest() {
-	switch a.mode {
-	case held:
-		a.conclude(false)
-	case flowing:
-		a.closeFlow(false)
-		a.mode = through
-	}
-}
-
-// finish does what is left to do when the handler has returned. broken says that the answer is not whole.
+// finish ends the answer when the handler has returned. broken says that the answer is incomplete.
 func (a *Writer) finish(broken bool, err error) error {
 	gone := a.r.Context().Err() != nil
 	switch a.mode {
@@ -293,95 +242,6 @@ func (a *Writer) finish(broken bool, err error) error {
 		a.conclude(false)
 	}
 	return a.err
-}
-
-// discard gives back what is held.
-func (a *Writer) discard() {
-	if inflater, ok := a.flow.(*inflater); ok {
-		inflater.stop()
-	}
-	a.dropKept()
-}
-
-// dropKept gives back the buffer.
-func (a *Writer) dropKept() {
-	extract.FreeBuffer(a.kept)
-	a.kept, a.decoded = nil, nil
-}
-
-// Pass lets the answer go on in shadow mode, in which all of it has been sent.
-func (a *Writer) Pass() {
-	a.mode = through
-	a.discard()
-}
-
-// Release sends what is held as it came, and lets the rest go on.
-func (a *Writer) Release() { a.err = a.release(a.ResponseWriter) }
-
-// release sends what is held to w as it came, and lets the rest go on.
-func (a *Writer) release(w http.ResponseWriter) error {
-	a.mode = through
-	late := a.takeTrailers()
-	a.begin(w)
-	var err error
-	if len(*a.kept) > 0 {
-		_, err = w.Write(*a.kept)
-	}
-	maps.Copy(w.Header(), late)
-	a.discard()
-	return err
-}
-
-// Replace sends what a handler answers in place of the answer, and ends the request to the app. Of the app's header the
-// fields go that are about its body and about keeping it. The rest stays, such as cookies and what lets a page of
-// another origin read the answer.
-func (a *Writer) Replace(handler caddyhttp.Handler) {
-	a.mode, a.ended, a.began = dropped, true, true
-	a.takeTrailers()
-	dropBody(a.Header())
-	a.err = handler.ServeHTTP(a.ResponseWriter, a.r)
-	a.discard()
-	a.cancel(errEnded)
-}
-
-// Offer lets routes answer in place of an answer that may go on. It does when they do not answer; passed is called
-// then.
-func (a *Writer) Offer(routes caddyhttp.RouteList, passed func()) {
-	fields := DropRepresentation(a.Header())
-	a.mode = dropped
-	a.err = routes.Compile(caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
-		passed()
-		header := w.Header()
-		for name, values := range fields {
-			if _, ok := header[name]; !ok {
-				header[name] = values
-			}
-		}
-		return a.release(w)
-	})).ServeHTTP(a.ResponseWriter, a.r)
-	if a.mode == through {
-		return
-	}
-	a.ended, a.began = true, true
-	a.discard()
-	a.cancel(errEnded)
-}
-
-// SendFiltered sends to w what the API of a language model says when it filters an answer. It reports false, and sends
-// nothing, where the answer is not one of such an API.
-func (a *Writer) SendFiltered(w http.ResponseWriter) (sent bool, err error) {
-	if a.declared.Kind != content.JSON || len(a.decoded) == 0 {
-		return false, nil
-	}
-	filtered := stream.Filtered(a.decoded)
-	if filtered == nil {
-		return false, nil
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(filtered)))
-	w.WriteHeader(a.status)
-	_, err = w.Write(filtered)
-	return true, err
 }
 
 // Interface guards

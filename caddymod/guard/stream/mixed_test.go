@@ -26,7 +26,7 @@ func TestPartsOfGraphQL(t *testing.T) {
 	for _, vile := range []bool{true, false} {
 		var out strings.Builder
 		moderate := func(text string) (bool, error) { return !vile || !strings.Contains(text, "kill you"), nil }
-		flow := stream.NewLines(&out, stream.Options{Moderate: moderate, Strict: moderate})
+		flow := stream.NewLines(&out, stream.Options{Moderate: moderate, RejectOnly: moderate})
 		_, err := io.WriteString(flow, body.String())
 		if err == nil {
 			err = flow.Close()

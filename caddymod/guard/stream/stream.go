@@ -68,9 +68,9 @@ const (
 type Options struct {
 	// Moderate decides whether a text may go out.
 	Moderate Moderate
-	// Strict decides about what is only another view of texts that are moderated, and about names, numbers and
-	// identifiers, all of which count only where they are to be rejected. Default: Moderate.
-	Strict Moderate
+	// RejectOnly decides about texts that count only if they are rejected: other views of texts that Moderate decides
+	// about, and names, numbers and identifiers. Default: Moderate.
+	RejectOnly Moderate
 	// Flush is called after each release. Default: nothing is flushed.
 	Flush func() error
 	// Delta says where in the JSON data of an event the text is: JSON Pointers (RFC 6901), split into parts, in which
@@ -103,8 +103,8 @@ func (o Options) withDefaults() Options {
 	if o.Flush == nil {
 		o.Flush = func() error { return nil }
 	}
-	if o.Strict == nil {
-		o.Strict = o.Moderate
+	if o.RejectOnly == nil {
+		o.RejectOnly = o.Moderate
 	}
 	if o.Hold <= 0 {
 		o.Hold = DefaultHold

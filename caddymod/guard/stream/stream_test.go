@@ -316,7 +316,7 @@ func TestModeratesInContext(t *testing.T) {
 func TestNamesAreNoText(t *testing.T) {
 	t.Parallel()
 	var texts, names []string
-	o := stream.Options{Moderate: recorder(&texts), Strict: recorder(&names)}
+	o := stream.Options{Moderate: recorder(&texts), RejectOnly: recorder(&names)}
 	event := func(typ, text string) string {
 		return fmt.Sprintf(`data: {"event":"on_%s","run_id":"a9b3d7c1-5b7e-4a54-9f0e-1c3d5e7f9a1b","at":"2025-01-01T10:00:00Z","data":{"content":%q}}`, typ, text) + "\n\n"
 	}

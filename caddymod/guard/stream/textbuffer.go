@@ -213,11 +213,11 @@ func (t *textBuffer) finish() {
 // at once.
 func (t *textBuffer) moderate(o *Options, want int) error {
 	if t.labels || t.view {
-		strict := *o
-		if strict.Moderate = o.Strict; t.labels {
-			strict.Context = min(o.Context, labelContext)
+		rejectOnly := *o
+		if rejectOnly.Moderate = o.RejectOnly; t.labels {
+			rejectOnly.Context = min(o.Context, labelContext)
 		}
-		o = &strict
+		o = &rejectOnly
 	}
 	if t.done < t.suspect {
 		return t.moderateSuspect(o)
