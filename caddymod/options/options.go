@@ -71,7 +71,7 @@ func Args(d *caddyfile.Dispenser, syntax string) ([]string, error) {
 	return args, nil
 }
 
-// ArgsBeforeBlock is like [Args], for an option that may have a block.
+// ArgsBeforeBlock is [Args] for an option that may have a block.
 func ArgsBeforeBlock(d *caddyfile.Dispenser, syntax string) ([]string, error) {
 	name := d.Val()
 	want := len(strings.Fields(syntax))

@@ -3,8 +3,8 @@
 
 // Package problem describes what can go wrong with a request, and writes it as problem details (RFC 9457).
 //
-// It is the only writer of such bodies. Routes whose clients expect another shape write the same [Problem] in their
-// own.
+// It is the only writer of such bodies. Routes whose clients expect another format write the same [Problem] in that
+// format.
 package problem
 
 import (
