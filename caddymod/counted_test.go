@@ -238,7 +238,9 @@ func TestAnswersWaitForTheirCount(t *testing.T) {
 						got.early = got.early || !committed.Load() && !test.never
 						rest, err := io.ReadAll(response.Body)
 						got.early = got.early || !committed.Load() // at least the end waits
-						got.reply, got.err = reply{response.StatusCode, response.Header, append(first[:n], rest...)}, err
+						got.reply, got.err = reply{
+							response.StatusCode, response.Header, append(first[:n], rest...),
+						}, err
 						answers <- got
 					}()
 					<-waits
@@ -254,7 +256,8 @@ func TestAnswersWaitForTheirCount(t *testing.T) {
 					if refused && !(test.streams && test.answerType == "text/event-stream") {
 						want = http.StatusServiceUnavailable
 					}
-					if got.status != want || refused && strings.Contains(string(got.body), fine[:20]) || (got.err != nil) {
+					if got.status != want || refused && strings.Contains(string(got.body), fine[:20]) ||
+						(got.err != nil) {
 						t.Errorf("got %d %s, error %v, want %d", got.status, got.body, got.err, want)
 					}
 					disk.commit.Store(nil)

@@ -58,7 +58,8 @@ func TestFirstStartPrintsAnAddressThatWorks(t *testing.T) {
 			if test.name == "no site" {
 				return
 			}
-			got := call(t, http.MethodPost, command[1], command[2], strings.NewReader(command[5]), command[3], command[4])
+			got := call(t, http.MethodPost, command[1], command[2], strings.NewReader(command[5]), command[3],
+				command[4])
 			if got.status != http.StatusOK {
 				t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
 			}

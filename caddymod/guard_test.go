@@ -279,7 +279,8 @@ func TestGuardSelectsTexts(t *testing.T) {
 				headers = append(headers, "Content-Type", test.contentType)
 			}
 			got := call(t, http.MethodPost, base+"/?"+test.query, "", strings.NewReader(test.body), headers...)
-			if refused := got.status == http.StatusUnprocessableEntity; refused != test.refused || refused != (len(app.take()) == 0) {
+			if refused := got.status == http.StatusUnprocessableEntity; refused != test.refused ||
+				refused != (len(app.take()) == 0) {
 				t.Errorf("got %d %s, want refused %v", got.status, got.body, test.refused)
 			}
 		})
@@ -402,7 +403,8 @@ func TestGuardPassesReviews(t *testing.T) {
 		t.Fatalf("got %d, and the app saw %v, want 200 and a post to be reviewed", got.status, arrived)
 	}
 	got = call(t, http.MethodPost, base+"/queue", "", strings.NewReader(body), "Content-Type", "application/json")
-	if arrived := queue.take(); got.status != http.StatusOK || len(arrived) != 1 || string(arrived[0].body) != body || len(app.take()) != 0 {
+	if arrived := queue.take(); got.status != http.StatusOK || len(arrived) != 1 || string(arrived[0].body) != body ||
+		len(app.take()) != 0 {
 		t.Errorf("%d, the queue saw %d", got.status, len(arrived))
 	}
 }

@@ -161,7 +161,8 @@ func streamConfig(t testing.TB, site string) string {
 	return strings.Replace(guardConfig(t, site+"\nlog {\noutput discard\n}"), "persist_config off", "persist_config off\nservers {\nprotocols h1 h2 h2c\n}", 1)
 }
 
-// TestStreamIsModeratedAsItFlows sends events one by one. Each expectation is met while the app waits for the next part.
+// TestStreamIsModeratedAsItFlows sends events one by one. Each expectation is met while the app waits for the next
+// part.
 func TestStreamIsModeratedAsItFlows(t *testing.T) {
 	for name, site := range map[string]string{
 		"alone":          "moderate_response\n",

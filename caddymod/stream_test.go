@@ -72,7 +72,8 @@ func TestStreamsOfJSON(t *testing.T) {
 				}
 			}()
 			rest, err := io.ReadAll(got.buffered)
-			if err != nil || !strings.HasSuffix(string(rest), test.end) || bytes.Contains(rest, []byte(vile[len(vile)-7:len(vile)-3])) {
+			if err != nil || !strings.HasSuffix(string(rest), test.end) ||
+				bytes.Contains(rest, []byte(vile[len(vile)-7:len(vile)-3])) {
 				t.Errorf("the stream ends with %v, %q, want %q and no vile word", err, rest, test.end)
 			}
 			app.gone(t)

@@ -435,7 +435,8 @@ func TestFieldsOfUploadsCannotHide(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			body := "--b\r\n" + test.header + "\r\n\r\n" + vile + "\r\n--b--\r\n"
 			got := call(t, http.MethodPost, base, "", strings.NewReader(body), "Content-Type", "multipart/form-data; boundary=b", endHeader, test.end)
-			if arrived := app.take(); (got.status == 200) != (test.end == endWhole) || len(arrived) != boolInt(test.end == endWhole) {
+			if arrived := app.take(); (got.status == 200) != (test.end == endWhole) ||
+				len(arrived) != boolInt(test.end == endWhole) {
 				t.Errorf("%d %s, and the app saw %d", got.status, got.body, len(arrived))
 			}
 		})
@@ -505,7 +506,8 @@ func TestAbortedUploadsLeakNothing(t *testing.T) {
 			return
 		}
 		defer connection.Close()
-		transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) { return connection, nil }}
+		transport := &http.Transport{Protocols: new(http.Protocols),
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return connection, nil }}
 		transport.Protocols.SetUnencryptedHTTP2(true)
 		ctx, cancel := context.WithCancel(t.Context())
 		body := io.MultiReader(io.LimitReader(f.open(), f.size(t)-100), readerFunc(func([]byte) (int, error) {

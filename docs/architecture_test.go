@@ -24,8 +24,8 @@ const root = ".."
 
 var (
 	codeSpan = regexp.MustCompile("`([^`]+)`")
-	// filePath is a path such as engine/model or caddymod/api/text.go, or a file of the root such as go.mod. Addresses of
-	// the API begin with a slash, and module paths with a domain.
+	// filePath is a path such as engine/model or caddymod/api/text.go, or a file of the root such as go.mod.
+	// Addresses of the API begin with a slash, and module paths with a domain.
 	filePath = regexp.MustCompile(
 		`^(\.ci|\.github|\.golangci\.yml|[a-z_]+/|[A-Za-z._-]+\.(go|md|mod|sum|sh|example)$)[\w./-]*$`)
 	// function is a call without arguments: Func(), Type.Method() or package.Func().

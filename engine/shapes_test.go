@@ -315,7 +315,8 @@ func readCorpus(name string) (rows []corpusRow, err error) {
 func wordsOf(texts []string) (words []string) {
 	seen := make(map[string]bool)
 	for _, text := range texts {
-		for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return r < 'a' || r > 'z' }) {
+		for word := range strings.FieldsFuncSeq(strings.ToLower(text),
+			func(r rune) bool { return r < 'a' || r > 'z' }) {
 			if len(word) > 2 && !seen[word] {
 				seen[word], words = true, append(words, word)
 			}

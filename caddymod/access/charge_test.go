@@ -34,7 +34,8 @@ func charging(end func(w http.ResponseWriter) error, wanted ...int64) access.Han
 }
 
 // sent sends a request with a key through a chain of middleware, the outermost first, to a handler behind the last one.
-func sent(ctx context.Context, key string, handle access.Handler, chain ...*access.Middleware) *httptest.ResponseRecorder {
+func sent(ctx context.Context, key string, handle access.Handler,
+	chain ...*access.Middleware) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.Header.Set("Authorization", "Bearer "+key)
 	w := httptest.NewRecorder()
@@ -106,7 +107,8 @@ func TestDeferredCharges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if month := after.Counts.Period - before.Counts.Period; got.Code != test.status || month != test.month || after.Counts.Day != after.Counts.Period {
+		if month := after.Counts.Period - before.Counts.Period; got.Code != test.status || month != test.month ||
+			after.Counts.Day != after.Counts.Period {
 			t.Errorf("%s: got status %d and %d counted in the month (%d in the day), want %d and %d",
 				test.name, got.Code, month, after.Counts.Day, test.status, test.month)
 		}
@@ -144,7 +146,8 @@ func TestChargesHoldTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if admitted.Load() != usage.Counts.Period || usage.Counts.Period > 1000 || usage.Counts.Period < 1000-29 || refused.Load() == 0 {
+	if admitted.Load() != usage.Counts.Period || usage.Counts.Period > 1000 || usage.Counts.Period < 1000-29 ||
+		refused.Load() == 0 {
 		t.Errorf("admitted %d, refused %d, counted %+v; want as many counted as admitted, 971 to 1,000, and some refused",
 			admitted.Load(), refused.Load(), usage.Counts)
 	}
@@ -164,10 +167,11 @@ func TestRefusalsOfSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last *problem.Problem
-	deferred := &access.Middleware{App: owner, Deferred: true, Problem: func(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
+	deferred := &access.Middleware{App: owner, Deferred: true}
+	deferred.Problem = func(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
 		last = p
 		problem.Write(w, r, id, p)
-	}}
+	}
 	ok := func(http.ResponseWriter) error { return nil }
 	got := sent(t.Context(), key, charging(ok, 6), deferred)
 	const never = "The request counts 6. The account may make 5 requests a minute, of which 5 are left. Send fewer texts at once."

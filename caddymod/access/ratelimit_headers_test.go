@@ -33,8 +33,9 @@ func TestLimitFields(t *testing.T) {
 		want string
 	}{
 		{"both windows", quota.Decision{
-			Limits: quota.Limits{RequestsPerMonth: 1000, RequestsPerMinute: 10}, Counts: quota.Counts{Minute: 1, Period: 679},
-			Now: at("2028-02-19T10:00:42.5Z"), MinuteReset: at("2028-02-19T10:01:00Z"), Period: february,
+			Limits: quota.Limits{RequestsPerMonth: 1000, RequestsPerMinute: 10},
+			Counts: quota.Counts{Minute: 1, Period: 679},
+			Now:    at("2028-02-19T10:00:42.5Z"), MinuteReset: at("2028-02-19T10:01:00Z"), Period: february,
 		}, `
 Ratelimit: "minute";r=9;t=18, "month";r=321;t=914358
 Ratelimit-Policy: "minute";q=10;w=60, "month";q=1000;w=2505600

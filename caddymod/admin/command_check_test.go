@@ -34,7 +34,9 @@ func someDatabase(t *testing.T) string {
 		err = errors.Join(err,
 			s.CreateAccount(t.Context(), quota.Account{ID: id, Tier: "free", Created: now}),
 			s.CreateKey(t.Context(), quota.Key{ID: "key_" + id, Account: id, Hash: quota.HashKey(id), Created: now}),
-			s.AppendFeedback(t.Context(), feedback.Record{ID: id, Time: now, Account: id, Text: strings.Repeat(id, 100)}, feedback.Bound{}),
+			s.AppendFeedback(t.Context(), feedback.Record{
+				ID: id, Time: now, Account: id, Text: strings.Repeat(id, 100),
+			}, feedback.Bound{}),
 		)
 	}
 	if err := errors.Join(err, s.Close()); err != nil {

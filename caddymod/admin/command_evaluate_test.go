@@ -173,7 +173,8 @@ func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	bytesRead, size := int64(50), int64(200)
-	bar := progress{out: &out, now: func() time.Time { return now }, done: func() (int64, int64) { return bytesRead, size }}
+	bar := progress{out: &out, now: func() time.Time { return now },
+		done: func() (int64, int64) { return bytesRead, size }}
 	bar.show(10)
 	bar.show(20) // too soon
 	now = now.Add(time.Second)

@@ -73,7 +73,8 @@ func themeResults(themes []string) (results []engine.ThemeResult) {
 	for _, theme := range themes {
 		if !seen[theme] {
 			seen[theme] = true
-			results = append(results, engine.ThemeResult{Theme: theme, Flagged: true, Probability: 0.5, Matches: []engine.Span{{Begin: 0, End: 1}}})
+			results = append(results, engine.ThemeResult{Theme: theme, Flagged: true, Probability: 0.5,
+				Matches: []engine.Span{{Begin: 0, End: 1}}})
 		}
 	}
 	return results

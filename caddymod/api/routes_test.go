@@ -18,7 +18,8 @@ import (
 
 // ask sends one request to the handler. What the handler leaves to the next one is answered 418 when next answers, else
 // with nothing.
-func ask(t *testing.T, handler *api.API, next bool, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+func ask(t *testing.T, handler *api.API, next bool, method, target, body string,
+	headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	request := httptest.NewRequest(method, target, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
@@ -27,12 +28,13 @@ func ask(t *testing.T, handler *api.API, next bool, method, target, body string,
 	}
 	ctx := context.WithValue(request.Context(), caddyhttp.VarsCtxKey, map[string]any{})
 	w := httptest.NewRecorder()
-	err := handler.ServeHTTP(w, request.WithContext(ctx), caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+	other := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 		if next {
 			w.WriteHeader(http.StatusTeapot)
 		}
 		return nil
-	}))
+	})
+	err := handler.ServeHTTP(w, request.WithContext(ctx), other)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,8 @@ func TestAnalyze(t *testing.T) {
 				t.Errorf("the spans are %+v", score.SpanScores)
 			}
 			if len(got.AttributeScores) != 1 || !slices.Equal(got.Languages, []string{"en"}) || !slices.Equal(got.DetectedLanguages, []string{"en"}) ||
-				!got.LanguageSupported || got.UnscoredAttributes != nil || got.ModelVersion != services.Engine.Version() {
+				!got.LanguageSupported || got.UnscoredAttributes != nil ||
+				got.ModelVersion != services.Engine.Version() {
 				t.Errorf("answered %+v", got)
 			}
 		})
@@ -215,7 +216,8 @@ func TestAnalyzeLanguages(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			got := analyzed(t, `{"comment":{"text":"`+row.text+`"},"requestedAttributes":{"TOXICITY":{}},"languages":[`+row.languages+`]}`)
-			if got.Languages[0] != row.answered || got.DetectedLanguages[0] != row.detected || got.LanguageSupported != row.supported {
+			if got.Languages[0] != row.answered || got.DetectedLanguages[0] != row.detected ||
+				got.LanguageSupported != row.supported {
 				t.Errorf("languages %v, detected %v, supported %v", got.Languages, got.DetectedLanguages, got.LanguageSupported)
 			}
 		})

@@ -250,7 +250,8 @@ func FuzzDecode(f *testing.F) {
 			return score.Value >= 0 && score.Value <= 1 && score.Type == probability
 		}
 		for name, score := range got.scores {
-			if !isName(name) || score.Summary == nil && len(score.Spans) == 0 || score.Summary != nil && !valid(*score.Summary) {
+			if !isName(name) || score.Summary == nil && len(score.Spans) == 0 ||
+				score.Summary != nil && !valid(*score.Summary) {
 				t.Errorf("attribute %q: %+v", name, score)
 			}
 			for _, span := range score.Spans {

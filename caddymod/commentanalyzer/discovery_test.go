@@ -78,7 +78,8 @@ func TestAddress(t *testing.T) {
 			for i := 0; i < len(row.headers); i += 2 {
 				request.Header.Set(row.headers[i], row.headers[i+1])
 			}
-			ctx := context.WithValue(request.Context(), caddyhttp.VarsCtxKey, map[string]any{caddyhttp.TrustedProxyVarKey: row.trusted})
+			ctx := context.WithValue(request.Context(), caddyhttp.VarsCtxKey,
+				map[string]any{caddyhttp.TrustedProxyVarKey: row.trusted})
 			if row.original != "" {
 				ctx = context.WithValue(ctx, caddyhttp.OriginalRequestCtxKey, *httptest.NewRequest(http.MethodGet, "http://h.example:8080"+row.original, nil))
 			}
@@ -116,7 +117,8 @@ func TestDiscoveryIsComplete(t *testing.T) {
 	if err := json.Unmarshal(discoveryDocument, &document); err != nil {
 		t.Fatal(err)
 	}
-	said := fmt.Sprint(document.Kind, document.DiscoveryVersion, document.Protocol, document.ID, document.Name, document.Version,
+	said := fmt.Sprint(document.Kind, document.DiscoveryVersion, document.Protocol, document.ID, document.Name,
+		document.Version,
 		document.ServicePath, document.BasePath, document.BatchPath)
 	if want := "discovery#restDescriptionv1restcommentanalyzer:v1alpha1commentanalyzerv1alpha1batch"; said != want {
 		t.Errorf("the document is of %s, want %s", said, want)

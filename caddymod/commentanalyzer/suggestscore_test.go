@@ -198,7 +198,8 @@ func TestFeedbackIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if record.ModelVersion != services.Engine.Version() || len(record.ModelScores) != engine.NumAttributes+engine.NumCategories {
+	if record.ModelVersion != services.Engine.Version() ||
+		len(record.ModelScores) != engine.NumAttributes+engine.NumCategories {
 		t.Errorf("kept the model %q and %d of its scores", record.ModelVersion, len(record.ModelScores))
 	}
 	for i, score := range scores.Attributes {

@@ -47,7 +47,8 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("an input has %d characters, want 1 to %d", n, bounds.characters)
 			}
 		}
-		if len(got.texts) < 1 || len(got.texts) > int(bounds.inputs) || len(got.model) < 1 || len(got.model) > maxModel*3 {
+		if len(got.texts) < 1 || len(got.texts) > int(bounds.inputs) || len(got.model) < 1 ||
+			len(got.model) > maxModel*3 {
 			t.Fatalf("got %d inputs and model %q, want 1 to %d and 1 to %d bytes", len(got.texts), got.model, bounds.inputs, maxModel*3)
 		}
 		var answer struct {
@@ -55,7 +56,8 @@ func FuzzDecode(f *testing.F) {
 			Results []json.RawMessage
 		}
 		encoded := appendAnswer(nil, "mod_x", got.model, make([]engine.Result, len(got.texts)))
-		if err := json.Unmarshal(encoded, &answer); err != nil || answer.Model != got.model || len(answer.Results) != len(got.texts) {
+		if err := json.Unmarshal(encoded, &answer); err != nil || answer.Model != got.model ||
+			len(answer.Results) != len(got.texts) {
 			t.Fatalf("wrote %s (error %v), want JSON with model %q and %d results", encoded, err, got.model, len(got.texts))
 		}
 	})

@@ -93,7 +93,8 @@ var provisioning sync.Mutex
 
 // start starts an app with a classifier and an account "acme" that may make so many requests a month and a minute, 0
 // for no limit. config is that of the handler.
-func start(t testing.TB, classifier string, month, minute int64, config string) (s *service, handler *openai.Moderations, limiter *access.RateLimit) {
+func start(t testing.TB, classifier string, month, minute int64, config string) (s *service,
+	handler *openai.Moderations, limiter *access.RateLimit) {
 	t.Helper()
 	raw := fmt.Sprintf(`{"storage":{"module":"badger","dir":%q},"classifier":{"module":%q},"tiers":{"free":{"requests_per_month":%d,"requests_per_minute":%d}},"demo":false}`,
 		t.TempDir(), classifier, month, minute)
@@ -148,7 +149,9 @@ func serve(t testing.TB, month, minute int64, config string) *service {
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{}))
-		inner := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error { return handler.ServeHTTP(w, r, next) })
+		inner := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			return handler.ServeHTTP(w, r, next)
+		})
 		var err error
 		if r.Header.Get("Behind-Limiter") != "" {
 			err = limiter.ServeHTTP(w, r, inner)

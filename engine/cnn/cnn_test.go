@@ -141,7 +141,7 @@ func TestByHand(t *testing.T) {
 		// The second query looks at channels 0 and 1: it sees ln 3 in a and 0 in c, so a weighs 3/4 in its mean.
 		{"a weighted mean", func(d *cnn.Dense) {
 			d.Attention[1*width+0] = float32(math.Log(3))
-			d.HiddenWeights[(2*width+2)*cnn.Hidden+40], d.OutputWeights[40*cnn.Outputs+11] = 1, 1 // channel 2 of its mean
+			d.HiddenWeights[(2*width+2)*cnn.Hidden+40], d.OutputWeights[40*cnn.Outputs+11] = 1, 1 // of its mean
 			d.HiddenWeights[(2*width+0)*cnn.Hidden+41], d.OutputWeights[41*cnn.Outputs+12] = 1, 1 // channel 0
 		}, []string{"a", "c"}, 0, 2, 0, map[int]float32{0: 1, 2: 4, 11: 1, 12: 0.75}},
 		{"a plain mean", func(d *cnn.Dense) {

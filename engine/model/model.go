@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model is the classifier that is embedded in the binary. It has a head for each of the five categories and for
-// each of the eight Perspective attributes, and two stages: a hashed linear model over words, sub-words and frames of
-// who does what to whom, which looks at every text, and the convolutional network of package cnn, which classifies the
-// windows that the linear model is not sure of.
+// Package model is the classifier that is embedded in the binary. It has a head for each of the five categories and
+// for each of the eight Perspective attributes, and two stages: a hashed linear model over words, sub-words and
+// frames of who does what to whom, which looks at every text, and the convolutional network of package cnn, which
+// classifies the windows that the linear model is not sure of.
 //
-// A text is tokenized ([text.Scratch]) and its features are hashed ([Features]). The int8 weights of the features that
-// the training met are added up token by token, so that the sums over any window of tokens are the difference of two
-// prefix sums. The windows with the largest logits, a large and a small one, decide; where one of them might be
+// A text is tokenized ([text.Scratch]) and its features are hashed ([Features]). The int8 weights of the features
+// that the training met are added up token by token, so that the sums over any window of tokens are the difference of
+// two prefix sums. The windows with the largest logits, a large and a small one, decide; where one of them might be
 // harmful, the network classifies it as well. The linear model sums integers and the network rounds alike everywhere,
 // so a text gets the same probabilities on every machine, but for the last digits of exponentials and square roots.
 //
@@ -34,8 +34,9 @@
 //     caddymod/commentanalyzer list the attributes too, and scale.go there maps them to the Perspective API's scale.
 //     Names and answers follow by themselves: they are made of the names in package engine.
 //
-// A new category goes after the last category and not at the end, and needs more than a line: [NumCategories], a constant
-// and a default threshold in package engine, a definition in the model card, and labels for every row of the corpus.
+// A new category goes after the last category and not at the end, and needs more than a line: [NumCategories], a
+// constant and a default threshold in package engine, a definition in the model card, and labels for every row of the
+// corpus.
 package model
 
 import (

@@ -413,7 +413,7 @@ func computeClass(r rune) class {
 		return letterClass
 	case r >= 0x1F000 && r < 0x1FB00, r >= 0x2600 && r < 0x27C0, r == 0x203C, r >= 0x2B00 && r < 0x2B60:
 		return emojiClass
-	case r >= 0x1D400 && r < 0x1D7CC, r >= 0xFF21 && r <= 0xFF3A, r >= 0xFF41 && r <= 0xFF5A: // mathematical, full-width
+	case r >= 0x1D400 && r < 0x1D7CC, r >= 0xFF21 && r <= 0xFF3A, r >= 0xFF41 && r <= 0xFF5A: // math, full-width
 		return letterClass
 	case r >= 0x24B6 && r <= 0x24E9, r >= 0x249C && r <= 0x24B5: // circled and parenthesised letters
 		return letterClass

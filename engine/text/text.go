@@ -10,8 +10,8 @@
 //     Lao, Khmer, Burmese) each letter is a word by itself;
 //   - an emoji or a pair of regional indicators that is a flag.
 //
-// Everything else separates tokens. Every word has two forms. [Token.Raw] is the word as it was typed, in lower case and
-// without invisible characters. [Token.Folded] is the word as it is meant; for most words it is the same:
+// Everything else separates tokens. Every word has two forms. [Token.Raw] is the word as it was typed, in lower case
+// and without invisible characters. [Token.Folded] is the word as it is meant; for most words it is the same:
 //
 //   - Compatibility forms become plain letters (full-width, mathematical, circled, parenthesised, superscript), as do
 //     regional indicators that are not flags.

@@ -352,7 +352,8 @@ func reportLengths(w io.Writer, m *model.Model, all []prediction) {
 			}
 			p := prediction{probabilities: m.Probabilities(before.String() + after.String())}
 			flagged += indicator(p.flagged())
-			p = prediction{probabilities: m.Probabilities(before.String() + bad[r.IntN(len(bad))].Text + after.String())}
+			p = prediction{probabilities: m.Probabilities(
+				before.String() + bad[r.IntN(len(bad))].Text + after.String())}
 			found += indicator(p.flagged())
 		}
 		fmt.Fprintf(w, "| %d | %.1f %% | %.1f %% |\n", size, 100*flagged/documents, 100*found/documents)

@@ -335,7 +335,8 @@ func singleMutations(seed uint64) []*sample {
 			b := base{kind: kind}
 			for variant, variants := 0, 1; c.fits(b) && variant < variants; variant++ {
 				for _, more := range [][]step{nil, {{noise, uint64(variant), -1}}} {
-					r := &recipe{base: b, seed: seed + uint64(i), steps: append([]step{{c, uint64(j), variant}}, more...)}
+					r := &recipe{base: b, seed: seed + uint64(i),
+						steps: append([]step{{c, uint64(j), variant}}, more...)}
 					if variant == 0 {
 						_, _, variants = r.build(vile)
 						variants = max(variants, 1)

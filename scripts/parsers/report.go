@@ -202,8 +202,8 @@ func (r *rig) simplifyAll(ctx context.Context, o options, rep *report, end time.
 	wait.Wait()
 }
 
-// save prints a group of findings, and writes its best example to a file, reduced as long as there is time, if example is
-// true.
+// save prints a group of findings, and writes its best example to a file, reduced as long as there is time, if
+// example is true.
 func (r *rig) save(ctx context.Context, o options, rep *report, g *group, example bool, end time.Time) error {
 	// The one that most parsers understand is the best example.
 	f := slices.MaxFunc(g.findings, func(a, b *finding) int {

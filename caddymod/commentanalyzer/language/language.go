@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package language guesses in which language a comment is written: from its script, from letters that only some languages
-// have and from the words that sentences are held together with.
+// Package language guesses in which language a comment is written: from its script, from letters that only some
+// languages have and from the words that sentences are held together with.
 //
-// Comments are short and misspelt. A guess that needs long texts would take "lol ok" for Dutch, so English is what every
-// text in Latin script is, until there is evidence for another language.
+// Comments are short and misspelt. A guess that needs long texts would take "lol ok" for Dutch, so English is what
+// every text in Latin script is, until there is evidence for another language.
 package language
 
 import (
@@ -62,7 +62,8 @@ func Detect(text string) []string {
 	if letters == 0 {
 		return []string{Undetermined}
 	}
-	// Names and addresses are written in Latin letters in every script, and one of these characters says what takes a word there.
+	// Names and addresses are written in Latin letters in every script, and one of these characters says what takes a
+	// word there.
 	best, most := latin, seen[latin]
 	for script, count := range seen {
 		if scripts[script].dense {

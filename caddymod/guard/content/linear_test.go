@@ -77,7 +77,9 @@ func TestExtractingIsLinear(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(tokens)) {
 		for range 25 {
 			seed := source.Uint64()
-			make := func(size int) []byte { return shape(rand.New(rand.NewPCG(seed, 2)), kind, size) } //nolint:gosec // as above
+			make := func(size int) []byte {
+				return shape(rand.New(rand.NewPCG(seed, 2)), kind, size) //nolint:gosec // as above
+			}
 			one := fastest(kind, make(small), 3)
 			if one < 100*time.Microsecond {
 				one = 100 * time.Microsecond

@@ -43,7 +43,8 @@ func TestCut(t *testing.T) {
 		}
 		if got := strings.Join(left, ","); got != test.want || found.Coverage != test.coverage || !errors.Is(found.Refuse, test.refuse) {
 			t.Errorf("%s %d of %s: got %q, coverage %d, %v, want %q, %d, %v",
-				test.overflow, test.limit, test.texts, got, found.Coverage, found.Refuse, test.want, test.coverage, test.refuse)
+				test.overflow, test.limit, test.texts, got, found.Coverage, found.Refuse,
+				test.want, test.coverage, test.refuse)
 		}
 	}
 }
@@ -61,10 +62,12 @@ func TestDefaults(t *testing.T) {
 	if err := errors.Join(request.SetRequestDefaults(), answer.SetAnswerDefaults()); err != nil {
 		t.Fatalf("defaults: %v", err)
 	}
-	if want := (extract.Limits{MaxBody: 1 << 20, MaxBodyOverflow: extract.OverflowStream, MaxTextOverflow: extract.OverflowReject}); request != want {
+	if want := (extract.Limits{MaxBody: 1 << 20, MaxBodyOverflow: extract.OverflowStream,
+		MaxTextOverflow: extract.OverflowReject}); request != want {
 		t.Errorf("the limits of a request are %+v, want %+v", request, want)
 	}
-	want := extract.Limits{MaxBody: 1 << 20, MaxBodyOverflow: extract.OverflowPrefix, MaxText: 100_000, MaxTextOverflow: extract.OverflowPrefix}
+	want := extract.Limits{MaxBody: 1 << 20, MaxBodyOverflow: extract.OverflowPrefix, MaxText: 100_000,
+		MaxTextOverflow: extract.OverflowPrefix}
 	if answer != want {
 		t.Errorf("the limits of an answer are %+v, want %+v", answer, want)
 	}

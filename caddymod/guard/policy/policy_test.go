@@ -162,7 +162,8 @@ func TestNewRefuses(t *testing.T) {
 		"block_file: open nothing-such":       {BlockFiles: []string{"nothing-such"}},
 		"allow: ":                             {Allow: []string{"..."}},
 	} {
-		if _, err := policy.New(ctx, a, &p, metrics.Inbound, false); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := policy.New(ctx, a, &p, metrics.Inbound, false); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got the error %v, want one with %q", p, err, want)
 		}
 	}

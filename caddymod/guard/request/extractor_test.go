@@ -192,7 +192,8 @@ func TestBrokenBodies(t *testing.T) {
 		r.Header.Set("Content-Type", plainType)
 		_, found := newExtractor(t, request.Fields{}, extract.Limits{}).Extract(nil, r, nil)
 		var exceeded *http.MaxBytesError
-		if !errors.Is(found.Refuse, test.want) && !(errors.As(test.want, &exceeded) && errors.As(found.Refuse, &exceeded)) {
+		if !errors.Is(found.Refuse, test.want) &&
+			!(errors.As(test.want, &exceeded) && errors.As(found.Refuse, &exceeded)) {
 			t.Errorf("a body that ends with %v is refused for %v, want %v", test.err, found.Refuse, test.want)
 		}
 	}
@@ -299,7 +300,8 @@ func TestNewRefuses(t *testing.T) {
 		"roles: ":                 {Roles: []string{"nobody at all"}},
 		"json a: ":                {JSON: []string{"a"}},
 	} {
-		if _, err := request.New(&f, extract.Limits{}, time.Second); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := request.New(&f, extract.Limits{}, time.Second); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got the error %v, want one with %q", f, err, want)
 		}
 	}

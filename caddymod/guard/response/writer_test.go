@@ -187,7 +187,8 @@ func TestWriter(t *testing.T) {
 			if err != nil || aborted {
 				t.Fatalf("serving: %v, aborted %v", err, aborted)
 			}
-			if body := got.Body.String(); got.Code != test.status || body != test.body && !strings.HasPrefix(body, test.body) {
+			if body := got.Body.String(); got.Code != test.status ||
+				body != test.body && !strings.HasPrefix(body, test.body) {
 				t.Errorf("the client sees %d %q, want %d %q", got.Code, body, test.status, test.body)
 			}
 			if strings.Contains(got.Body.String(), "vile") && !strings.Contains(test.body, "vile") {

@@ -66,7 +66,8 @@ func TestRead(t *testing.T) {
 		{name: "chunked, one byte more", request: request(t, unsized{strings.NewReader(full + "x")}), err: ErrTooLarge},
 		{name: "chunked, endless", request: request(t, unsized{endless{}}), err: ErrTooLarge},
 		{name: "bound by a handler before", err: ErrTooLarge,
-			request: request(t, http.MaxBytesReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader(full)), 10))},
+			request: request(t, http.MaxBytesReader(httptest.NewRecorder(),
+				io.NopCloser(strings.NewReader(full)), 10))},
 		{name: "gzip", request: request(t, strings.NewReader(hello), "Content-Encoding", "gzip"), want: "hello"},
 		{name: "gzip in capitals", request: request(t, strings.NewReader(hello), "Content-Encoding", "GZip"), want: "hello"},
 		{name: "gzip by its old name", request: request(t, strings.NewReader(hello), "Content-Encoding", "x-gzip"), want: "hello"},
@@ -302,7 +303,8 @@ func TestProblem(t *testing.T) {
 func BenchmarkRead(b *testing.B) {
 	text := strings.Repeat("x", 900)
 	for b.Loop() {
-		r := &http.Request{Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)), ProtoMajor: 1}
+		r := &http.Request{Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)),
+			ContentLength: int64(len(text)), ProtoMajor: 1}
 		buffer, err := Read(nil, r, limit, 0)
 		if err != nil {
 			b.Fatal(err)

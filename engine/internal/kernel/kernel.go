@@ -3,8 +3,9 @@
 
 // Package kernel holds the inner loops of the convolutional network and of its training.
 //
-// The multiplications and additions for an element of a result have one order, and each is rounded to float32 by itself,
-// on every processor: the assembly and the plain Go give the same bits. The build tag purego leaves the assembly out.
+// The multiplications and additions for an element of a result have one order, and each is rounded to float32 by
+// itself, on every processor: the assembly and the plain Go give the same bits. The build tag purego leaves the
+// assembly out.
 package kernel
 
 import (
@@ -12,8 +13,8 @@ import (
 	"slices"
 )
 
-// Block is the number of columns that the loops do at once. Numbers of columns must be multiples of it; the functions of
-// this package panic where sizes do not fit.
+// Block is the number of columns that the loops do at once. Numbers of columns must be multiples of it; the functions
+// of this package panic where sizes do not fit.
 const Block = 32
 
 // MulAdd adds the product of the row x and the matrix w to dst: dst[c] += x[j] * w[j*len(dst)+c] for all j, in their
@@ -28,8 +29,8 @@ func MulAdd(dst, x, w []float32) {
 	}
 }
 
-// MulAddRows adds the product of the matrices x and w to dst, each row as [MulAdd] does. The lengths of dst and x must be
-// multiples of rows.
+// MulAddRows adds the product of the matrices x and w to dst, each row as [MulAdd] does. The lengths of dst and x
+// must be multiples of rows.
 func MulAddRows(dst, x, w []float32, rows int) {
 	if rows == 0 && len(dst) == 0 && len(x) == 0 {
 		return

@@ -118,8 +118,8 @@ func TestGateSameBitsAsPlainGo(t *testing.T) {
 	}
 }
 
-// Hazard: the loops multiply the wrong elements. The expected product, of the row (1, 2) with a row of ones and a row of
-// threes, is worked out by hand.
+// Hazard: the loops multiply the wrong elements. The expected product, of the row (1, 2) with a row of ones and a row
+// of threes, is worked out by hand.
 func TestMulAddByHand(t *testing.T) {
 	t.Parallel()
 	w := make([]float32, 2*Block)

@@ -227,7 +227,9 @@ func surest(out io.Writer, verdicts []verdict, most int) {
 			flagged = append(flagged, &verdicts[i])
 		}
 	}
-	slices.SortStableFunc(flagged, func(a, b *verdict) int { return cmp.Compare(b.maxProbability(), a.maxProbability()) })
+	slices.SortStableFunc(flagged, func(a, b *verdict) int {
+		return cmp.Compare(b.maxProbability(), a.maxProbability())
+	})
 	for _, v := range flagged[:min(most, len(flagged))] {
 		fmt.Fprintf(out, "\n%s:%d", v.file, v.line)
 		for c, category := range v.Categories {
