@@ -57,7 +57,7 @@ const (
 	FeedbackBoundReached Code = "feedback_bound_reached"
 	// InternalError says that the service failed unexpectedly. The log has the request's id.
 	InternalError Code = "internal_error"
-	// StorageUnavailable says that the store cannot answer now. Nothing was counted or kept.
+	// StorageUnavailable says that the store cannot answer now. It is not certain whether anything was counted or kept.
 	StorageUnavailable Code = "storage_unavailable"
 	// ClassifierUnavailable says that the classifier has failed.
 	ClassifierUnavailable Code = "classifier_unavailable"
