@@ -88,11 +88,11 @@ func FuzzDetect(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		got := language.Detect(text)
 		if len(got) == 0 || len(got) > 3 || slices.Contains(got, "") {
-			t.Errorf("%q: %v", text, got)
+			t.Errorf("%q: got %v, want one to three languages, none of them empty", text, got)
 		}
 		for i, tag := range got {
 			if slices.Contains(got[i+1:], tag) || !utf8.ValidString(tag) {
-				t.Errorf("%q: %v", text, got)
+				t.Errorf("%q: got %v, want valid tags, each of them once", text, got)
 			}
 		}
 	})
