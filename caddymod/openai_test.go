@@ -92,7 +92,7 @@ func TestOpenAIDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(document), "\n| category |")
+	_, table, _ := strings.Cut(string(document), "\n| Category |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := regexp.MustCompile("(?m)^\\| `([a-z/-]+)` \\| (.*?) \\|").FindAllStringSubmatch(table, -1)
 	if len(rows) != 13 || len(answer.Results) != 1 {

@@ -342,7 +342,7 @@ func TestAccessLogHoldsNoText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, config, found := strings.Cut(string(page), "access log holds judged text.** Take it out:\n\n```caddyfile\n")
+	_, config, found := strings.Cut(string(page), "the access log holds moderated text.** Remove it:\n\n```caddyfile\n")
 	config, _, ended := strings.Cut(config, "```\n")
 	if !found || !ended {
 		t.Fatal("docs/guard.md does not show the filter")
