@@ -116,24 +116,7 @@ func TestCompare(t *testing.T) {
 // ask posts JSON. Unlike call it does not hold the answer against the description of this server's own interface.
 func ask(t *testing.T, url, body string, headers ...string) reply {
 	t.Helper()
-	request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	received, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply{response.StatusCode, response.Header, received}
+	return postWith(t, client, url, "application/json", body, headers...)
 }
 
 // TestCompareForwards lists what arrives at the other service, and sees that nothing else does.

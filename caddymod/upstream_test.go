@@ -111,6 +111,12 @@ func post(t *testing.T, url, contentType, body string, headers ...string) reply 
 	if !strings.Contains(url, "://") {
 		url = "http://" + exampleAddr + url
 	}
+	return postWith(t, browser, url, contentType, body, headers...)
+}
+
+// postWith posts a body with a client of the test's choice.
+func postWith(t *testing.T, client *http.Client, url, contentType, body string, headers ...string) reply {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +125,7 @@ func post(t *testing.T, url, contentType, body string, headers ...string) reply 
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := browser.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
