@@ -24,7 +24,7 @@ die() {
 }
 
 # clean_environment keeps a caller's settings from changing what is built: flags meant for other projects, a workspace above
-# this folder, and xcaddy's own switches. xcaddy drops -trimpath, -ldflags and Caddy's tags when it is given build flags.
+# this folder, and xcaddy's own switches.
 clean_environment() {
 	export GOFLAGS=-buildvcs=false GOWORK=off CGO_ENABLED=0
 	unset XCADDY_GO_BUILD_FLAGS XCADDY_GO_MOD_FLAGS XCADDY_RACE_DETECTOR XCADDY_DEBUG XCADDY_SKIP_BUILD XCADDY_SETCAP
@@ -48,6 +48,31 @@ caddy_version() {
 	printf '%s\n' "$out"
 }
 
+# our_version prints what git says of this checkout: its tag, or the last one and the number of commits since, or the
+# commit. It prints nothing without git, and where the checkout is only a folder in somebody else's.
+our_version() {
+	local found
+	# The checkout may belong to another user, as in containers; git reads it all the same when told so on the command line.
+	git() { command git -c safe.directory="$root" -C "$root" "$@" 2>/dev/null; }
+	[ -z "$(git rev-parse --show-prefix || echo none)" ] || return 0
+	found=$(git describe --tags --always --dirty) || return 0
+	# It becomes part of the flags of the linker.
+	[[ ! $found =~ [^A-Za-z0-9._+/-] ]] || return 0
+	printf '%s\n' "$found"
+}
+
+# build_flags prints the flags of "go build", as xcaddy wants them: in shell quotes. xcaddy drops its own -trimpath,
+# -ldflags and -tags when it is given any, so these are all. "caddy version" begins with Caddy's version, which is what
+# programs look for there.
+build_flags() {
+	local ours
+	ours=$(our_version)
+	ours=${ours:-devel}
+	printf "%s" '-trimpath -tags=nobadger,nomysql,nopgx "-ldflags=-w -s' \
+		" -X $module/caddymod/internal/version.linked=$ours" \
+		" -X 'github.com/caddyserver/caddy/v2.CustomVersion=$1 (caddy-moderation $ours); Caddy'" '"'
+}
+
 xcaddy() {
 	# On macOS xcaddy makes its temporary folder in the working directory. Git ignores .cache.
 	mkdir -p "$root/.cache"
@@ -59,6 +84,8 @@ build() {
 	command -v go >/dev/null || die "Go is not installed; get it from https://go.dev/dl/"
 	clean_environment
 	version=$(caddy_version)
+	XCADDY_GO_BUILD_FLAGS=$(build_flags "$version")
+	export XCADDY_GO_BUILD_FLAGS
 	say "building ./caddy with Caddy $version; the first build takes minutes"
 	set -- build "$version" --with "$module/caddymod" --replace "$module=$root" --output "$root/caddy"
 
@@ -74,7 +101,7 @@ build() {
 		cat "$log" >&2
 		die "the build failed"
 	fi
-	check
+	check "$version"
 	say "built $root/caddy"
 }
 
@@ -84,9 +111,13 @@ modules() {
 		-exec sed -n 's/^[[:space:]]*ID:[[:space:]]*"\([a-z_.]*\)",$/\1/p' {} + | LC_ALL=C sort
 }
 
-# check fails when a module is not in the binary.
+# check fails when a module is not in the binary, or when it does not name Caddy's version and ours.
 check() {
 	local have want name missing=
+	case $("$root/caddy" version) in
+	"$1 (caddy-moderation "*) ;;
+	*) die "./caddy does not name its versions; did the flags of the build change?" ;;
+	esac
 	have=$("$root/caddy" list-modules)
 	want=$(modules)
 	[ -n "$want" ] || die "no modules found in $root/caddymod"

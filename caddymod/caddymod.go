@@ -15,5 +15,6 @@ import (
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/compare"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/guard"
+	_ "github.com/caddy-moderation/caddy-moderation/caddymod/health"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/openai"
 )

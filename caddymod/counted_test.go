@@ -35,7 +35,11 @@ var disk struct {
 	commit atomic.Pointer[func(context.Context) error]
 	// health is what hinders the store.
 	health atomic.Pointer[error]
+	// unread says that accounts cannot be read.
+	unread atomic.Bool
 	closed atomic.Int64
+	// mode, where it is set, is that of a store which several nodes share.
+	mode atomic.Pointer[app.Mode]
 }
 
 // Waiting is a storage module for tests, whose commits take as long as a test wants.
@@ -67,6 +71,31 @@ func (s *waiting) Record(charge quota.Charge, outcome quota.Outcome) quota.Settl
 	})
 }
 
+func (s *waiting) Mode() string {
+	if mode := disk.mode.Load(); mode != nil {
+		return string(*mode)
+	}
+	return ""
+}
+
+func (s *waiting) Take(ctx context.Context, charge quota.Charge) (quota.Counts, quota.Window, error) {
+	if app.Mode(s.Mode()) == app.Deny {
+		return quota.Counts{}, "", storage.ErrUnavailable
+	}
+	counts, refused, err := s.Memory.Take(ctx, charge)
+	counts.Basis = map[app.Mode]quota.Basis{
+		app.Local: quota.LocalCounts, app.Allow: quota.UnknownCounts,
+	}[app.Mode(s.Mode())]
+	return counts, refused, err
+}
+
+func (s *waiting) Account(ctx context.Context, id string) (quota.Account, error) {
+	if disk.unread.Load() {
+		return quota.Account{}, storage.ErrUnavailable
+	}
+	return s.Memory.Account(ctx, id)
+}
+
 func (s *waiting) Settle(ctx context.Context, charge quota.Charge, outcome quota.Outcome) error {
 	return s.Record(charge, outcome).Wait(ctx)
 }
@@ -88,6 +117,8 @@ func onWaiting(t *testing.T, site string) string {
 	t.Cleanup(func() {
 		disk.commit.Store(nil)
 		disk.health.Store(nil)
+		disk.unread.Store(false)
+		disk.mode.Store(nil)
 	})
 	return strings.Replace(guardConfig(t, site), "storage badger", "storage waiting", 1)
 }

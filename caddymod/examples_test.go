@@ -19,8 +19,8 @@ import (
 // with POST /v1/moderate/text.
 const (
 	insult     = "Shut up, you pathetic idiot."                                  // harassment 0.999: reject
-	borderline = "Your jokes are lame and so are you."                           // harassment 0.744, between 0.7 and 0.85: review
-	mocking    = "Nobody wants to read your boring nonsense."                    // harassment 0.523: approve
+	borderline = "Your jokes are stupid and so are you."                         // harassment 0.789, between 0.7 and 0.85: review
+	mocking    = "Only a fool would laugh at your jokes."                        // harassment 0.543: approve
 	distress   = "I can't go on, I want to end my life."                         // self-harm 0.998: reject
 	erotic     = "I want to have sex with you all night long."                   // sexual 0.998: reject
 	hateful    = "All immigrants are vermin and should be exterminated."         // hate 0.998: reject
@@ -42,6 +42,8 @@ var examples = map[string]func(t *testing.T){
 	"two-sites":     exampleTwoSites,
 	"matcher":       exampleMatcher,
 	"word-lists":    exampleWords,
+	"nodes":         exampleNodes,
+	"balancer":      exampleBalancer,
 }
 
 // TestExamples runs every file of examples, with an app behind it. To each something vile is posted and something fine.

@@ -64,11 +64,12 @@ type explained struct {
 				Begin, End int
 				Weight     float64
 			}
+			Passage *struct{ Begin, End int }
 		}
 	}
 }
 
-// withoutSpans returns an answer as an object without its spans and what differs from request to request.
+// withoutSpans returns an answer as an object without its spans and passages and what differs from request to request.
 func withoutSpans(t testing.TB, got reply) map[string]any {
 	t.Helper()
 	var answer map[string]any
@@ -77,6 +78,7 @@ func withoutSpans(t testing.TB, got reply) map[string]any {
 	delete(answer, "processed_at")
 	for _, verdict := range answer["result"].(map[string]any)["categories"].(map[string]any) {
 		delete(verdict.(map[string]any), "spans")
+		delete(verdict.(map[string]any), "passage")
 	}
 	return answer
 }
@@ -93,8 +95,9 @@ func TestExplain(t *testing.T) {
 	}
 	plain, off, on := moderate(t, acmeKey, body("")), moderate(t, acmeKey, body(`,"explain":false`)), moderate(t, acmeKey, body(`,"explain":true`))
 	for name, got := range map[string]reply{"without explain": plain, "with explain false": off} {
-		if got.status != http.StatusOK || strings.Contains(string(got.body), "spans") {
-			t.Errorf("%s: got %d %s, want %d without spans", name, got.status, got.body, http.StatusOK)
+		if got.status != http.StatusOK || strings.Contains(string(got.body), "spans") ||
+			strings.Contains(string(got.body), "passage") {
+			t.Errorf("%s: got %d %s, want %d without spans and passages", name, got.status, got.body, http.StatusOK)
 		}
 		if !reflect.DeepEqual(withoutSpans(t, got), withoutSpans(t, on)) {
 			t.Errorf("%s: got %s\nwant what an explanation does not change: %s", name, got.body, on.body)
@@ -110,6 +113,12 @@ func TestExplain(t *testing.T) {
 		if explained := len(verdict.Spans) > 0; explained != (verdict.Flagged || verdict.Probability > 0.2) {
 			t.Errorf("%s: got the spans %v for the probability %v, want some if it is flagged or above 0.2",
 				category, verdict.Spans, verdict.Probability)
+		}
+		switch p := verdict.Passage; {
+		case (p != nil) != (len(verdict.Spans) > 0):
+			t.Errorf("%s: got the passage %v, want one where there are spans: %s", category, p, on.body)
+		case p != nil && (p.Begin < 0 || p.End <= p.Begin || p.End > len(points)):
+			t.Errorf("%s: got the passage %v, want one in the %d characters", category, *p, len(points))
 		}
 		for _, span := range verdict.Spans {
 			for _, word := range []string{"w\u200borthless", "b1tch", "k.i.l.l"} {
@@ -130,8 +139,32 @@ func TestExplainWithAForeignClassifier(t *testing.T) {
 	got := moderate(t, acmeKey, `{"content":"text","explain":true}`)
 	got.decodeJSON(t, &answer)
 	if hate := answer.Result.Categories["hate"]; got.status != http.StatusOK || !hate.Flagged || hate.Spans == nil ||
-		len(hate.Spans) > 0 {
-		t.Errorf("got %d %s, want %d", got.status, got.body, http.StatusOK)
+		len(hate.Spans) > 0 || hate.Passage != nil {
+		t.Errorf("got %d %s, want %d without spans and passages", got.status, got.body, http.StatusOK)
+	}
+}
+
+// Of a long text the answer names the sentence to read, in characters and not in bytes.
+func TestPassageOfALongText(t *testing.T) {
+	load(t, siteConfig(t.TempDir(), "", "moderation_api"))
+	const insult = "You are a worthless pathetic idiot and everybody hates you."
+	calm := strings.Repeat("Ça va 😀, the café by the canal opens at nine. We walked there and counted boats. ", 50)
+	content := calm + insult + " " + calm
+	body, err := json.Marshal(map[string]any{"content": content, "explain": true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := moderate(t, acmeKey, string(body))
+	var answer explained
+	got.decodeJSON(t, &answer)
+	verdict, begin := answer.Result.Categories["harassment"], len([]rune(calm))
+	p := verdict.Passage
+	if p == nil {
+		t.Fatalf("got %d %s, want a passage", got.status, got.body)
+	}
+	if passage := string([]rune(content)[p.Begin:p.End]); p.End <= begin || p.Begin >= begin+len(insult) ||
+		len(strings.Fields(passage)) > 50 {
+		t.Errorf("got the passage %v, %q, want one that overlaps the insult at %d", *p, passage, begin)
 	}
 }
 

@@ -152,6 +152,54 @@ func TestGuardRefusesAndPasses(t *testing.T) {
 	}
 }
 
+// TestRefusalsSayWhy guards against a refusal that gives a category as the reason, which was flagged beside the theme
+// or the word that decided.
+func TestRefusalsSayWhy(t *testing.T) {
+	const flagged = "threshold violence 0.000001\nreject_level violence 0.999999\n"
+	for _, test := range []struct{ name, options, text, want string }{
+		{"a category", "", vile, "The text was judged as harassment and violence."},
+		{"a word", "block zebra", "A zebra walks.", "The text holds words that are not allowed here."},
+		{"a word beside a category", flagged + "block zebra", "A zebra walks.", "The text holds words that are not allowed here."},
+		{"a theme beside a category", flagged + "themes fireworks", "Fireworks are on sale today.", "The text is about something that is not allowed here."},
+		{"a category beside a word", "block worthless", vile, "The text was judged as harassment and violence."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			load(t, guardConfig(t, "moderate {\n"+test.options+"\n}\nrespond x"))
+			var problem refusal
+			got := send(t, "text/plain", test.text)
+			got.decodeJSON(t, &problem)
+			if problem.Detail != test.want {
+				t.Errorf("the refusal is %s, want the detail %q", got.body, test.want)
+			}
+		})
+	}
+}
+
+// TestLogOfWordLists guards against a line about a list of words that names another module than the guard.
+func TestLogOfWordLists(t *testing.T) {
+	file, list := filepath.Join(t.TempDir(), "caddy.log"), filepath.Join(t.TempDir(), "words.txt")
+	if err := os.WriteFile(list, []byte("zebra\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load(t, strings.Replace(guardConfig(t, "moderate {\nblock_file "+list+"\n}\nrespond x"), "output discard", "output file "+file, 1))
+	if err := os.Remove(list); err != nil {
+		t.Fatal(err)
+	}
+	const message = "a word list cannot be read"
+	var line string
+	for end := time.Now().Add(20 * time.Second); line == "" && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		log, _ := os.ReadFile(file)
+		for one := range strings.Lines(string(log)) {
+			if strings.Contains(one, message) {
+				line = one
+			}
+		}
+	}
+	if !strings.Contains(line, `"logger":"http.handlers.moderate"`) || !strings.Contains(line, list) {
+		t.Errorf("the line is %q, want one of http.handlers.moderate that names %s", line, list)
+	}
+}
+
 func TestGuardTellsTheApp(t *testing.T) {
 	app := newBackend(t)
 	load(t, guardConfig(t, "moderate\n"+app.proxy()))
@@ -379,7 +427,7 @@ func TestGuardLimits(t *testing.T) {
 }
 
 // borderlineText is one that a person should look at.
-const borderlineText = "Your jokes are lame and so are you."
+const borderlineText = "Your jokes are stupid and so are you."
 
 func TestGuardPassesReviews(t *testing.T) {
 	app, queue := newBackend(t), newBackend(t)

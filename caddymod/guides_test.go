@@ -19,13 +19,15 @@ import (
 // caddyfileBlock is a Caddyfile in a page.
 var caddyfileBlock = regexp.MustCompile("(?s)```caddyfile\n(.*?)```")
 
-// TestGuides adapts the Caddyfiles of the guides: people copy them without time to find out what is wrong.
+// TestGuides adapts the Caddyfiles of the README and of pages that are copied from: people do that without time to find
+// out what is wrong.
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../docs/migrate-*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("finding the guides: got %d pages (%v), want some", len(pages), err)
 	}
+	pages = append(pages, "../README.md", "../docs/api.md", "../docs/configuration.md", "../docs/evaluate.md")
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {

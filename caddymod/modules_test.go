@@ -52,6 +52,7 @@ func registered(t *testing.T) map[string]reflect.Type {
 // or when something has no comment.
 func TestModulesPage(t *testing.T) {
 	t.Setenv("ACME_MODERATION_KEY", acmeKey)
+	t.Setenv("REDIS_PASSWORD", "secret")
 	modules := registered(t)
 	page := newModuleDocs(t, modules)
 	for id := range modules {

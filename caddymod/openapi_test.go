@@ -136,7 +136,7 @@ func checkAnswer(t testing.TB, method, path string, got reply) {
 	for name := range headers {
 		checkHeader(t, c, name, got.header)
 	}
-	for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
+	for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Status"} {
 		checkHeader(t, c, name, got.header)
 	}
 }
@@ -144,7 +144,7 @@ func checkAnswer(t testing.TB, method, path string, got reply) {
 // headerSchemas are the schemas of header fields that are worth checking, by their lower-case names.
 var headerSchemas = map[string]string{
 	"x-request-id": "RequestId", "ratelimit": "RateLimit", "ratelimit-policy": "RateLimitPolicy", "x-ratelimit-limit": "MinuteLimit",
-	"x-ratelimit-remaining": "MinuteRemaining", "x-ratelimit-reset": "MinuteReset", "retry-after": "RetryAfter",
+	"x-ratelimit-remaining": "MinuteRemaining", "x-ratelimit-reset": "MinuteReset", "x-ratelimit-status": "CountsStatus", "retry-after": "RetryAfter",
 }
 
 var isNumber = regexp.MustCompile(`^[0-9]+$`)

@@ -78,6 +78,10 @@ func (e Embedded) Classify(_ context.Context, content string) (Scores, error) {
 // Version names the model and its exact weights, for example "cascade-1-6f0c2a9e".
 func (e Embedded) Version() string { return e.model.Version() }
 
+// HarmShare returns the share of harmful texts for which the model's probabilities are calibrated, as
+// [model.Model.HarmShare] does.
+func (e Embedded) HarmShare() float64 { return e.model.HarmShare() }
+
 // scoresOf splits the heads of a model: the categories come first, then the attributes.
 func scoresOf(p model.Probabilities) (s Scores) {
 	copy(s.Categories[:], p[:NumCategories])

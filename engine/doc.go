@@ -15,8 +15,8 @@
 // [Engine.Moderate] does three things. It classifies: a [Classifier] turns the content into [Scores], a probability for
 // each of five categories of harm and for each of the eight attributes of the Perspective API. It screens: a
 // [ThemeScreener] looks for the free-text themes of the request. And it decides: a [Policy] turns probabilities and
-// themes into a [Result]. [Engine.Explain] also says which parts of the content carry the probabilities, and
-// [Policy.Decide] decides again by another policy without classifying the content again.
+// themes into a [Result]. [Engine.Explain] also says which passage of the content decided and which parts carry the
+// probabilities, and [Policy.Decide] decides again by another policy without classifying the content again.
 //
 // An [Engine] is made once and used by many goroutines at the same time. Making the first one in a process decodes the
 // embedded weights, which takes some tenths of a second.

@@ -58,8 +58,8 @@ func (e *Engine) Version() string { return e.classifier.Version() }
 // Policy returns the policy of the engine with all defaults filled in.
 func (e *Engine) Policy() Policy { return e.policy }
 
-// Classify returns the probabilities of content, without a verdict. It fails if the classifier does, or with
-// [ErrProbability].
+// Classify returns the probabilities of content as the classifier gives them, without a verdict and for no share of
+// harm but the classifier's own. It fails if the classifier does, or with [ErrProbability].
 func (e *Engine) Classify(ctx context.Context, content string) (Scores, error) {
 	scores, err := e.classifier.Classify(ctx, content)
 	if err != nil {
@@ -76,15 +76,30 @@ type Request struct {
 	Themes []string
 	// Policy overrides levels of the engine's policy for this request, as [Policy.With] does. Default: none.
 	Policy *Policy
+	// HarmShare is the share of harmful texts in the traffic that the content comes from, from [MinHarmShare] to
+	// [MaxHarmShare]. The probabilities of categories and attributes are moved to it, as [Engine.Shift] says. Default:
+	// 0, which leaves them as the classifier gives them.
+	HarmShare float64
+}
+
+// validate checks everything but the texts.
+func (r *Request) validate() error {
+	if r.HarmShare != 0 {
+		if err := ValidateHarmShare(r.HarmShare); err != nil {
+			return err
+		}
+	}
+	if r.Policy == nil {
+		return nil
+	}
+	return r.Policy.Validate()
 }
 
 // Moderate classifies the content of a request, screens it for themes and decides. It takes any content. It fails if
-// the policy of the request is out of range, if the classifier fails, or with [ErrProbability].
+// the policy or the share of harm of the request is out of range, if the classifier fails, or with [ErrProbability].
 func (e *Engine) Moderate(ctx context.Context, req Request) (Result, error) {
-	if req.Policy != nil {
-		if err := req.Policy.Validate(); err != nil {
-			return Result{}, err
-		}
+	if err := req.validate(); err != nil {
+		return Result{}, err
 	}
 	scores, words, err := e.classify(ctx, req.Content)
 	if err != nil {
@@ -93,13 +108,14 @@ func (e *Engine) Moderate(ctx context.Context, req Request) (Result, error) {
 	return e.decide(req, scores, words)
 }
 
-// decide screens for the themes of a request and decides, given the scores of its content and its number of word
-// tokens.
+// decide moves the scores of a request's content to its share of harm, screens for its themes and decides. words is the
+// number of word tokens of the content.
 func (e *Engine) decide(req Request, scores Scores, words int) (Result, error) {
 	r := Result{Attributes: scores.Attributes, TokensUsed: words}
 	for c, p := range scores.Categories {
 		r.Categories[c].Probability = p
 	}
+	e.Shift(req.HarmShare).Apply(&r)
 	if len(req.Themes) > 0 {
 		themes, tokens := e.themes.ScreenThemes(req.Content, req.Themes)
 		for _, t := range themes {

@@ -340,8 +340,8 @@ func TestMemoryDoesNotGrowWithTheText(t *testing.T) {
 	short, long := allocations("a short text"), allocations(strings.Repeat(natural, 8))
 	// A pool may be emptied in between, and the race detector empties it on purpose: its buffers then grow again, in a
 	// few steps. One allocation for each of the 1,900 words would show.
-	if long > short+50 {
-		t.Errorf("%v allocations for a long text, want at most %v, 50 more than for a short one", long, short+50)
+	if long > short+200 {
+		t.Errorf("%v allocations for a long text, want at most %v, 200 more than for a short one", long, short+200)
 	}
 }
 

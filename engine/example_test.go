@@ -93,7 +93,7 @@ func ExampleEngine_Moderate_themes() {
 	// gambling false
 }
 
-// Explain says which parts of the content carry the probability of a category.
+// Explain says which passage decided about a category, and which parts of the content carry its probability.
 func ExampleEngine_Explain() {
 	e, err := engine.New(engine.Options{})
 	if err != nil {
@@ -106,16 +106,19 @@ func ExampleEngine_Explain() {
 	}
 	fmt.Println(result.Flagged)
 	points := []rune(content) // spans count code points
-	for c, parts := range explanation {
-		for _, part := range parts {
+	for c, x := range explanation {
+		if x.Passage != (engine.Span{}) {
+			fmt.Printf("%s: %q\n", engine.Category(c), string(points[x.Passage.Begin:x.Passage.End]))
+		}
+		for _, part := range x.Evidence {
 			words := string(points[part.Begin:part.End])
-			fmt.Printf("%s: %q from %d to %d\n", engine.Category(c), words, part.Begin, part.End)
+			fmt.Printf("  %q from %d to %d\n", words, part.Begin, part.End)
 		}
 	}
 	// Output:
 	// true
-	// harassment: "You" from 17 to 20
-	// harassment: "worthless idiot" from 27 to 42
+	// harassment: "See you at nine. You are a worthless idiot, by the way."
+	//   "You are a worthless idiot" from 17 to 42
 }
 
 // A result can be decided again by another policy, without classifying the text again.

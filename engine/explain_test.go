@@ -50,7 +50,9 @@ func TestOnlyWhatIsLikelyOrFlaggedIsExplained(t *testing.T) {
 	t.Parallel()
 	var wanted [engine.NumCategories]bool
 	all := engine.Explanation{
-		evidence(0, 1, 1), evidence(1, 2, 0.5), evidence(2, 3, 0.1), evidence(0, 3, 1), evidence(1, 3, 1),
+		{Evidence: evidence(0, 1, 1)}, {Evidence: evidence(1, 2, 0.5), Passage: engine.Span{Begin: 0, End: 2}},
+		{Evidence: evidence(2, 3, 0.1)}, {Evidence: evidence(0, 3, 1), Passage: engine.Span{Begin: 0, End: 99}},
+		{Passage: engine.Span{Begin: 1, End: 3}},
 	}
 	e := newEngine(t, engine.Options{Classifier: explaining{
 		fixed: categories(0.2, 0.21, 0.9, 0, 0.1), explanation: all, wanted: &wanted,
@@ -80,6 +82,36 @@ func TestWithoutAnExplainerThereIsNoExplanation(t *testing.T) {
 	}
 }
 
+func TestPassagesOutsideTheTextAreRefused(t *testing.T) {
+	t.Parallel()
+	const content = "é😀b" // three code points
+	for _, c := range []struct {
+		name    string
+		passage engine.Span
+		ok      bool
+	}{
+		{"unknown", engine.Span{}, true},
+		{"all of it", engine.Span{Begin: 0, End: 3}, true},
+		{"without the evidence", engine.Span{Begin: 2, End: 3}, true},
+		{"before the text", engine.Span{Begin: -1, End: 1}, false},
+		{"beyond the text", engine.Span{Begin: 0, End: 4}, false},
+		{"empty", engine.Span{Begin: 1, End: 1}, false},
+		{"end before begin", engine.Span{Begin: 2, End: 1}, false},
+	} {
+		given := engine.CategoryExplanation{Evidence: evidence(0, 1, 1), Passage: c.passage}
+		e := newEngine(t, engine.Options{Classifier: explaining{
+			fixed: categories(0.9), explanation: engine.Explanation{given},
+		}})
+		_, x, err := e.Explain(t.Context(), engine.Request{Content: content})
+		if c.ok && (err != nil || !reflect.DeepEqual(x[0], given)) {
+			t.Errorf("%s: got %v and error %v, want %v", c.name, x[0], err, given)
+		}
+		if !c.ok && !errors.Is(err, engine.ErrEvidence) {
+			t.Errorf("%s: error %v, want %v", c.name, err, engine.ErrEvidence)
+		}
+	}
+}
+
 func TestEvidenceOutsideTheTextIsRefused(t *testing.T) {
 	t.Parallel()
 	const content = "é😀b" // three code points
@@ -101,10 +133,11 @@ func TestEvidenceOutsideTheTextIsRefused(t *testing.T) {
 		{"weight above 1", evidence(0, 1, 1.01), false},
 		{"weight not a number", evidence(0, 1, math.NaN()), false},
 	} {
-		classifier := explaining{fixed: categories(0.9), explanation: engine.Explanation{c.parts}}
+		given := engine.Explanation{{Evidence: c.parts}}
+		classifier := explaining{fixed: categories(0.9), explanation: given}
 		e := newEngine(t, engine.Options{Classifier: classifier})
 		_, x, err := e.Explain(t.Context(), engine.Request{Content: content})
-		if c.ok && (err != nil || !reflect.DeepEqual(x[0], c.parts)) {
+		if c.ok && (err != nil || !reflect.DeepEqual(x, given)) {
 			t.Errorf("%s: got %v and error %v, want %v", c.name, x[0], err, c.parts)
 		}
 		if !c.ok && !errors.Is(err, engine.ErrEvidence) {
@@ -145,7 +178,7 @@ func TestHarmlessTextsHaveNoEvidence(t *testing.T) {
 		natural[:600],
 	} {
 		if _, x := explain(t, e, engine.Request{Content: content}); !reflect.DeepEqual(x, engine.Explanation{}) {
-			t.Errorf("%.40q has the evidence %v, want none", content, x)
+			t.Errorf("%.40q has the explanation %v, want none", content, x)
 		}
 	}
 }
@@ -173,7 +206,7 @@ func TestWithoutItsEvidenceATextIsLessHarmful(t *testing.T) {
 		if want := moderate(t, e, engine.Request{Content: c.content}); !reflect.DeepEqual(r, want) {
 			t.Errorf("%q: result %v, want %v as by Moderate", c.content, r, want)
 		}
-		parts := x[c.category]
+		parts := x[c.category].Evidence
 		if len(parts) == 0 {
 			t.Errorf("%q has no evidence of %s, want some: %v", c.content, c.category, r.Categories)
 			continue
@@ -220,8 +253,8 @@ func TestEvidenceIsWholeWords(t *testing.T) {
 			t.Errorf("%q is not flagged, want it to be", content)
 		}
 		points := []rune(content)
-		for c, parts := range x {
-			for _, part := range parts {
+		for c := range x {
+			for _, part := range x[c].Evidence {
 				inWord := func(at int, separators string) bool {
 					return at >= 0 && at < len(points) && !strings.ContainsRune(separators+"\uFFFD", points[at])
 				}
@@ -231,6 +264,47 @@ func TestEvidenceIsWholeWords(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What is explained has a passage, and of a short text that is all of it.
+func TestWhatIsExplainedHasAPassage(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, engine.Options{})
+	for _, c := range harmful {
+		long := strings.Repeat("\u3000"+natural+"\n", 3)
+		for name, around := range map[string]string{"short": "", "long": long} {
+			content := around + " \n" + c.content + "\t" + around
+			r, x := explain(t, e, engine.Request{Content: content})
+			points := []rune(content)
+			for k := range x {
+				explained := r.Categories[k].Flagged || r.Categories[k].Probability > 0.2
+				p := x[k].Passage
+				if explained != (p != engine.Span{}) {
+					t.Errorf("%s, %q, %s with %v: the passage is %v, want one if it is flagged or above 0.2",
+						name, c.content, engine.Category(k), r.Categories[k], p)
+				}
+				passage := string(points[p.Begin:p.End])
+				oneSentence := around == "" && strings.Count(c.content, ".") <= 1
+				if explained && oneSentence && passage != c.content {
+					t.Errorf("%s, %q, %s: the passage is %q, want the content",
+						name, c.content, engine.Category(k), passage)
+				}
+			}
+		}
+	}
+}
+
+// Hazard: everybody pays for what explaining needs.
+func TestModeratingAllocatesNothingToExplain(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools")
+	}
+	e := newEngine(t, engine.Options{})
+	request := engine.Request{Content: natural + harmful[1].content}
+	explain(t, e, request)
+	if n := testing.AllocsPerRun(50, func() { moderate(t, e, request) }); n >= 1 {
+		t.Errorf("moderating allocates %v times, want less than once", n)
 	}
 }
 

@@ -121,4 +121,12 @@ type Store interface {
 	// Feedback yields the records of an account, or all records if account is empty, in the order of their times,
 	// then of their ids. It does not hold all of them in memory.
 	Feedback(ctx context.Context, account string) iter.Seq2[Record, error]
+	// DeleteFeedback deletes records, at most [MaxDelete], and returns how many of them were kept until then. A record
+	// that concurrent calls delete is counted by one of them. When it returns nil, none of the records is kept, and
+	// that survives the loss of power. Otherwise all of them are kept as before; an error wraps [ErrTooMany] if there
+	// are too many. A damaged record is deleted like others.
+	//
+	// What was used of a bound stays used. What the store wrote of a deleted record on a disk need not be gone when
+	// DeleteFeedback returns: a store says when it is. Backups that were made before hold the record.
+	DeleteFeedback(ctx context.Context, records ...Ref) (deleted int, err error)
 }

@@ -93,14 +93,17 @@ func (g *Gate) DeleteAccount(ctx context.Context, id string) error {
 	return g.store.DeleteAccount(ctx, id)
 }
 
-// Accounts yields all accounts, declared and stored, in the order of their ids.
+// Accounts yields all accounts, declared and stored, in the order of their ids. An error that wraps storage.ErrDamaged
+// stands for one account: the listing goes on if the consumer does. After any other error, stored accounts are missing.
 func (g *Gate) Accounts(ctx context.Context) iter.Seq2[Account, error] {
 	return func(yield func(Account, error) bool) {
 		rest := g.declared.byID
 		for a, err := range g.store.Accounts(ctx) {
 			if err != nil {
-				yield(Account{}, err)
-				return
+				if !yield(Account{}, err) {
+					return
+				}
+				continue
 			}
 			for len(rest) > 0 && rest[0].ID <= a.ID {
 				if !yield(rest[0], nil) {

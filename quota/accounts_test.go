@@ -5,13 +5,17 @@ package quota_test
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
 )
 
@@ -63,6 +67,7 @@ func TestRulesOfAccounts(t *testing.T) {
 		"negative minute":      {quota.Account{ID: "o2", Overrides: quota.Overrides{RequestsPerMinute: ptr(int64(-1))}}, "overrides.requests_per_minute"},
 		"threshold":            {account: quota.Account{ID: "o3", Overrides: quota.Overrides{Thresholds: map[string]float64{"hate": 0.001}}}},
 		"threshold of 0":       {quota.Account{ID: "o4", Overrides: quota.Overrides{Thresholds: map[string]float64{"hate": 0}}}, "overrides.thresholds.hate must be greater than 0 and less than 1"},
+		"a share of 0":         {quota.Account{ID: "o9", Overrides: quota.Overrides{HarmShare: new(float64)}}, "overrides.harm_share must be greater than 0 and less than 1"},
 		"threshold of 1":       {quota.Account{ID: "o5", Overrides: quota.Overrides{Thresholds: map[string]float64{"hate": 1}}}, "overrides.thresholds.hate"},
 		"threshold of nothing": {quota.Account{ID: "o6", Overrides: quota.Overrides{Thresholds: map[string]float64{"": 0.5}}}, "category name"},
 		"no number":            {quota.Account{ID: "o7", Overrides: quota.Overrides{Thresholds: map[string]float64{"hate": math.NaN()}}}, "overrides.thresholds.hate"},
@@ -135,7 +140,7 @@ func TestDeclaredAccountsAndKeys(t *testing.T) {
 	wantErr(t, h.DeleteAccount(ctx, "d"), quota.ErrDeclared, "account d")
 	_, err = h.RevokeKey(ctx, "main")
 	wantErr(t, err, quota.ErrDeclared, "key main")
-	_, _, err = h.RotateKey(ctx, "main", 0)
+	_, err = h.RotateKey(ctx, "main", 0)
 	wantErr(t, err, quota.ErrDeclared, "key main")
 
 	// A declared account can have stored keys, which can be revoked.
@@ -254,5 +259,72 @@ func TestDeclaredKeysHaveALength(t *testing.T) {
 		if err != nil && key != "" && strings.Contains(err.Error(), key) {
 			t.Errorf("error %q tells the key", err)
 		}
+	}
+}
+
+// holed is a store in which one account and one key are damaged.
+type holed struct{ *storagetest.Memory }
+
+func (h holed) Accounts(ctx context.Context) iter.Seq2[quota.Account, error] {
+	return withHole(h.Memory.Accounts(ctx))
+}
+
+func (h holed) Keys(ctx context.Context, account string) iter.Seq2[quota.Key, error] {
+	return withHole(h.Memory.Keys(ctx, account))
+}
+
+// withHole yields an error in place of the first element.
+func withHole[T any](all iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		first := true
+		for v, err := range all {
+			if first {
+				v, err, first = *new(T), fmt.Errorf("%w: the first", storage.ErrDamaged), false
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestListingsGoOnBehindDamage: one damaged record hid all accounts, or keys, that come after it.
+func TestListingsGoOnBehindDamage(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := holed{storagetest.NewMemory()}
+	g, err := quota.New(quota.Options{Store: store, Accounts: []quota.Account{{ID: "b"}},
+		Keys: []quota.Key{{ID: "main", Account: "b", Hash: quota.HashKey("a key of some length")}}})
+	must(t, err)
+	for _, id := range []string{"a", "c"} {
+		_, err := g.CreateAccount(ctx, quota.Account{ID: id})
+		must(t, err)
+		_, _, err = g.CreateKey(ctx, quota.KeySpec{Account: id})
+		must(t, err)
+	}
+	var accounts, keys []string
+	for a, err := range g.Accounts(ctx) {
+		if err != nil {
+			wantErr(t, err, storage.ErrDamaged)
+			a.ID = "damaged"
+		}
+		accounts = append(accounts, a.ID)
+	}
+	for k, err := range g.Keys(ctx, "") {
+		if err != nil {
+			wantErr(t, err, storage.ErrDamaged)
+			k.Account = "damaged"
+		}
+		keys = append(keys, k.Account)
+	}
+	if want := []string{"damaged", "b", "c"}; !slices.Equal(accounts, want) {
+		t.Errorf("got the accounts %v, want %v", accounts, want)
+	}
+	if want := []string{"b", "damaged", "c"}; !slices.Equal(keys, want) {
+		t.Errorf("got the keys of %v, want %v", keys, want)
+	}
+	for _, err := range g.Accounts(ctx) {
+		wantErr(t, err, storage.ErrDamaged)
+		break // a consumer that does not go on
 	}
 }

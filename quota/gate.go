@@ -41,7 +41,7 @@ type Options struct {
 	// without a tier has [DefaultTier].
 	Accounts []Account
 	Keys     []Key
-	// Now is the clock. Default: time.Now.
+	// Now is the clock. It must be that of the store if the store has one; see [ErrOtherMinute]. Default: time.Now.
 	Now func() time.Time
 	// Rand is the source of keys and ids, safe for concurrent use. Default: crypto/rand.Reader.
 	Rand io.Reader
@@ -177,6 +177,7 @@ type Decision struct {
 	// Refused names the window that is used up; [NoWindow] if the call is admitted.
 	Refused Window
 	// Limits and Counts are those after the decision. The RateLimit fields of HTTP report the minute and the period.
+	// Counts.Basis says whether they are exact.
 	Limits Limits
 	Counts Counts
 	// Now is the instant of the decision. The windows end at MinuteReset and Period.End.
@@ -187,6 +188,10 @@ type Decision struct {
 	charge Charge
 }
 
+// admissions is how often a call is charged when its minute ends meanwhile, or when the store's clock corrects the
+// gate's.
+const admissions = 3
+
 // Admit charges n requests, or refuses and charges nothing: either all of them count or none. A refusal is a
 // [Decision], not an error. An admitted call must be settled. Admit returns [ErrNotFound] if the account was deleted
 // after it was authenticated.
@@ -194,6 +199,16 @@ func (g *Gate) Admit(ctx context.Context, who Identity, n int64) (Decision, erro
 	if n < 1 {
 		return Decision{}, invalid("a call counts 1 request or more")
 	}
+	for tries := 1; ; tries++ {
+		d, err := g.admit(ctx, who, n)
+		if tries == admissions || !errors.Is(err, ErrOtherMinute) {
+			return d, err
+		}
+	}
+}
+
+// admit charges n requests now, or refuses.
+func (g *Gate) admit(ctx context.Context, who Identity, n int64) (Decision, error) {
 	now := g.now().UTC()
 	charge := Charge{
 		Account:     who.Account.ID,

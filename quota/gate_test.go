@@ -272,6 +272,51 @@ func TestCallsCount(t *testing.T) {
 	}
 }
 
+// TestUsageByKey guards against a key that is missing in a bill, whether it is stored, declared, unused, or was removed
+// from the configuration since.
+func TestUsageByKey(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	declare := func(id, secret string) quota.Key {
+		return quota.Key{ID: id, Account: "a", Hash: quota.HashKey(secret)}
+	}
+	const kept, removed = "a_declared_key_that_stays", "a_declared_key_that_goes"
+	h := newGate(t, quota.Options{Keys: []quota.Key{declare("key_kept", kept), declare("key_removed", removed)}})
+	secret, stored := h.key(t, "a")
+	_, unused := h.key(t, "a")
+	for secret, n := range map[string]int64{secret: 1, kept: 2, removed: 3} {
+		who, err := h.Authenticate(ctx, secret)
+		must(t, err)
+		d, err := h.Admit(ctx, who, n)
+		must(t, err)
+		must(t, h.Settle(ctx, d, quota.Outcome{}))
+	}
+	next, err := quota.New(quota.Options{Store: h.store, Now: h.clock.Now, Keys: []quota.Key{declare("key_kept", kept)}})
+	must(t, err)
+	usage, err := next.Usage(ctx, "a")
+	must(t, err)
+	keys, err := next.KeyUsage(ctx, "a", usage.Period)
+	must(t, err)
+	got, sum := map[string]string{}, int64(0)
+	for _, k := range keys {
+		got[k.Key.ID] = fmt.Sprintf("%d %t %t %s", k.Requests, k.Removed, k.Key.Declared, k.Key.LastUsed)
+		sum += k.Requests
+	}
+	want := map[string]string{
+		stored.ID: "1 false false 2026-03-15", unused.ID: "0 false false ", "key_kept": "2 false true ",
+		"key_removed": "3 true false ",
+	}
+	if !reflect.DeepEqual(got, want) || sum != usage.Counts.Period {
+		t.Errorf("usage by key: got %v, want %v, and %d requests in all", got, want, usage.Counts.Period)
+	}
+	if keys[0].Key.ID != "key_kept" || keys[3].Key.ID != "key_removed" {
+		t.Errorf("usage by key: got %v, want declared keys first and removed ones last", keys)
+	}
+	if keys, err = next.KeyUsage(ctx, "nobody", usage.Period); err != nil || len(keys) != 0 {
+		t.Errorf("usage by key of no account: got %v, %v; want nothing", keys, err)
+	}
+}
+
 func TestACallCountsAtLeastOne(t *testing.T) {
 	t.Parallel()
 	h := newGate(t, quota.Options{})
@@ -427,11 +472,17 @@ func TestRotation(t *testing.T) {
 	old, key, err := h.CreateKey(ctx, quota.KeySpec{Account: "a", Name: "n", Environment: "live",
 		Expires: ptr(start.Add(24 * time.Hour))})
 	must(t, err)
-	next, nextKey, err := h.RotateKey(ctx, key.ID, time.Hour)
+	first, err := h.RotateKey(ctx, key.ID, time.Hour)
 	must(t, err)
+	next, nextKey := first.Secret, first.Key
 	if nextKey.ID == key.ID || nextKey.Account != "a" || nextKey.Name != "n" || nextKey.Environment != "live" ||
 		!nextKey.Expires.Equal(*key.Expires) {
 		t.Errorf("the new key is %+v", nextKey)
+	}
+	want := &quota.Replacement{By: nextKey.ID, At: start, OriginalExpires: key.Expires}
+	if first.Old.ID != key.ID || !first.Old.Expires.Equal(start.Add(time.Hour)) ||
+		!reflect.DeepEqual(first.Old.Replaced, want) {
+		t.Errorf("the old key is %+v, want one that ends in an hour and is replaced by %+v", first.Old, want)
 	}
 	h.clock.Advance(time.Hour - 1)
 	if !valid(old) || !valid(next) {
@@ -442,24 +493,127 @@ func TestRotation(t *testing.T) {
 		t.Error("after the overlap the old key is valid or the new one is not")
 	}
 	// A long overlap does not outlive the key's own expiry.
-	_, _, err = h.RotateKey(ctx, nextKey.ID, 1000*time.Hour)
+	second, err := h.RotateKey(ctx, nextKey.ID, 1000*time.Hour)
 	must(t, err)
 	after, err := h.Key(ctx, nextKey.ID)
 	must(t, err)
-	if !after.Expires.Equal(*key.Expires) {
-		t.Errorf("expires at %s, want %s", after.Expires, key.Expires)
+	if !after.Expires.Equal(*key.Expires) || !second.Key.Expires.Equal(*key.Expires) {
+		t.Errorf("expire at %s and %s, want both at %s", after.Expires, second.Key.Expires, key.Expires)
 	}
-	_, _, err = h.RotateKey(ctx, key.ID, 0)
+	_, err = h.RotateKey(ctx, key.ID, 0)
 	wantErr(t, err, quota.ErrInvalid, "revoked or expired")
-	_, _, err = h.RotateKey(ctx, nextKey.ID, -1)
+	_, err = h.RotateKey(ctx, nextKey.ID, -1)
 	wantErr(t, err, quota.ErrInvalid, "overlap")
-	_, _, err = h.RotateKey(ctx, "key_none", 0)
+	_, err = h.RotateKey(ctx, "key_none", 0)
 	wantErr(t, err, quota.ErrNotFound)
 	current, currentKey := h.key(t, "a")
-	_, _, err = h.RotateKey(ctx, currentKey.ID, 0)
+	_, err = h.RotateKey(ctx, currentKey.ID, 0)
 	must(t, err)
 	if valid(current) {
 		t.Error("without an overlap the old key is valid")
+	}
+}
+
+// TestAKeyIsReplacedOnce: a second rotation made a second successor, with the shortened expiry of the old key. It ended
+// with the overlap, and its users with it.
+func TestAKeyIsReplacedOnce(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for name, expires := range map[string]*time.Time{"expires": ptr(start.AddDate(0, 3, 0)), "never expires": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newGate(t, quota.Options{})
+			_, a, err := h.CreateKey(ctx, quota.KeySpec{Account: "a", Expires: expires})
+			must(t, err)
+			rotate := func(id string, overlap time.Duration) quota.Key {
+				t.Helper()
+				h.clock.Advance(time.Minute)
+				r, err := h.RotateKey(ctx, id, overlap)
+				must(t, err)
+				original := r.Old.Replaced.OriginalExpires
+				if !reflect.DeepEqual(r.Key.Expires, expires) || !reflect.DeepEqual(original, expires) {
+					t.Errorf("the new key expires at %v, the old one expired at %v; want both at %v",
+						r.Key.Expires, original, expires)
+				}
+				return r.Key
+			}
+			b := rotate(a.ID, 48*time.Hour)
+			_, err = h.RotateKey(ctx, a.ID, 24*time.Hour)
+			wantErr(t, err, quota.ErrReplaced, "key "+a.ID, "by "+b.ID, "rotate "+b.ID)
+			if n := len(collect(t, h.Keys(ctx, ""))); n != 2 {
+				t.Errorf("after a refused rotation there are %d keys, want 2", n)
+			}
+			// The end of a chain counts, whether what is between is valid or not.
+			c := rotate(b.ID, 0)
+			_, err = h.RotateKey(ctx, a.ID, 24*time.Hour)
+			wantErr(t, err, quota.ErrReplaced, "by "+c.ID)
+			_, err = h.RotateKey(ctx, b.ID, 24*time.Hour)
+			wantErr(t, err, quota.ErrInvalid, "revoked or expired")
+			// A new key that got lost is revoked, and the old one rotated again.
+			_, err = h.RevokeKey(ctx, c.ID)
+			must(t, err)
+			d := rotate(a.ID, 12*time.Hour)
+			_, err = h.RotateKey(ctx, a.ID, 0)
+			wantErr(t, err, quota.ErrReplaced, "by "+d.ID)
+		})
+	}
+}
+
+// TestRacingRotations: of several rotations at a time one makes a key, and nobody is told another one.
+func TestRacingRotations(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	h := newGate(t, quota.Options{})
+	_, key := h.key(t, "a")
+	var all sync.WaitGroup
+	var told atomic.Int64
+	for range 16 {
+		all.Go(func() {
+			r, err := h.RotateKey(ctx, key.ID, time.Hour)
+			if err == nil {
+				told.Add(1)
+				return
+			}
+			wantErr(t, err, quota.ErrReplaced)
+			if r.Secret != "" {
+				t.Error("a rotation that failed tells a key")
+			}
+		})
+	}
+	all.Wait()
+	valid := 0
+	for _, k := range collect(t, h.Keys(ctx, "")) {
+		if k.Revoked == nil && k.ID != key.ID {
+			valid++
+		}
+	}
+	if told.Load() != 1 || valid != 1 {
+		t.Errorf("16 rotations told %d keys and left %d, want 1 each", told.Load(), valid)
+	}
+}
+
+// TestRevokedWhileRotated revokes a key while its successor is made: a key that must not be used has no successor.
+func TestRevokedWhileRotated(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := &busy{Memory: storagetest.NewMemory()}
+	gate, err := quota.New(quota.Options{Store: store})
+	must(t, err)
+	_, err = gate.CreateAccount(ctx, quota.Account{ID: "a"})
+	must(t, err)
+	store.first = func() {}
+	_, key, err := gate.CreateKey(ctx, quota.KeySpec{Account: "a"})
+	must(t, err)
+	store.first = func() {
+		_, err := gate.RevokeKey(ctx, key.ID)
+		must(t, err)
+	}
+	r, err := gate.RotateKey(ctx, key.ID, time.Hour)
+	wantErr(t, err, quota.ErrInvalid, "revoked or expired")
+	for _, k := range collect(t, gate.Keys(ctx, "")) {
+		if k.Revoked == nil || r.Secret != "" {
+			t.Errorf("%s is valid, or told", k.ID)
+		}
 	}
 }
 
@@ -478,4 +632,49 @@ func TestRevocationKeepsItsInstant(t *testing.T) {
 	}
 	_, err = h.RevokeKey(ctx, "key_none")
 	wantErr(t, err, quota.ErrNotFound)
+}
+
+// otherMinutes is a store that has another minute than the charge for some calls.
+type otherMinutes struct {
+	quota.Store
+	left int
+}
+
+func (o *otherMinutes) Take(ctx context.Context, charge quota.Charge) (quota.Counts, quota.Window, error) {
+	if o.left > 0 {
+		o.left--
+		return quota.Counts{}, quota.NoWindow, quota.ErrOtherMinute
+	}
+	return o.Store.Take(ctx, charge)
+}
+
+// TestAdmitFollowsTheStoresClock guards against a call that is refused because its minute has ended meanwhile, and
+// against a gate that tries for ever with a clock that is not the store's.
+func TestAdmitFollowsTheStoresClock(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		others int
+		fails  bool
+	}{{0, false}, {1, false}, {2, false}, {3, true}, {1000, true}} {
+		now := time.Date(2026, 3, 15, 12, 0, 59, 0, time.UTC)
+		store := &otherMinutes{storagetest.NewMemory(), test.others}
+		gate, err := quota.New(quota.Options{Store: store, Accounts: []quota.Account{{ID: "a"}}, Now: func() time.Time {
+			now = now.Add(time.Second)
+			return now
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := gate.Identify(context.Background(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := gate.Admit(context.Background(), who, 1)
+		if test.fails != errors.Is(err, quota.ErrOtherMinute) {
+			t.Errorf("after %d other minutes: got the error %v, want one: %t", test.others, err, test.fails)
+		}
+		if !test.fails && (!d.Now.Equal(now) || d.Counts.Minute != 1) {
+			t.Errorf("after %d other minutes: got %+v, want it charged with the last time, %s", test.others, d, now)
+		}
+	}
 }

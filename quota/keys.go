@@ -148,43 +148,116 @@ func (g *Gate) RevokeKey(ctx context.Context, id string) (Key, error) {
 	})
 }
 
+// Rotation is the result of [Gate.RotateKey].
+type Rotation struct {
+	// Secret is the new key itself, for the only time.
+	Secret string
+	// Key is what is kept of the new key.
+	Key Key
+	// Old is the key that it replaces, with the expiry that it has now.
+	Old Key
+}
+
 // RotateKey makes a new key with the same account, name, environment and expiry. The old key expires after overlap,
-// or at its own expiry if that is sooner. A key that is revoked or expired cannot be rotated. It returns
-// [ErrNotFound], [ErrDeclared] and [ErrInvalid].
-func (g *Gate) RotateKey(ctx context.Context, id string, overlap time.Duration) (secret string, key Key, err error) {
+// or at its own expiry if that is sooner. The new one has the expiry that the old one had before any rotation.
+//
+// A key is replaced once: of concurrent rotations one succeeds, and a later one returns [ErrReplaced] while the key
+// that replaces it is valid. Once that one is refused, such as revoked because it got lost, the old key can be rotated
+// again while it is valid. A key that is revoked or expired cannot be rotated. It also returns [ErrNotFound],
+// [ErrDeclared] and [ErrInvalid].
+func (g *Gate) RotateKey(ctx context.Context, id string, overlap time.Duration) (Rotation, error) {
 	if overlap < 0 {
-		return "", Key{}, invalid("overlap must be 0 or more")
+		return Rotation{}, invalid("overlap must be 0 or more")
 	}
 	if err := g.changeableKey(id); err != nil {
-		return "", Key{}, err
+		return Rotation{}, err
 	}
 	old, err := g.store.Key(ctx, id)
 	if err != nil {
-		return "", Key{}, err
+		return Rotation{}, err
 	}
-	if old.refused(g.now()) {
-		return "", Key{}, invalid("key %s is revoked or expired; create a new one", id)
+	if err := g.checkRotatable(ctx, old); err != nil {
+		return Rotation{}, err
 	}
-	next := KeySpec{Account: old.Account, Name: old.Name, Environment: old.Environment, Expires: old.Expires}
-	secret, key, err = g.CreateKey(ctx, next)
-	if err != nil {
-		return "", Key{}, err
-	}
-	_, err = g.store.UpdateKey(ctx, id, func(k *Key) error {
-		end := g.now().UTC().Add(overlap)
-		if k.Expires == nil || end.Before(*k.Expires) {
-			k.Expires = &end
-		}
-		return nil
+	secret, key, err := g.CreateKey(ctx, KeySpec{
+		Account: old.Account, Name: old.Name, Environment: old.Environment, Expires: old.originalExpires(),
 	})
 	if err != nil {
-		return "", Key{}, fmt.Errorf("key %s was not rotated: %w", id, g.withdraw(ctx, key, err))
+		return Rotation{}, err
 	}
-	return secret, key, nil
+	// The new key is stored first: if the process dies in between, there is a key that nobody knows. The other way
+	// round, the old key would end without another one to change to.
+	replaced, err := g.store.UpdateKey(ctx, id, func(k *Key) error { return g.replace(k, old, key, overlap) })
+	switch {
+	case err == nil:
+		return Rotation{Secret: secret, Key: key, Old: replaced}, nil
+	case errors.Is(err, ErrReplaced), errors.Is(err, ErrInvalid):
+		return Rotation{}, g.withdraw(ctx, key, err)
+	}
+	return Rotation{}, fmt.Errorf("key %s was not rotated: %w", id, g.withdraw(ctx, key, err))
+}
+
+// checkRotatable returns an error when a key cannot be rotated: it is refused, or a key that replaces it is valid.
+func (g *Gate) checkRotatable(ctx context.Context, k Key) error {
+	if k.refused(g.now()) {
+		return errNotRotatable(k.ID)
+	}
+	valid := ""
+	for last := k; last.Replaced != nil; {
+		next, err := g.store.Key(ctx, last.Replaced.By)
+		if errors.Is(err, ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if !next.refused(g.now()) {
+			valid = next.ID
+		}
+		last = next
+	}
+	if valid != "" {
+		return errReplaced(k.ID, valid)
+	}
+	return nil
+}
+
+// replace turns k, which was found as old before key was made, into what its rotation leaves of it.
+func (g *Gate) replace(k *Key, old, key Key, overlap time.Duration) error {
+	now := g.now().UTC()
+	if k.refused(now) {
+		return errNotRotatable(k.ID)
+	}
+	if k.Replaced != nil && (old.Replaced == nil || k.Replaced.By != old.Replaced.By) {
+		return errReplaced(k.ID, k.Replaced.By) // by another rotation, at the same time
+	}
+	k.Replaced = &Replacement{By: key.ID, At: now, OriginalExpires: k.originalExpires()}
+	if end := now.Add(overlap); k.Expires == nil || end.Before(*k.Expires) {
+		k.Expires = &end
+	}
+	return nil
+}
+
+// originalExpires returns the expiry that a key had before any rotation.
+func (k Key) originalExpires() *time.Time {
+	if k.Replaced != nil {
+		return k.Replaced.OriginalExpires
+	}
+	return k.Expires
+}
+
+func errNotRotatable(id string) error {
+	return invalid("key %s is revoked or expired; create a new one", id)
+}
+
+func errReplaced(id, by string) error {
+	return fmt.Errorf("key %s: %w by %s; rotate %[3]s instead, or, if nobody has it, revoke it and rotate %[1]s again",
+		id, ErrReplaced, by)
 }
 
 // Keys yields the keys of an account, or all keys if account is empty: first declared keys in the order of their ids,
-// then stored ones as [Directory.Keys] does. Revoked and expired keys are included.
+// then stored ones as [Directory.Keys] does. Revoked and expired keys are included. After an error that wraps
+// storage.ErrDamaged the listing goes on with the next key if the consumer does; any other error ends it.
 func (g *Gate) Keys(ctx context.Context, account string) iter.Seq2[Key, error] {
 	return func(yield func(Key, error) bool) {
 		for _, k := range g.declaredKeys(account) {
@@ -194,8 +267,11 @@ func (g *Gate) Keys(ctx context.Context, account string) iter.Seq2[Key, error] {
 		}
 		for k, err := range g.store.Keys(ctx, account) {
 			if err != nil {
-				yield(Key{}, err)
-				return
+				// The store ends the listing after an error that it cannot go on from.
+				if !yield(Key{}, err) {
+					return
+				}
+				continue
 			}
 			if !g.hides(k) && !yield(k, nil) {
 				return

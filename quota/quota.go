@@ -27,6 +27,9 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrDeclared says that the account or key is declared in the configuration and can only be changed there.
 	ErrDeclared = errors.New("declared in the configuration")
+	// ErrReplaced says that a key was rotated before, and that the key which replaces it is valid; the message names
+	// that one.
+	ErrReplaced = errors.New("replaced already")
 	// ErrUnauthorized says that a key is unknown, malformed, revoked or expired. It is one error for all four, so
 	// that a caller learns nothing about keys that it does not hold.
 	ErrUnauthorized = errors.New("unauthorized")
@@ -34,6 +37,9 @@ var (
 	ErrInactive = errors.New("account is not active")
 	// ErrUnknownTier says that an account's tier is not configured.
 	ErrUnknownTier = errors.New("tier is not configured")
+	// ErrOtherMinute says that a store with a clock of its own has another minute than the charge. The gate tries again
+	// with the time that its clock says then.
+	ErrOtherMinute = errors.New("another minute than that of the store")
 )
 
 // Status is the subscription status of an account. The list is open: other statuses are kept, and refused like
@@ -48,6 +54,9 @@ const (
 	Canceled Status = "canceled"
 	Paused   Status = "paused"
 )
+
+// Statuses returns the statuses that the service knows, those that are served first.
+func Statuses() []Status { return []Status{Active, Trialing, PastDue, Canceled, Paused} }
 
 // Served reports whether requests of an account with this status are served.
 func (s Status) Served() bool {
@@ -87,13 +96,16 @@ type Account struct {
 	Incarnation string `json:"-"`
 }
 
-// Overrides replace, for one account, limits of its tier and thresholds of the service's policy.
+// Overrides replace, for one account, limits of its tier, and thresholds and share of harm of the service.
 type Overrides struct {
 	// RequestsPerMonth and RequestsPerMinute replace the tier's limits. 0 means unlimited. Default: the tier's limit.
 	RequestsPerMonth  *int64 `json:"requests_per_month,omitempty"`
 	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
 	// Thresholds replace flag thresholds by category name, each greater than 0 and less than 1.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
+	// HarmShare replaces the share of harmful texts in the traffic, greater than 0 and less than 1. Default: the
+	// service's.
+	HarmShare *float64 `json:"harm_share,omitempty"`
 }
 
 // Key is what the service knows of an API key. Only its holder knows the key itself; the service keeps its SHA-256.
@@ -113,11 +125,25 @@ type Key struct {
 	Expires *time.Time `json:"expires,omitempty"`
 	// Revoked is the instant at which the key was revoked, nil if it was not.
 	Revoked *time.Time `json:"revoked,omitempty"`
+	// Replaced says which key replaces this one since its last rotation, nil if it was not rotated, or was rotated
+	// when this was not recorded yet.
+	Replaced *Replacement `json:"replaced,omitempty"`
 	// LastUsed is the UTC day of the last admitted request, such as "2006-01-02", or empty. It is kept beside the key.
 	// [Gate.Keys] and the other operations on keys fill it in, [Gate.Authenticate] does not.
 	LastUsed string `json:"last_used,omitempty"`
 	// Declared says that the key is declared in the configuration. It is never stored.
 	Declared bool `json:"declared,omitempty"`
+}
+
+// Replacement is what the rotation of a key leaves in the old one.
+type Replacement struct {
+	// By is the id of the key that replaces the old one.
+	By string `json:"by"`
+	// At is the instant of the rotation, in UTC.
+	At time.Time `json:"at"`
+	// OriginalExpires is the expiry that the old key had before its first rotation, which the keys that replace it
+	// inherit. Default: never.
+	OriginalExpires *time.Time `json:"original_expires,omitempty"`
 }
 
 // Hash is the SHA-256 of a key.

@@ -84,7 +84,8 @@ type Directory interface {
 // Charge names the counters that one call charges, and the limits that hold for them.
 type Charge struct {
 	// Account and Key are ids. The key's last-used day becomes the day of Now. Key is empty for a call without a key.
-	// A key that is not stored, such as a declared one, is no error.
+	// A key that is not stored, such as a declared one, is no error. It is counted like others, without a last-used
+	// day.
 	Account, Key string
 	// Incarnation is that of the account. The charge counts only while the account is stored with this incarnation.
 	// It is empty for a declared account, which the store does not look for.
@@ -105,7 +106,24 @@ type Charge struct {
 // floating point number can hold.
 type Counts struct {
 	Minute, Day, Period int64
+	// Basis says what the numbers rest on. A store that counts by itself leaves it at [ExactCounts].
+	Basis Basis `json:",omitempty"`
 }
+
+// Basis says what [Counts] rest on.
+type Basis string
+
+// The bases of counts. A store that several nodes share has counts other than exact ones while its server cannot be
+// reached, if its policy admits calls then; see package storage/redis.
+const (
+	// ExactCounts are those of the store: with a limit of N, N are admitted.
+	ExactCounts Basis = ""
+	// LocalCounts are the last ones that this node knows and what it has admitted since then. Against these the node's
+	// share of what was left is admitted.
+	LocalCounts Basis = "local"
+	// UnknownCounts say little: limits do not hold now.
+	UnknownCounts Basis = "unknown"
+)
 
 // Window names a limit.
 type Window string
@@ -169,7 +187,9 @@ type Counters interface {
 	// Later calls see the charge at once. Take does not wait until the charge is durable: until it is settled, the
 	// death of the process may take it or not.
 	//
-	// It returns [ErrNotFound] if the account is not stored with the charge's incarnation, and charges nothing then.
+	// It returns [ErrNotFound] if the account is not stored with the charge's incarnation, and charges nothing then. A
+	// store with a clock of its own, which nodes share, returns [ErrOtherMinute] if it is another minute there than
+	// that of the charge, and charges nothing; the gate's clock must follow that of such a store.
 	Take(ctx context.Context, charge Charge) (Counts, Window, error)
 	// Record notes how an admitted call ended, in the windows of its charge, whatever the time is by now. It does not
 	// wait and has no context: [Settlement.Wait] tells when charge and outcome are durable. Later calls see the
@@ -191,4 +211,13 @@ type Counters interface {
 	// Flagged returns how often each category was flagged in a period. Categories without a count are absent. The map
 	// is the caller's, and never nil.
 	Flagged(ctx context.Context, account string, period Period) (map[string]int64, error)
+	// KeyRequests returns how many requests each key has in a period, by the id of the key: the part of the period's
+	// count that calls with this key were charged. It is charged, given back, kept, evicted and deleted together with
+	// the period's count, and is as exact and as durable. So the sum over the keys is the period's count, less the
+	// requests without a key, and less those that were counted before the store counted by key.
+	//
+	// Keys count whether they are stored or not, revoked and expired ones like all others. A count stays with the
+	// account that was charged. Keys without a count are absent, and so are those whose requests were all given back.
+	// The map is the caller's, and never nil.
+	KeyRequests(ctx context.Context, account string, period Period) (map[string]int64, error)
 }

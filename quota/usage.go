@@ -5,6 +5,9 @@ package quota
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -61,4 +64,48 @@ func (g *Gate) Usage(ctx context.Context, account string) (Usage, error) {
 	}
 	u.Limits, err = g.limits(a)
 	return u, err
+}
+
+// KeyUsage is what one key of an account has used.
+type KeyUsage struct {
+	// Key is the key as [Gate.Keys] yields it. Of a removed key only ID and Account are known. LastUsed is known of
+	// stored keys only.
+	Key Key
+	// Removed says that the account has no such key any more: it was declared in a former configuration.
+	Removed bool
+	// Requests is how many requests were admitted with the key in the period, less those that were given back.
+	Requests int64
+}
+
+// KeyUsage returns what each key of an account has used in a billing period: all keys that the account has, in the
+// order of [Gate.Keys], then the removed ones that were used, in the order of their ids. Requests without a key are in
+// none of them, and so are those that were counted before the store counted by key.
+//
+// The account need not exist: it has no keys then. A damaged key is an error that wraps storage.ErrDamaged.
+func (g *Gate) KeyUsage(ctx context.Context, account string, period Period) ([]KeyUsage, error) {
+	requests, err := g.store.KeyRequests(ctx, account, period)
+	if err != nil {
+		return nil, err
+	}
+	used := []KeyUsage{}
+	for k, err := range g.Keys(ctx, account) {
+		if err != nil {
+			return nil, err
+		}
+		used = append(used, KeyUsage{Key: k, Requests: requests[k.ID]})
+		delete(requests, k.ID)
+	}
+	for _, id := range slices.Sorted(maps.Keys(requests)) {
+		// It may have been made after the keys were listed, or belong to another account by now.
+		k, err := g.Key(ctx, id)
+		switch {
+		case errors.Is(err, ErrNotFound) || err == nil && k.Account != account:
+			used = append(used, KeyUsage{Key: Key{ID: id, Account: account}, Removed: true, Requests: requests[id]})
+		case err != nil:
+			return nil, err
+		default:
+			used = append(used, KeyUsage{Key: k, Requests: requests[id]})
+		}
+	}
+	return used, nil
 }

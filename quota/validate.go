@@ -53,6 +53,34 @@ func ValidatePrefix(prefix string) error {
 	return nil
 }
 
+// ValidateStatus returns an error that wraps [ErrInvalid], and lists them, unless status is one of [Statuses]. A [Gate]
+// takes others, too, and refuses the account then. A status that a person has written is checked first: a mistyped one
+// would lock a customer out.
+func ValidateStatus(status Status) error {
+	var served, refused []string
+	for _, known := range Statuses() {
+		if known == status {
+			return nil
+		}
+		if known.Served() {
+			served = append(served, string(known))
+		} else {
+			refused = append(refused, string(known))
+		}
+	}
+	return invalid("status %q is not known; accounts that are %s are served, those that are %s are refused",
+		string(status), orList(served), orList(refused))
+}
+
+// orList joins words as in "a, b or c".
+func orList(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 // ValidateTiers returns an error that wraps [ErrInvalid] and names the tier unless the tiers can be configured.
 func ValidateTiers(tiers map[string]Limits) error {
 	for _, name := range slices.Sorted(maps.Keys(tiers)) {
@@ -86,8 +114,12 @@ func (a Account) validate() error {
 
 func (s Status) validate() error {
 	if !word(string(s), maxStatus) {
-		return invalid("status must be a word of 1 to %d characters of a-z, 0-9 and '_', such as %s, %s, %s, %s or %s",
-			maxStatus, Active, Trialing, PastDue, Canceled, Paused)
+		var known []string
+		for _, s := range Statuses() {
+			known = append(known, string(s))
+		}
+		return invalid("status must be a word of 1 to %d characters of a-z, 0-9 and '_', such as %s",
+			maxStatus, orList(known))
 	}
 	return nil
 }
@@ -110,6 +142,9 @@ func (o Overrides) validate() error {
 		if t := o.Thresholds[name]; !(t > 0 && t < 1) {
 			return invalid("overrides.thresholds.%s must be greater than 0 and less than 1", name)
 		}
+	}
+	if s := o.HarmShare; s != nil && !(*s > 0 && *s < 1) {
+		return invalid("overrides.harm_share must be greater than 0 and less than 1")
 	}
 	return nil
 }

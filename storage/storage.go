@@ -11,13 +11,16 @@
 // RunFailing, and RunBackup if it can be backed up; storage/badger/badger_test.go shows the calls. In Caddy a store is
 // opened by a guest module of the namespace moderation.storage: the documentation of package caddymod/app says how.
 //
-// The format of a backup is the store's own. The commands check and restore are those of Badger's directories; another
-// store brings its own tools.
+// A store from which everything can be moved is a contents.Source, and package storagetest has RunMove for it and for
+// the contents.Target with which its place is filled; its module then is an app.Movable. The format of a backup is the
+// store's own: that of package contents is one that every such store can restore. The command check is that of Badger's
+// directories.
 package storage
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/caddy-moderation/caddy-moderation/feedback"
@@ -27,6 +30,10 @@ import (
 // ErrUnavailable is wrapped by every error that says that the store cannot answer now: it is closed, the disk is
 // full, the server is down. Callers answer 503.
 var ErrUnavailable = errors.New("storage unavailable")
+
+// ErrReadOnly is wrapped by the errors of calls that would change something while everything is moved to another store.
+// It is an [ErrUnavailable].
+var ErrReadOnly = fmt.Errorf("%w: the store is read-only", ErrUnavailable)
 
 // ErrDamaged is wrapped by every error that says that a record is not what was written. The error names what kind of
 // record it is and its account, where that is known. Other records can be read: a listing goes on after it if the

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 // Call is what is known of one request on its way through the service.
@@ -88,6 +89,9 @@ func (c *Call) Policy() *engine.Policy {
 	return own
 }
 
+// HarmShare returns the share of harm in the caller's texts, as [engine.Request] takes it.
+func (c *Call) HarmShare() float64 { return c.app.HarmShareOf(c.Who.Account.Overrides.HarmShare) }
+
 // SetVerdict notes the verdict for the counts of flagged content, placeholders, log, metrics and events. The result
 // must not change afterwards.
 func (c *Call) SetVerdict(result *engine.Result) {
@@ -133,9 +137,17 @@ func (c *Call) unavailable(w http.ResponseWriter, doing string, err error) *prob
 	if c.request.Context().Err() == nil { // otherwise the client left, and the store is not to blame
 		c.app.Logger().Error(doing, zap.String("moderation_id", c.ID), zap.Error(err))
 	}
+	if errors.Is(err, storage.ErrReadOnly) {
+		w.Header().Set("Retry-After", "5")
+		return problem.New(problem.StorageUnavailable, readOnlyDetail)
+	}
 	w.Header().Set("Retry-After", "1")
 	return problem.New(problem.StorageUnavailable, "The store cannot answer now. Try again.")
 }
+
+// readOnlyDetail is what a caller is told during a migration.
+const readOnlyDetail = "Everything is being moved to another store, so that nothing can be counted or kept for a short " +
+	"time. Try again in 5 s."
 
 // end settles what the handler has not settled, and counts the call. returned is false when the handler panicked; err
 // is what it returned.

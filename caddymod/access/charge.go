@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -24,6 +25,15 @@ func (c *Call) Charge(w http.ResponseWriter, r *http.Request, n int64) *problem.
 	if n <= c.charged {
 		return nil
 	}
+	_, span := tracing.Start(r.Context(), tracing.Charge)
+	span.Count("requests", n)
+	p := c.charge(w, r, n)
+	endSpan(span, p)
+	return p
+}
+
+// charge is [Call.Charge] for a request that counts more than before.
+func (c *Call) charge(w http.ResponseWriter, r *http.Request, n int64) *problem.Problem {
 	decision, err := c.Services.Gate.Admit(r.Context(), c.Who, n-c.charged)
 	if errors.Is(err, quota.ErrNotFound) {
 		return unknownKey(w) // the account was deleted, and the key with it, since the request was authenticated
@@ -37,12 +47,13 @@ func (c *Call) Charge(w http.ResponseWriter, r *http.Request, n int64) *problem.
 	c.decision = decision
 	setLimits(w.Header(), &c.limitFields, &c.decision)
 	if decision.Refused == quota.NoWindow {
+		c.app.Metrics().AdmittedInOutage(decision.Counts.Basis, n-c.charged)
 		c.charged = n
 		return nil
 	}
 	p := limitReached(&decision, n)
 	p.Quota.Account = c.Who.Account.ID
-	if decision.Refused == quota.MinuteWindow && p.Quota.RetryAfter > 0 {
+	if p.Code == problem.RateLimitExceeded && p.Quota.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt(p.Quota.RetryAfter, 10))
 	}
 	return p
@@ -50,6 +61,9 @@ func (c *Call) Charge(w http.ResponseWriter, r *http.Request, n int64) *problem.
 
 // limitReached describes the limit that refuses a request that counts n.
 func limitReached(d *quota.Decision, n int64) *problem.Problem {
+	if p := neverFits(d, n); p != nil {
+		return p
+	}
 	code, limit, window := problem.RateLimitExceeded, d.Limits.RequestsPerMinute, "minute"
 	wait := max(1, secondsUntil(d.Now, d.MinuteReset))
 	left, next := max(0, limit-d.Counts.Minute), fmt.Sprintf("Try again in %d s.", wait)
@@ -59,17 +73,47 @@ func limitReached(d *quota.Decision, n int64) *problem.Problem {
 		left = max(0, limit-d.Counts.Period)
 		next = "The next one starts at " + d.Period.End.UTC().Format("2006-01-02T15:04:05Z") + "."
 	}
-	if n > limit {
-		wait, next = 0, "Send fewer texts at once."
-	}
-	detail := fmt.Sprintf("The account may make %d requests a %s. %s", limit, window, next)
+	detail := fmt.Sprintf("The account may make %s a %s. %s", requests(limit), window, next)
 	if n > 1 {
-		detail = fmt.Sprintf("The request counts %d. The account may make %d requests a %s, of which %d are left. %s",
-			n, limit, window, left, next)
+		detail = fmt.Sprintf("The request counts %d. The account may make %s a %s, of which %d are left. %s",
+			n, requests(limit), window, left, next)
 	}
 	p := problem.New(code, detail)
 	p.Violated = []string{string(d.Refused)}
 	p.Quota = &problem.Quota{Limit: limit, RetryAfter: wait}
+	return p
+}
+
+// requests is a number of requests in words.
+func requests(n int64) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d requests", n)
+}
+
+// neverFits describes the limit that a request that counts n exceeds even when nothing of it is used, the lower one if
+// it exceeds both; nil when it exceeds none.
+func neverFits(d *quota.Decision, n int64) *problem.Problem {
+	var p *problem.Problem
+	for _, window := range []struct {
+		name  quota.Window
+		text  string
+		code  problem.Code
+		limit int64
+	}{
+		{quota.MinuteWindow, "minute", problem.RateLimitExceeded, d.Limits.RequestsPerMinute},
+		{quota.MonthWindow, "billing period", problem.MonthlyQuotaExhausted, d.Limits.RequestsPerMonth},
+	} {
+		if window.limit == 0 || n <= window.limit || p != nil && p.Quota.Limit <= window.limit {
+			continue
+		}
+		p = problem.New(window.code, fmt.Sprintf("The request has %d texts, each of which counts as one request, "+
+			"and the account may make %s a %s. It is never admitted, so that waiting does not help: "+
+			"send at most %d at once.", n, requests(window.limit), window.text, window.limit))
+		p.Violated = []string{string(window.name)}
+		p.Quota = &problem.Quota{Limit: window.limit}
+	}
 	return p
 }
 

@@ -174,7 +174,8 @@ func TestRefusalsOfSeveral(t *testing.T) {
 	}
 	ok := func(http.ResponseWriter) error { return nil }
 	got := sent(t.Context(), key, charging(ok, 6), deferred)
-	const never = "The request counts 6. The account may make 5 requests a minute, of which 5 are left. Send fewer texts at once."
+	const never = "The request has 6 texts, each of which counts as one request, and the account may make 5 requests a minute. " +
+		"It is never admitted, so that waiting does not help: send at most 5 at once."
 	if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") != "" || last.Detail != never || last.Quota.RetryAfter != 0 {
 		t.Errorf("got %d %v and detail %q, want 429 without Retry-After and detail %q", got.Code, got.Header(), last.Detail, never)
 	}

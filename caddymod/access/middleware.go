@@ -22,6 +22,7 @@ import (
 	"net/http"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
@@ -83,6 +84,14 @@ func (m *Middleware) Serve(w http.ResponseWriter, r *http.Request, handle Handle
 	return err
 }
 
+// endSpan ends a step that ended with a problem or, if it is nil, well.
+func endSpan(span tracing.Span, p *problem.Problem) {
+	if p != nil {
+		span.Refuse(string(p.Code), p.Code.Status() >= http.StatusInternalServerError)
+	}
+	span.End()
+}
+
 // admit authenticates and charges the request, as far as m asks for it, and handles it.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, call *Call, handle Handler) error {
 	if !call.held {
@@ -94,7 +103,11 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, call *Call, h
 		call.Services, call.held = services, true
 	}
 	if !call.authenticated {
-		if p := call.authenticate(w, r, m.Sources); p != nil {
+		_, span := tracing.Start(r.Context(), tracing.Authenticate)
+		span.ID(call.ID)
+		p := call.authenticate(w, r, m.Sources)
+		endSpan(span, p)
+		if p != nil {
 			return call.Refuse(w, r, p)
 		}
 	}

@@ -12,12 +12,17 @@ import (
 )
 
 // numLimitFields is the number of header fields that [setLimits] sets.
-const numLimitFields = 5
+const numLimitFields = 6
+
+// statusField is the last of them: X-RateLimit-Status, which says what the others rest on. It is absent while they are
+// exact.
+const statusField = numLimitFields - 1
 
 // setLimits sets the fields that report an account's limits: RateLimit-Policy and RateLimit
 // (draft-ietf-httpapi-ratelimit-headers-10) for the minute and the month, and X-RateLimit-Limit, -Remaining and
-// -Reset for the minute. All times are in seconds from now, rounded up. A window without a limit is left out. This is
-// the only place that renders these fields; values keeps them, so that one allocation is enough for all.
+// -Reset for the minute. All times are in seconds from now, rounded up. A window without a limit is left out.
+// X-RateLimit-Status is set where the counts are not exact, also for an account without limits. This is the only place
+// that renders these fields; values keeps them, so that one allocation is enough for all.
 func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Decision) {
 	minuteLeft := secondsUntil(d.Now, d.MinuteReset)
 	minuteRemaining := max(0, d.Limits.RequestsPerMinute-d.Counts.Minute)
@@ -51,7 +56,7 @@ func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Deci
 	}
 
 	all, begin := string(text), 0
-	for i, name := range [numLimitFields]string{
+	for i, name := range [statusField]string{
 		"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
 	} {
 		if ends[i] > begin {
@@ -59,6 +64,14 @@ func setLimits(header http.Header, values *[numLimitFields]string, d *quota.Deci
 			header[name] = values[i : i+1 : i+1]
 			begin = ends[i]
 		}
+	}
+	if d.Counts.Basis != quota.ExactCounts {
+		values[statusField] = string(d.Counts.Basis)
+		header["X-Ratelimit-Status"] = values[statusField : statusField+1 : statusField+1]
+	} else if values[statusField] != "" {
+		// The answer was rendered before: the store can be reached again.
+		values[statusField] = ""
+		delete(header, "X-Ratelimit-Status")
 	}
 }
 

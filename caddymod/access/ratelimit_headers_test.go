@@ -60,6 +60,21 @@ X-Ratelimit-Reset: 60
 Ratelimit: "month";r=0;t=1
 Ratelimit-Policy: "month";q=3;w=2505600
 `},
+		{"counts that this node alone knows", quota.Decision{
+			Limits: quota.Limits{RequestsPerMinute: 10}, Counts: quota.Counts{Minute: 1, Basis: quota.LocalCounts},
+			Now: at("2028-02-19T10:00:00Z"), MinuteReset: at("2028-02-19T10:01:00Z"), Period: february,
+		}, `
+Ratelimit: "minute";r=9;t=60
+Ratelimit-Policy: "minute";q=10;w=60
+X-Ratelimit-Limit: 10
+X-Ratelimit-Remaining: 9
+X-Ratelimit-Reset: 60
+X-Ratelimit-Status: local
+`},
+		{"no limits and counts that nobody knows", quota.Decision{
+			Counts: quota.Counts{Basis: quota.UnknownCounts},
+			Now:    at("2028-02-19T10:00:00Z"), MinuteReset: at("2028-02-19T10:01:00Z"), Period: february,
+		}, "\nX-Ratelimit-Status: unknown\n"},
 		{"no limits", quota.Decision{Now: at("2028-02-29T00:00:00Z"), MinuteReset: at("2028-02-29T00:01:00Z"), Period: february}, "\n"},
 		{"the largest numbers", quota.Decision{
 			Limits: quota.Limits{RequestsPerMonth: 1<<63 - 1, RequestsPerMinute: 1<<63 - 1},

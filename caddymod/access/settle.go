@@ -11,8 +11,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 // answer is the writer of the answer to a call. It settles the call's charge just before the status goes out, so that
@@ -64,11 +66,16 @@ func (c *Call) settle(refund bool) error {
 	} else {
 		outcome.Flagged = c.flaggedTexts()
 	}
+	ctx, span := tracing.Start(c.request.Context(), tracing.Settle)
+	defer span.End()
 	// A client that has left does not undo what was done for it.
-	ctx := context.WithoutCancel(c.request.Context())
+	ctx = context.WithoutCancel(ctx)
 	err := c.Services.Gate.Settle(ctx, c.decision, outcome)
 	for _, decision := range c.earlier {
 		err = errors.Join(err, c.Services.Gate.Settle(ctx, decision, quota.Outcome{Refund: refund || err != nil}))
+	}
+	if err != nil {
+		span.Refuse(string(problem.StorageUnavailable), true)
 	}
 	return err
 }
@@ -87,6 +94,10 @@ func (c *Call) answerUncounted(err error) {
 	}
 	header.Set("Retry-After", "1")
 	p := problem.New(problem.StorageUnavailable, "The request could not be counted durably. Try again.")
+	if errors.Is(err, storage.ErrReadOnly) {
+		header.Set("Retry-After", "5")
+		p.Detail = readOnlyDetail
+	}
 	c.writeProblem(c.answer.ResponseWriter, c.request, c.ID, p)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -18,7 +19,10 @@ func (a *API) createAccount(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &wanted); err != nil {
 		return err
 	}
-	if err := checkCategories(&wanted.Overrides); err != nil {
+	if err := checkStatus(wanted.Status, wanted.Force); err != nil && wanted.Status != "" {
+		return err
+	}
+	if err := checkOverrides(&wanted.Overrides); err != nil {
 		return err
 	}
 	services, err := a.services(r.Context())
@@ -63,11 +67,16 @@ func (a *API) showAccount(w http.ResponseWriter, r *http.Request) error {
 // updateAccount handles PATCH /moderation/accounts/{id}. Members that are absent stay as they are; overrides are
 // replaced whole.
 func (a *API) updateAccount(w http.ResponseWriter, r *http.Request) error {
-	var change quota.AccountChange
+	var change accountChange
 	if err := decode(w, r, &change); err != nil {
 		return err
 	}
-	if err := checkCategories(change.Overrides); err != nil {
+	if change.Status != nil {
+		if err := checkStatus(*change.Status, change.Force); err != nil {
+			return err
+		}
+	}
+	if err := checkOverrides(change.Overrides); err != nil {
 		return err
 	}
 	services, err := a.services(r.Context())
@@ -75,7 +84,7 @@ func (a *API) updateAccount(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer services.Release()
-	account, err := services.Gate.UpdateAccount(r.Context(), r.PathValue("id"), change)
+	account, err := services.Gate.UpdateAccount(r.Context(), r.PathValue("id"), change.AccountChange)
 	if err != nil {
 		return a.failed(err)
 	}
@@ -104,18 +113,32 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer services.Release()
 	usage, err := services.Gate.Usage(r.Context(), r.PathValue("id"))
+	limits := &usage.Limits
 	switch {
-	case err == nil:
-		return encode(w, r, http.StatusOK, report(usage, &usage.Limits))
 	case errors.Is(err, quota.ErrUnknownTier):
-		return encode(w, r, http.StatusOK, report(usage, nil))
+		limits = nil
+	case err != nil:
+		return a.failed(err)
 	}
-	return a.failed(err)
+	keys, err := services.Gate.KeyUsage(r.Context(), usage.Account.ID, usage.Period)
+	if err != nil {
+		return a.failed(err)
+	}
+	return encode(w, r, http.StatusOK, report(usage, keys, limits))
 }
 
-// checkCategories refuses thresholds for names that are no categories. The gate stores thresholds without knowing the
-// engine.
-func checkCategories(overrides *quota.Overrides) error {
+// checkStatus refuses a status that is not known, unless it is forced.
+func checkStatus(status quota.Status, force bool) error {
+	if err := quota.ValidateStatus(status); err != nil && !force {
+		return refusal(http.StatusBadRequest, `%s; with "force": true any word is set, and the account is refused`,
+			message(err))
+	}
+	return nil
+}
+
+// checkOverrides refuses thresholds for names that are no categories, and shares of harm that the engine refuses. The
+// gate stores both without knowing the engine.
+func checkOverrides(overrides *quota.Overrides) error {
 	if overrides == nil {
 		return nil
 	}
@@ -130,6 +153,9 @@ func checkCategories(overrides *quota.Overrides) error {
 			return refusal(http.StatusBadRequest, "thresholds has an unknown category %q; the categories are %s",
 				name, strings.Join(names, ", "))
 		}
+	}
+	if err := app.CheckHarmShare(overrides.HarmShare); err != nil {
+		return refusal(http.StatusBadRequest, "overrides.%v", err)
 	}
 	return nil
 }

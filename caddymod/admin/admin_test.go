@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"iter"
 	"net"
@@ -255,6 +256,26 @@ func (b *brokenStorage) Open(ctx context.Context, logger *zap.Logger) (storage.S
 	store, err := b.Badger.Open(ctx, logger)
 	return &brokenStore{Store: store}, err
 }
+
+func init() { caddy.RegisterModule(new(awayStorage)) }
+
+// awayStorage is a store that several nodes share, and whose server cannot be reached.
+type awayStorage struct{ app.Badger }
+
+func (*awayStorage) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "moderation.storage.away", New: func() caddy.Module { return new(awayStorage) }}
+}
+
+func (b *awayStorage) Open(ctx context.Context, logger *zap.Logger) (storage.Store, error) {
+	store, err := b.Badger.Open(ctx, logger)
+	return &awayStore{Store: store}, err
+}
+
+type awayStore struct{ storage.Store }
+
+func (*awayStore) Mode() string { return string(app.Local) }
+
+func (*awayStore) Health() error { return fmt.Errorf("%w: nobody answers", storage.ErrUnavailable) }
 
 type brokenStore struct {
 	storage.Store

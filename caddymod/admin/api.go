@@ -30,6 +30,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
@@ -57,7 +58,10 @@ const (
 //	POST                /moderation/keys/{id}/rotate
 //	GET                 /moderation/usage/{id}
 //	GET                 /moderation/feedback/export
+//	GET, POST, DELETE   /moderation/feedback/consumers/{name}
+//	POST                /moderation/feedback/delete
 //	GET                 /moderation/backup
+//	GET, POST, DELETE   /moderation/migrate
 //	GET                 /moderation/health/live
 //	GET                 /moderation/health/ready
 //
@@ -80,7 +84,7 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 // Provision prepares the routes. It does not load the app, which Caddy provisions later.
 func (a *API) Provision(ctx caddy.Context) error {
 	a.active, a.now, a.logger = activeApp, time.Now, sampled.Logger(ctx.Logger())
-	return nil
+	return metrics.Keep(ctx.GetMetricsRegistry())
 }
 
 // activeApp returns the app of the configuration that runs now, which need not be the one that made the routes.
@@ -112,7 +116,14 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{"/moderation/keys/{id}/rotate", methods{http.MethodPost: a.rotateKey}},
 		{"/moderation/usage/{id}", methods{http.MethodGet: a.usage}},
 		{"/moderation/feedback/export", methods{http.MethodGet: a.exportFeedback}},
+		{"/moderation/feedback/consumers/{name}", methods{
+			http.MethodGet: a.nextFeedback, http.MethodPost: a.takeFeedback, http.MethodDelete: a.forgetConsumer,
+		}},
+		{"/moderation/feedback/delete", methods{http.MethodPost: a.deleteFeedback}},
 		{"/moderation/backup", methods{http.MethodGet: a.backup}},
+		{"/moderation/migrate", methods{
+			http.MethodGet: a.showMigration, http.MethodPost: a.migrate, http.MethodDelete: a.undoMigration,
+		}},
 		{"/moderation/health/live", methods{http.MethodGet: a.live}},
 		{"/moderation/health/ready", methods{http.MethodGet: a.ready}},
 	}
@@ -144,8 +155,11 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 }
 
 func unknownRoute(http.ResponseWriter, *http.Request) error {
-	return refusal(http.StatusNotFound, "there is no such route")
+	return errNoRoute
 }
+
+// errNoRoute is the answer to a path below /moderation/ that is none of the routes.
+var errNoRoute = refusal(http.StatusNotFound, "there is no such route")
 
 // errNotConfigured is the answer while the running configuration does not use the app.
 var errNotConfigured = refusal(http.StatusNotFound, "the running configuration does not use the moderation app")
@@ -153,8 +167,8 @@ var errNotConfigured = refusal(http.StatusNotFound, "the running configuration d
 // errNotStarted is the answer while no configuration runs: the admin endpoint exists before the first one has started.
 var errNotStarted = refusal(http.StatusServiceUnavailable, "the server is still starting")
 
-// services returns the services of the app that runs now, which the caller releases.
-func (a *API) services(ctx context.Context) (*app.Services, error) {
+// running returns the app that runs now.
+func (a *API) running() (*app.App, error) {
 	running, err := a.active()
 	switch {
 	case errors.Is(err, caddy.ErrNotConfigured):
@@ -163,6 +177,15 @@ func (a *API) services(ctx context.Context) (*app.Services, error) {
 		return nil, err
 	case err != nil:
 		return nil, a.failed(err)
+	}
+	return running, nil
+}
+
+// services returns the services of the app that runs now, which the caller releases.
+func (a *API) services(ctx context.Context) (*app.Services, error) {
+	running, err := a.running()
+	if err != nil {
+		return nil, err
 	}
 	services, err := running.Acquire(ctx)
 	if err != nil {
@@ -185,7 +208,7 @@ func (a *API) failed(err error) error {
 		status = http.StatusNotFound
 	case errors.Is(err, quota.ErrInvalid):
 		status = http.StatusBadRequest
-	case errors.Is(err, quota.ErrExists), errors.Is(err, quota.ErrDeclared):
+	case errors.Is(err, quota.ErrExists), errors.Is(err, quota.ErrDeclared), errors.Is(err, quota.ErrReplaced):
 		status = http.StatusConflict
 	case errors.Is(err, app.ErrStarting):
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: app.ErrStarting.Error()}
@@ -195,6 +218,9 @@ func (a *API) failed(err error) error {
 		// The error names the record and its account.
 		message := strings.TrimPrefix(err.Error(), storage.ErrUnavailable.Error()+": ")
 		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: message}
+	case errors.Is(err, storage.ErrReadOnly):
+		message := strings.TrimPrefix(err.Error(), storage.ErrUnavailable.Error()+": ")
+		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: message}
 	case errors.Is(err, storage.ErrUnavailable):
 		const message = "the store cannot answer now; the server's log and /moderation/health/ready say why"
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err, Message: message}
@@ -202,10 +228,11 @@ func (a *API) failed(err error) error {
 		const message = "the server failed; its log says why"
 		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err, Message: message}
 	}
-	// "invalid: tier ..." says no more than "tier ...".
-	message := strings.TrimPrefix(err.Error(), quota.ErrInvalid.Error()+": ")
-	return caddy.APIError{HTTPStatus: status, Err: err, Message: message}
+	return caddy.APIError{HTTPStatus: status, Err: err, Message: message(err)}
 }
+
+// message returns the text of an error of the gate: "invalid: tier ..." says no more than "tier ...".
+func message(err error) string { return strings.TrimPrefix(err.Error(), quota.ErrInvalid.Error()+": ") }
 
 // decode decodes the body of a request into dst. An unknown member is an error: it may be a mistyped one.
 func decode(w http.ResponseWriter, r *http.Request, dst any) error {

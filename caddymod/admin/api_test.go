@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +44,22 @@ func TestRoutes(t *testing.T) {
 		{"PATCH", "accounts/b", `{"status":"paused","overrides":{}}`, 200, `{"id":"b","tier":"free","status":"paused","created":"INSTANT","updated":"INSTANT"}`},
 		{"PATCH", "accounts/b", `{"overrides":{"thresholds":{"spam":0.5}}}`, 400,
 			`{"error":"thresholds has an unknown category \"spam\"; the categories are hate, harassment, self-harm, sexual, violence"}`},
+		{"PATCH", "accounts/b", `{"overrides":{"harm_share":2}}`, 400,
+			`{"error":"overrides.harm_share is 2; a share of harm must be from 0.01% to 99%, such as 2% or 0.02"}`},
+		{"PATCH", "accounts/b", `{"overrides":{"harm_share":0}}`, 400,
+			`{"error":"overrides.harm_share is 0; a share of harm must be from 0.01% to 99%, such as 2% or 0.02"}`},
+		{"PATCH", "accounts/b", `{"overrides":{"harm_share":"2%"}}`, 400,
+			`{"error":"the body has a member of the wrong type: /overrides/harm_share"}`},
+		{"PATCH", "accounts/b", `{"overrides":{"harm_share":0.02}}`, 200,
+			`{"id":"b","tier":"free","status":"paused","overrides":{"harm_share":0.02},"created":"INSTANT","updated":"INSTANT"}`},
+		{"PATCH", "accounts/b", `{"overrides":{}}`, 200, `{"id":"b","tier":"free","status":"paused","created":"INSTANT","updated":"INSTANT"}`},
+		{"PATCH", "accounts/b", `{"status":"actve"}`, 400,
+			`{"error":"status \"actve\" is not known; accounts that are active, trialing or past_due are served, those that are canceled or paused are refused; with \"force\": true any word is set, and the account is refused"}`},
+		{"POST", "accounts", `{"id":"c","status":"actve"}`, 400,
+			`{"error":"status \"actve\" is not known; accounts that are active, trialing or past_due are served, those that are canceled or paused are refused; with \"force\": true any word is set, and the account is refused"}`},
+		{"PATCH", "accounts/b", `{"status":"on_hold","force":true}`, 200,
+			`{"id":"b","tier":"free","status":"on_hold","created":"INSTANT","updated":"INSTANT"}`},
+		{"PATCH", "accounts/b", `{"status":"paused"}`, 200, `{"id":"b","tier":"free","status":"paused","created":"INSTANT","updated":"INSTANT"}`},
 		{"PATCH", "accounts/fixed", `{"status":"paused"}`, 409, `{"error":"account fixed: declared in the configuration"}`},
 		{"PATCH", "accounts/nobody", `{"status":"paused"}`, 404, `{"error":"account nobody: not found"}`},
 		{"PUT", "accounts/b", `{}`, 405, `{"error":"the method must be DELETE or GET or PATCH"}`},
@@ -73,6 +90,8 @@ func TestRoutes(t *testing.T) {
 			`{"error":"id may contain a-z, A-Z, 0-9, '.', '_' and '-', and must begin with a letter or a digit"}`},
 		{"GET", "feedback/export", ``, 200, ``},
 		{"POST", "feedback/export", ``, 405, `{"error":"the method must be GET"}`},
+		{"GET", "feedback/export?account=nosuch", ``, 404, `{"error":"account nosuch: not found"}`},
+		{"GET", "feedback/delete", ``, 405, `{"error":"the method must be POST"}`},
 		{"GET", "nothing", ``, 404, `{"error":"there is no such route"}`},
 		{"GET", "health/live", ``, 200, `{"status":"live"}`},
 		{"HEAD", "health/live", ``, 200, ``},
@@ -123,6 +142,13 @@ func TestKeysWork(t *testing.T) {
 	if !valid(first.Secret) || !valid(second.Secret) {
 		t.Error("after a rotation with an overlap: want both keys valid")
 	}
+	if second.Old == nil || second.Old.ID != first.Key.ID || second.Old.Expires == nil || second.Key.Expires != nil {
+		t.Errorf("a rotation: got the keys %+v and %+v, want a new one without an expiry and an old one with one",
+			second.Key, second.Old)
+	}
+	send(t, http.MethodPost, "/moderation/keys/"+first.Key.ID+"/rotate", "").want(t, http.StatusConflict,
+		fmt.Sprintf(`{"error":"key %[1]s: replaced already by %[2]s; rotate %[2]s instead, or, if nobody has it, `+
+			`revoke it and rotate %[1]s again"}`, first.Key.ID, second.Key.ID))
 	third := create("/"+second.Key.ID+"/rotate", ``)
 	if valid(second.Secret) || !valid(third.Secret) {
 		t.Error("after a rotation without an overlap: want only the new key valid")
@@ -174,12 +200,27 @@ func TestUsage(t *testing.T) {
 		*usage.Limits != (quota.Limits{RequestsPerMonth: 25000, RequestsPerMinute: 60}) || usage.Account.ID != "fixed" {
 		t.Errorf("the usage: got %s, want 3 requests, one flagged as hate, and the limits of starter", got.body)
 	}
+	used := slices.IndexFunc(usage.Keys, func(k keyUsage) bool { return k.ID == who.Key.ID })
+	if used < 0 || usage.Keys[used].Requests != 3 || usage.Keys[used].LastUsed != usage.Days[0].Date {
+		t.Errorf("the usage of %s: got %+v, want 3 requests today", who.Key.ID, usage.Keys)
+	}
+	// The key tells its account.
+	var one usageOfKey
+	line := must(t, "usage", "--key", who.Key.ID, "--json")
+	if err := json.Unmarshal([]byte(line), &one); err != nil || one.Account != "fixed" || one.Key.Requests != 3 {
+		t.Errorf("the usage of %s: got %s (%v), want 3 requests of fixed", who.Key.ID, line, err)
+	}
+	if _, stderr, err := run(t, "usage", "--account", "fixed", "--key", "key_x"); err == nil ||
+		!strings.Contains(stderr, "account fixed has no key key_x") {
+		t.Errorf("the usage of a key that is not there: got %q, %v; want an error that names it", stderr, err)
+	}
 }
 
 func TestReadiness(t *testing.T) {
 	load(t, "storage badger DIR")
 	send(t, http.MethodGet, "/moderation/health/ready", "").
-		want(t, http.StatusOK, `{"status":"ready","model":"`+services(t).Engine.Version()+`"}`)
+		want(t, http.StatusOK, fmt.Sprintf(`{"status":"ready","version":"devel","model":%q,"calibrated_for":%[2]v,"harm_share":%[2]v}`,
+			services(t).Engine.Version(), services(t).Engine.HarmShare()))
 }
 
 func TestReadinessOfABrokenStore(t *testing.T) {

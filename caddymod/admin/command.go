@@ -5,9 +5,14 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"net/url"
+	"regexp"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -25,8 +30,9 @@ usage, feedback and backups.
 
 The commands talk to the admin endpoint of the running server, which has the
 database open; "restore" and "check" work on a stopped one, and "evaluate" needs
-none. The endpoint is that of --address, else of the environment variable CADDY_ADMIN, else
-localhost:2019.
+none. The endpoint is that of --address, else of the environment variable
+CADDY_ADMIN, else localhost:2019. Caddy's remote admin endpoint is an address
+that begins with https://, with --tls-cert, --tls-key and --tls-ca.
 
 Make an account and a key for it:
 
@@ -39,34 +45,59 @@ Make an account and a key for it:
 // cli is the command with its global flags.
 type cli struct {
 	address string
+	files   tlsFiles
 	json    bool
+	// timeout is how long an answer may take to begin.
+	timeout time.Duration
 	now     func() time.Time
 	syncDir func(dir string) error
 }
 
 // newCLI returns the command as the program has it.
-func newCLI() *cli { return &cli{now: time.Now, syncDir: syncDir} }
+func newCLI() *cli { return &cli{timeout: answerTimeout, now: time.Now, syncDir: syncDir} }
 
 // addTo adds the commands to the root command.
 func (c *cli) addTo(root *cobra.Command) {
 	root.PersistentFlags().StringVar(&c.address, "address", "",
-		"Admin endpoint of the server, host:port or unix//path (default localhost:2019, or $CADDY_ADMIN)")
+		"Admin endpoint of the server: host:port, unix//path or https://host:port "+
+			"(default localhost:2019, or $CADDY_ADMIN)")
+	root.PersistentFlags().StringVar(&c.files.cert, "tls-cert", "", "Client certificate, for an https:// address")
+	root.PersistentFlags().StringVar(&c.files.key, "tls-key", "", "Private key of the client certificate")
+	root.PersistentFlags().StringVar(&c.files.ca, "tls-ca", "",
+		"Certificates of the authorities of the server's certificate (default the system's)")
 	root.PersistentFlags().BoolVar(&c.json, "json", false, "Print JSON")
 	group(root)
 	account := &cobra.Command{Use: "account", Short: "Manages accounts: who is limited and billed"}
 	account.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountUpdate(), c.accountDelete())
 	key := &cobra.Command{Use: "key", Short: "Manages the API keys of accounts"}
 	key.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke(), c.keyRotate())
-	feedback := &cobra.Command{Use: "feedback", Short: "Reads the feedback on scores"}
-	feedback.AddCommand(c.feedbackExport())
+	feedback := &cobra.Command{Use: "feedback", Short: "Reads and deletes the feedback on scores"}
+	feedback.AddCommand(c.feedbackExport(), c.feedbackDelete())
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(group(account), group(key), c.usage(), group(feedback),
-		c.backup(), c.restore(), c.check(), c.evaluate())
+		c.backup(), c.restore(), c.migrate(), c.check(), c.evaluate(), c.health())
 }
 
 // group makes a command that only holds others. Without one of them it shows its help. An unknown one is an error,
 // where cobra would show the help and succeed.
 func group(command *cobra.Command) *cobra.Command {
-	command.Args = cobra.NoArgs
+	command.Args = func(command *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		unknown := fmt.Sprintf("unknown command %q for %q", args[0], command.CommandPath())
+		if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
+			return fmt.Errorf("%s; did you mean %s?", unknown, strings.Join(similar, " or "))
+		}
+		var names []string
+		for _, sub := range command.Commands() {
+			if sub.IsAvailableCommand() {
+				names = append(names, sub.Name())
+			}
+		}
+		return fmt.Errorf("%s; there are %s", unknown, strings.Join(names, ", "))
+	}
+	command.SuggestionsMinimumDistance = 2
 	command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
 	return command
 }
@@ -77,13 +108,89 @@ func one(what string) cobra.PositionalArgs {
 		if len(args) != 1 {
 			return fmt.Errorf("needs one argument, %s, but has %d: %s", what, len(args), command.UseLine())
 		}
+		if args[0] == "" {
+			return fmt.Errorf("%s is empty: %s", what, command.UseLine())
+		}
 		return nil
 	}
 }
 
+// none requires that there is no argument. What the command works on is named by flags, which people forget.
+func none(command *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("takes no argument, but has %d: %s", len(args), command.UseLine())
+	}
+	return nil
+}
+
+// keyID requires exactly one argument, the id of a key. A key in its place is not repeated, and not sent to the server,
+// whose log names what is asked for.
+func keyID(command *cobra.Command, args []string) error {
+	if err := one("the id of the key")(command, args); err != nil {
+		return err
+	}
+	return checkKeyID(args[0])
+}
+
+// checkKeyID refuses what cannot be the id of a key, without repeating it.
+func checkKeyID(id string) error {
+	if strings.HasPrefix(id, "key_") {
+		return nil
+	}
+	return errors.New("the id of a key begins with key_; \"caddy moderation key list\" shows it. " +
+		"The key itself is not its id")
+}
+
+// wholeNumber is what the flag package says of a value that is no number.
+var wholeNumber = regexp.MustCompile(`^invalid argument "(.*)" for "(--.*)" flag: strconv\.ParseInt: .*$`)
+
+// flagError says what is wrong with a flag.
+func flagError(command *cobra.Command, err error) error {
+	if found := wholeNumber.FindStringSubmatch(err.Error()); found != nil {
+		return fmt.Errorf("%s %s must be a whole number", found[2], found[1])
+	}
+	return fmt.Errorf("%w; see \"%s --help\"", err, command.CommandPath())
+}
+
+// client returns a client for the admin endpoint that the flags name.
+func (c *cli) client() *client {
+	client := newClient(c.address)
+	client.files, client.timeout = c.files, c.timeout
+	return client
+}
+
 // call sends a request to the server and decodes its answer.
 func (c *cli) call(command *cobra.Command, method, path string, in, out any) error {
-	return newClient(c.address).call(command.Context(), method, path, in, out)
+	return c.client().call(command.Context(), method, path, in, out)
+}
+
+// list prints a list of the server. Records that are damaged are left out of it; then the error says which they are.
+func (c *cli) list(command *cobra.Command, path string, query url.Values, out any, writeText func(io.Writer)) error {
+	query.Set("damaged", "leave-out")
+	path += "?" + query.Encode()
+	leftOut, err := c.client().callLenient(command.Context(), http.MethodGet, path, nil, out)
+	if err != nil {
+		return err
+	}
+	if err := c.print(command, out, writeText); err != nil {
+		return err
+	}
+	return leftOut
+}
+
+// callForKey is call for an answer that holds a key. It warns before anything is sent if others may read it.
+func (c *cli) callForKey(command *cobra.Command, path string, in any) (made madeKey, err error) {
+	client := c.client()
+	warned := strings.HasPrefix(client.address, "https://")
+	client.connected = func(connection net.Conn) {
+		if !warned && leavesTheMachine(connection) {
+			warned = true
+			note(command, "Warning: the key comes from %s without encryption. Run the command on that machine, or use "+
+				"an endpoint with TLS (https://).", connection.RemoteAddr())
+		}
+	}
+	err = client.call(command.Context(), http.MethodPost, path, in, &made)
+	return made, err
 }
 
 // print prints a value as JSON with --json, and else as the text that writeText writes, in aligned columns.

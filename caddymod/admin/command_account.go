@@ -9,12 +9,14 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
@@ -25,6 +27,8 @@ type accountFlags struct {
 	perMonth           string
 	perMinute          string
 	thresholds         []string
+	harmShare          string
+	force              bool
 }
 
 // addTo adds the flags to a command.
@@ -34,7 +38,9 @@ func (f *accountFlags) addTo(command *cobra.Command) {
 	flags.StringVar(&f.tier, "tier", "", "One of the configured tiers (default \"free\")")
 	flags.StringVar(&f.status, "status", "",
 		"Subscription status: active, trialing and past_due are served; "+
-			"canceled, paused and others are refused (default \"active\")")
+			"canceled and paused are refused (default \"active\")")
+	flags.BoolVar(&f.force, "force", false,
+		"Set a status that is none of these; the account is refused")
 	flags.IntVar(&f.anchorDay, "anchor-day", 0,
 		"Day of the month, 1 to 31, on which the billing period starts; 0 is the calendar month")
 	const limit = "Replaces the tier's limit; 0 is unlimited, \"tier\" goes back to the tier's"
@@ -42,6 +48,8 @@ func (f *accountFlags) addTo(command *cobra.Command) {
 	flags.StringVar(&f.perMinute, "requests-per-minute", "", limit)
 	flags.StringArrayVar(&f.thresholds, "threshold", nil,
 		"Replaces a flag threshold, as <category>=<probability>; \"default\" goes back to the service's. Repeatable")
+	flags.StringVar(&f.harmShare, "harm-share", "",
+		"Share of the account's texts that are harmful, such as 2%; \"default\" goes back to the service's")
 }
 
 // overrides returns o with the changes that the flags ask for.
@@ -53,8 +61,8 @@ func (f *accountFlags) overrides(o quota.Overrides) (quota.Overrides, error) {
 	if o.RequestsPerMinute, err = parseLimit("--requests-per-minute", f.perMinute, o.RequestsPerMinute); err != nil {
 		return o, err
 	}
-	if len(f.thresholds) == 0 {
-		return o, nil
+	if o.HarmShare, err = parseHarmShare(f.harmShare, o.HarmShare); err != nil || len(f.thresholds) == 0 {
+		return o, err
 	}
 	thresholds := map[string]float64{}
 	maps.Copy(thresholds, o.Thresholds)
@@ -79,9 +87,17 @@ func (f *accountFlags) overrides(o quota.Overrides) (quota.Overrides, error) {
 	return o, nil
 }
 
+// checkStatus returns an error when the flags ask for a status that is not known, without --force.
+func (f *accountFlags) checkStatus() error {
+	if err := quota.ValidateStatus(quota.Status(f.status)); err != nil && !f.force {
+		return fmt.Errorf("%s; with --force any word is set, and the account is refused", message(err))
+	}
+	return nil
+}
+
 // overridden reports whether a flag asks for a change of overrides.
 func (f *accountFlags) overridden() bool {
-	return f.perMonth != "" || f.perMinute != "" || len(f.thresholds) > 0
+	return f.perMonth != "" || f.perMinute != "" || f.harmShare != "" || len(f.thresholds) > 0
 }
 
 // parseLimit parses the value of a flag that replaces a limit. Without one the limit stays what it is.
@@ -99,19 +115,37 @@ func parseLimit(flag, text string, current *int64) (*int64, error) {
 	return &n, nil
 }
 
+// parseHarmShare parses the value of the flag --harm-share. Without one the share stays what it is.
+func parseHarmShare(text string, current *float64) (*float64, error) {
+	switch text {
+	case "":
+		return current, nil
+	case "default":
+		return nil, nil
+	}
+	share, err := engine.ParseHarmShare(text)
+	if err != nil {
+		return nil, fmt.Errorf("--harm-share %s: %w, or \"default\"", text, err)
+	}
+	return &share, nil
+}
+
 func (c *cli) accountCreate() *cobra.Command {
 	var flags accountFlags
 	command := &cobra.Command{
 		Use: "create <id>", Short: "Creates an account", Args: one("the id of the account"),
 		Example: "  caddy moderation account create acme --name \"Acme Corporation\" --tier starter",
 		RunE: func(command *cobra.Command, args []string) error {
+			if err := flags.checkStatus(); err != nil && flags.status != "" {
+				return err
+			}
 			overrides, err := flags.overrides(quota.Overrides{})
 			if err != nil {
 				return err
 			}
 			wanted := newAccount{
 				ID: args[0], Name: flags.name, Tier: flags.tier, Status: quota.Status(flags.status),
-				AnchorDay: flags.anchorDay, Overrides: overrides,
+				AnchorDay: flags.anchorDay, Overrides: overrides, Force: flags.force,
 			}
 			var account quota.Account
 			if err := c.call(command, http.MethodPost, "/moderation/accounts", wanted, &account); err != nil {
@@ -126,20 +160,18 @@ func (c *cli) accountCreate() *cobra.Command {
 
 func (c *cli) accountList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "Lists the accounts", Args: cobra.NoArgs,
+		Use: "list", Short: "Lists the accounts", Args: none,
 		RunE: func(command *cobra.Command, _ []string) error {
 			accounts := []quota.Account{}
-			if err := c.call(command, http.MethodGet, "/moderation/accounts", nil, &accounts); err != nil {
-				return err
-			}
-			return c.print(command, accounts, func(w io.Writer) {
+			return c.list(command, "/moderation/accounts", url.Values{}, &accounts, func(w io.Writer) {
 				fmt.Fprintln(w, "ID\tNAME\tTIER\tSTATUS\tCREATED\tKEPT IN")
 				for _, a := range accounts {
 					created, kept := day(a.Created), "store"
 					if a.Declared {
 						created, kept = "-", "configuration"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, or(a.Name, "-"), a.Tier, a.Status, created, kept)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, or(a.Name, "-"), a.Tier, statusText(a.Status),
+						created, kept)
 				}
 			})
 		},
@@ -166,10 +198,11 @@ func (c *cli) accountUpdate() *cobra.Command {
 		Args:    one("the id of the account"),
 		Example: "  caddy moderation account update acme --tier growth --status active",
 		RunE: func(command *cobra.Command, args []string) error {
-			change, err := c.change(command, args[0], &flags)
+			changed, err := c.change(command, args[0], &flags)
 			if err != nil {
 				return err
 			}
+			change := accountChange{AccountChange: changed, Force: flags.force}
 			var account quota.Account
 			if err := c.call(command, http.MethodPatch, resource("accounts", args[0]), change, &account); err != nil {
 				return err
@@ -192,6 +225,9 @@ func (c *cli) change(command *cobra.Command, id string, flags *accountFlags) (qu
 		change.Tier = &flags.tier
 	}
 	if given("status") {
+		if err := flags.checkStatus(); err != nil {
+			return change, err
+		}
 		status := quota.Status(flags.status)
 		change.Status = &status
 	}
@@ -243,7 +279,7 @@ func accountText(a quota.Account) func(w io.Writer) {
 		if a.Name != "" {
 			fmt.Fprintf(w, "Name\t%s\n", a.Name)
 		}
-		fmt.Fprintf(w, "Tier\t%s\nStatus\t%s\n", a.Tier, a.Status)
+		fmt.Fprintf(w, "Tier\t%s\nStatus\t%s\n", a.Tier, statusText(a.Status))
 		if a.AnchorDay != 0 {
 			fmt.Fprintf(w, "Period starts on day\t%d\n", a.AnchorDay)
 		}
@@ -256,12 +292,23 @@ func accountText(a quota.Account) func(w io.Writer) {
 		for _, category := range slices.Sorted(maps.Keys(a.Overrides.Thresholds)) {
 			fmt.Fprintf(w, "Threshold %s\t%v\n", category, a.Overrides.Thresholds[category])
 		}
+		if share := a.Overrides.HarmShare; share != nil {
+			fmt.Fprintf(w, "Share of harm\t%s\n", engine.FormatHarmShare(*share))
+		}
 		if a.Declared {
 			fmt.Fprintln(w, "Kept in\tconfiguration")
 			return
 		}
 		fmt.Fprintf(w, "Created\t%s\nUpdated\t%s\n", when(a.Created), when(a.Updated))
 	}
+}
+
+// statusText formats a status for people: an account that is refused should be seen at a glance.
+func statusText(s quota.Status) string {
+	if s.Served() {
+		return string(s)
+	}
+	return string(s) + " (refused)"
 }
 
 // limitText formats a limit for people.

@@ -22,12 +22,27 @@ import (
 )
 
 func (c *cli) feedbackExport() *cobra.Command {
-	account, file := "", ""
-	force := false
+	account, file, consumer := "", "", ""
+	force, fromStart := false, false
 	command := &cobra.Command{
-		Use: "export [--account <id>] [--out FILE]", Short: "Prints the feedback on scores as JSON Lines, oldest first",
-		Args: cobra.NoArgs,
+		Use:   "export [--account <id> | --consumer NAME] [--out FILE]",
+		Short: "Prints the feedback on scores as JSON Lines, oldest first",
+		Args:  none,
+		Long: `Prints the feedback on scores as JSON Lines, oldest first.
+
+With --consumer it prints what was kept since the last export with that name, in
+the order in which it arrived, and --out appends to the file. Each record is
+given once, but twice if an export is interrupted between writing and saying so:
+the member "id" tells. It needs the storage redis.`,
 		RunE: func(command *cobra.Command, _ []string) error {
+			switch {
+			case consumer != "" && account != "":
+				return errors.New("--consumer takes the feedback of all accounts: leave --account out")
+			case consumer != "":
+				return c.consume(command, consumer, file, fromStart)
+			case fromStart:
+				return errors.New("--from-start is for --consumer")
+			}
 			return c.save(command, withAccount("/moderation/feedback/export", account), or(file, "-"), force)
 		},
 	}
@@ -35,6 +50,8 @@ func (c *cli) feedbackExport() *cobra.Command {
 	command.Flags().StringVar(&file, "out", "",
 		"Write to this file, which appears when it is whole (default the standard output)")
 	command.Flags().BoolVar(&force, "force", false, "Replace a file that exists")
+	command.Flags().StringVar(&consumer, "consumer", "", "Continue where the export of this name has stopped")
+	command.Flags().BoolVar(&fromStart, "from-start", false, "Let the consumer begin again with all that is kept")
 	return command
 }
 
@@ -61,36 +78,6 @@ without such records, says which they are, and the status is 1.`,
 	return command
 }
 
-func (c *cli) restore() *cobra.Command {
-	dir := ""
-	command := &cobra.Command{
-		Use: "restore FILE --dir DIR", Short: "Makes a database from a backup, for a server that is stopped",
-		Args: one("the name of the file"),
-		Long: `Makes a badger database in DIR from a backup. DIR must be missing or empty.
-Start the server with "storage badger DIR" afterwards. With - the backup is read
-from the standard input. A backup that is not whole is refused.`,
-		RunE: func(command *cobra.Command, args []string) error {
-			from := command.InOrStdin()
-			if args[0] != "-" {
-				file, err := os.Open(args[0])
-				if err != nil {
-					return err
-				}
-				defer file.Close()
-				from = file
-			}
-			if err := c.restoreInto(command.Context(), dir, from); err != nil {
-				return err
-			}
-			note(command, "Restored into %s.", dir)
-			return nil
-		},
-	}
-	command.Flags().StringVar(&dir, "dir", "", "Directory of the new database")
-	require(command, "dir")
-	return command
-}
-
 // restoreInto makes a database from a backup. Without an error, the names of all new directories survive a loss of
 // power.
 func (c *cli) restoreInto(ctx context.Context, dir string, from io.Reader) error {
@@ -101,6 +88,11 @@ func (c *cli) restoreInto(ctx context.Context, dir string, from io.Reader) error
 	if err := badger.Restore(ctx, dir, from); err != nil {
 		return err
 	}
+	return c.syncParents(dir, parents)
+}
+
+// syncParents syncs the directories in which a restored directory has made new names.
+func (c *cli) syncParents(dir string, parents []string) error {
 	for _, parent := range parents {
 		if err := c.syncDir(parent); err != nil {
 			return fmt.Errorf("%s is restored, but may not be there after a loss of power: %w", dir, err)
@@ -119,7 +111,7 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 			return err
 		}
 	}
-	client := newClient(c.address)
+	client := c.client()
 	answer, err := client.open(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
@@ -139,9 +131,19 @@ func (c *cli) save(command *cobra.Command, path, name string, force bool) error 
 	return answer.leftOut()
 }
 
-// checkFree returns an error when a file exists that must not be replaced.
+// checkFree returns an error when a file exists that must not be replaced. A device, such as /dev/null, and a link to
+// one, such as /dev/stdout, are never replaced: that would take them from every other program.
 func checkFree(name string, force bool) error {
-	if _, err := os.Lstat(name); !force && !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Lstat(name)
+	if err == nil && info.Mode().Type() == fs.ModeSymlink {
+		if target, err := os.Stat(name); err == nil {
+			info = target // a link that leads nowhere can be replaced
+		}
+	}
+	if err == nil && info.Mode()&(fs.ModeType&^fs.ModeSymlink) != 0 {
+		return fmt.Errorf("%s is not a file and cannot be replaced by one; name another file", name)
+	}
+	if !force && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s exists; add --force to replace it", name)
 	}
 	return nil

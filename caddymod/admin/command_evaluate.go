@@ -24,6 +24,7 @@ type evaluateFlags struct {
 	data       []string
 	thresholds []string
 	kinds      []string
+	harmShare  string
 	misses     int // of --errors
 	jobs       int
 }
@@ -75,16 +76,25 @@ func (f *evaluateFlags) addTo(command *cobra.Command) {
 		"or - for the standard input. Repeatable; arguments are more of it")
 	flags.StringArrayVar(&f.thresholds, "threshold", nil,
 		"Flags above another probability, as <category or attribute>=<probability>. Repeatable")
+	flags.StringVar(&f.harmShare, "harm-share", "",
+		"Moves the probabilities to traffic of which this share is harmful, such as 2% (default the model's own)")
 	flags.StringArrayVar(&f.kinds, "kind", nil, "Only rows of this kind. Repeatable")
 	flags.IntVar(&f.misses, "errors", 0, "Lists this many wrong verdicts of each label, the most confident ones first")
 	flags.IntVar(&f.jobs, "jobs", 0, "Texts that are judged at the same time (default the number of processors)")
 }
 
-// engine makes the engine that the service has by default, with the thresholds of the flags.
+// engine makes the engine that the service has by default, with the thresholds and the share of harm of the flags.
 func (f *evaluateFlags) engine() (*engine.Engine, evaluate.Options, error) {
 	options := evaluate.Options{Jobs: f.jobs, Kinds: f.kinds, Misses: f.misses}
 	if f.misses < 0 || f.jobs < 0 {
 		return nil, options, errors.New("--errors and --jobs must not be negative")
+	}
+	if f.harmShare != "" {
+		share, err := engine.ParseHarmShare(f.harmShare)
+		if err != nil {
+			return nil, options, fmt.Errorf("--harm-share %s: %w", f.harmShare, err)
+		}
+		options.HarmShare = share
 	}
 	var policy engine.Policy
 	for _, text := range f.thresholds {

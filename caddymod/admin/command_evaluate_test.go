@@ -49,6 +49,8 @@ func TestEvaluateErrors(t *testing.T) {
 		{"--data - --threshold hate=0", row},
 		{"--data - --threshold hate=NaN", row},
 		{"--data - --threshold hatred=0.5", row},
+		{"--data - --harm-share 2", row},
+		{"--data - --harm-share 0%", row},
 		{"--data - --errors -1", row},
 		{"--data - --jobs -1", row},
 	} {
@@ -102,6 +104,40 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
+// TestEvaluateMovesProbabilities flags at a share of harm what it does not flag at another.
+func TestEvaluateMovesProbabilities(t *testing.T) {
+	t.Parallel()
+	const row = `{"text":"Your jokes are stupid and so are you.","labels":{"harassment":1}}` + "\n"
+	for _, test := range []struct {
+		flags, says string
+		share, want float64
+	}{
+		{"", "", 0, 1},
+		{"--harm-share 0.5%", "of which 0.5% is harmful", 0.005, 0},
+		{"--harm-share 0.9", "of which 90% is harmful", 0.9, 1},
+	} {
+		arguments := append(strings.Fields(test.flags), "--data", "-")
+		table, _, err := evaluated(t, row, arguments...)
+		if err != nil || !strings.Contains(table, "The probabilities are for traffic "+test.says) {
+			t.Errorf("%q: got the error %v and the table\n%s\nwant it to say %q", test.flags, err, table, test.says)
+		}
+		document, _, err := evaluated(t, row, append(arguments, "--json")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report evaluate.Report
+		if err := json.Unmarshal([]byte(document), &report); err != nil {
+			t.Fatal(err)
+		}
+		if test.share != 0 && report.HarmShare != test.share || report.HarmShare == 0 {
+			t.Errorf("%q: got the share %v, want %v", test.flags, report.HarmShare, test.share)
+		}
+		if got := float64(report.Categories["harassment"].Recall); got != test.want {
+			t.Errorf("%q: got the recall %v, want %v", test.flags, got, test.want)
+		}
+	}
+}
+
 // TestEvaluateLimits: the limits are those that the service documents.
 func TestEvaluateLimits(t *testing.T) {
 	t.Parallel()
@@ -151,7 +187,7 @@ func TestEvaluateDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := regexp.MustCompile(`--[a-z]+ `).FindAllString(newCLI().evaluate().LocalFlags().FlagUsages(), -1)
+	flags := regexp.MustCompile(`--[a-z-]+ `).FindAllString(newCLI().evaluate().LocalFlags().FlagUsages(), -1)
 	if len(flags) < 5 {
 		t.Errorf("only the flags %q", flags)
 	}

@@ -4,6 +4,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,7 +21,7 @@ func (c *cli) keyCreate() *cobra.Command {
 	var wanted newKey
 	var expires string
 	command := &cobra.Command{
-		Use: "create --account <id>", Short: "Creates a key and prints it, this once", Args: cobra.NoArgs,
+		Use: "create --account <id>", Short: "Creates a key and prints it, this once", Args: none,
 		Long: `Creates an API key and prints it, and nothing else, on the standard output. It
 is shown this once: the server keeps only its SHA-256.`,
 		Example: "  KEY=$(caddy moderation key create " +
@@ -30,8 +31,11 @@ is shown this once: the server keeps only its SHA-256.`,
 			if wanted.Expires, err = c.expiry(expires); err != nil {
 				return err
 			}
-			var made madeKey
-			if err := c.call(command, http.MethodPost, "/moderation/keys", wanted, &made); err != nil {
+			if wanted.Account == "" {
+				return errors.New("--account is empty")
+			}
+			made, err := c.callForKey(command, "/moderation/keys", wanted)
+			if err != nil {
 				return err
 			}
 			return c.printMade(command, made)
@@ -51,14 +55,14 @@ is shown this once: the server keeps only its SHA-256.`,
 func (c *cli) keyList() *cobra.Command {
 	account := ""
 	command := &cobra.Command{
-		Use: "list [--account <id>]", Short: "Lists what is known of keys", Args: cobra.NoArgs,
+		Use: "list [--account <id>]", Short: "Lists what is known of keys", Args: none,
 		RunE: func(command *cobra.Command, _ []string) error {
 			keys := []quota.Key{}
-			path := withAccount("/moderation/keys", account)
-			if err := c.call(command, http.MethodGet, path, nil, &keys); err != nil {
-				return err
+			query := url.Values{}
+			if account != "" {
+				query.Set("account", account)
 			}
-			return c.print(command, keys, func(w io.Writer) { c.writeKeys(w, keys) })
+			return c.list(command, "/moderation/keys", query, &keys, func(w io.Writer) { c.writeKeys(w, keys) })
 		},
 	}
 	command.Flags().StringVar(&account, "account", "", "Only the keys of this account")
@@ -83,7 +87,7 @@ func (c *cli) writeKeys(w io.Writer, keys []quota.Key) {
 
 func (c *cli) keyRevoke() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke <key id>", Short: "Refuses a key from the next request on", Args: one("the id of the key"),
+		Use: "revoke <key id>", Short: "Refuses a key from the next request on", Args: keyID,
 		RunE: func(command *cobra.Command, args []string) error {
 			var key quota.Key
 			if err := c.call(command, http.MethodPost, resource("keys", args[0])+"/revoke", nil, &key); err != nil {
@@ -100,24 +104,30 @@ func (c *cli) keyRotate() *cobra.Command {
 	overlap := ""
 	command := &cobra.Command{
 		Use: "rotate <key id>", Short: "Replaces a key and prints the new one, this once",
-		Args: one("the id of the key"),
+		Args: keyID,
 		Long: `Creates a key with the account, name, environment and expiry of an old one, and
 prints it, and nothing else, on the standard output. The old key stays valid
-for the overlap, so that its users have time to change.`,
+for the overlap, so that its users have time to change. The new key has the
+expiry that the old one had before.
+
+A key is replaced once. If the new key got lost, rotate the new one, or revoke
+it and rotate the old one again.`,
 		RunE: func(command *cobra.Command, args []string) error {
-			duration, err := parseOverlap(overlap)
+			if err := checkOverlap(overlap); err != nil {
+				return err
+			}
+			made, err := c.callForKey(command, resource("keys", args[0])+"/rotate", rotation{Overlap: overlap})
 			if err != nil {
 				return err
 			}
-			var made madeKey
-			path := resource("keys", args[0]) + "/rotate"
-			if err := c.call(command, http.MethodPost, path, rotation{Overlap: overlap}, &made); err != nil {
+			if err := c.printMade(command, made); err != nil {
 				return err
 			}
-			if duration > 0 {
-				note(command, "The old key, %s, is valid for %s more.", args[0], overlap)
+			if made.Old != nil {
+				note(command, "The new key %s. The old key, %s, %s.",
+					c.validity(made.Key), made.Old.ID, c.validity(*made.Old))
 			}
-			return c.printMade(command, made)
+			return nil
 		},
 	}
 	command.Flags().StringVar(&overlap, "overlap", "24h",
@@ -128,7 +138,22 @@ for the overlap, so that its users have time to change.`,
 // printMade prints a new key. The standard output gets only the key, so that a shell can put it into a variable.
 func (c *cli) printMade(command *cobra.Command, made madeKey) error {
 	note(command, "Key %s of account %s. It is shown this once.", made.Key.ID, made.Key.Account)
-	return c.print(command, made, func(w io.Writer) { fmt.Fprintln(w, made.Secret) })
+	if err := c.print(command, made, func(w io.Writer) { fmt.Fprintln(w, made.Secret) }); err != nil {
+		return fmt.Errorf("key %s is valid, but could not be shown: %w; revoke it, and make another one",
+			made.Key.ID, err)
+	}
+	return nil
+}
+
+// validity returns, for people, how long a key is valid.
+func (c *cli) validity(k quota.Key) string {
+	switch {
+	case k.Expires == nil:
+		return "never expires"
+	case !c.now().Before(*k.Expires):
+		return "is refused from now on"
+	}
+	return "is valid until " + when(*k.Expires)
 }
 
 // state returns, for people, whether a key is valid.
@@ -140,6 +165,8 @@ func (c *cli) state(k quota.Key) string {
 		return "expired"
 	case k.Declared:
 		return "valid, in the configuration"
+	case k.Replaced != nil:
+		return "valid, replaced by " + k.Replaced.By
 	}
 	return "valid"
 }
@@ -164,13 +191,12 @@ func (c *cli) expiry(text string) (*time.Time, error) {
 	return &instant, nil
 }
 
-// parseOverlap parses the value of --overlap.
-func parseOverlap(text string) (time.Duration, error) {
-	overlap, err := caddy.ParseDuration(text)
-	if err != nil || overlap < 0 {
-		return 0, fmt.Errorf("--overlap %s must be a duration such as 24h or 7d, or 0s", text)
+// checkOverlap checks the value of --overlap.
+func checkOverlap(text string) error {
+	if overlap, err := caddy.ParseDuration(text); err != nil || overlap < 0 {
+		return fmt.Errorf("--overlap %s must be a duration such as 24h or 7d, or 0s", text)
 	}
-	return overlap, nil
+	return nil
 }
 
 // withAccount adds the query parameter account to a path, unless it is empty.

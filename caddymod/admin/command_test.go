@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/feedback"
+	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
 )
 
@@ -31,6 +32,8 @@ func TestTranscript(t *testing.T) {
 		"account create x --threshold hate=much",
 		"account create x --threshold hate=1.5",
 		"account create x --threshold spam=0.5",
+		"account create x --harm-share 2",
+		"account create x --harm-share much",
 		"account create x --requests-per-month lots",
 		"account create x --tier gold",
 		"account list",
@@ -38,8 +41,19 @@ func TestTranscript(t *testing.T) {
 		"account show other",
 		"account show nobody",
 		"account update other --requests-per-month tier --threshold hate=default",
+		"account update other --harm-share 2%",
+		"account update other --harm-share default",
+		"account update other --harm-share 0.5%",
 		"account update other --name= --status active --tier starter --anchor-day 31",
 		"account update other",
+		"account update other --status actve",
+		"account update other --status=",
+		"account create x --status actve",
+		"account update other --status on_hold --force",
+		"account show other",
+		"account list",
+		"account update other --status On-Hold --force",
+		"account update other --status active",
 		"account update fixed --tier free",
 		"key create --account acme --name web --environment production --expires 2999-01-31",
 		"key create --account other --json",
@@ -53,6 +67,9 @@ func TestTranscript(t *testing.T) {
 		"key rotate key_x --overlap soon",
 		"key rotate key_x",
 		"usage --account acme",
+		"usage --account fixed",
+		"usage --key key_x",
+		"usage --key mod_sk_0123456789",
 		"usage",
 		"feedback export",
 		"account delete other",
@@ -60,9 +77,31 @@ func TestTranscript(t *testing.T) {
 		"account delete other --yes",
 		"acount list",
 		"account drop",
+		"account creat x",
+		"account list x",
+		"account show ",
+		"account create x --anchor-day first",
+		"account create x --teir free",
+		"key create acme",
+		"key create --account=",
+		"key list acme",
+		"key revoke acme",
+		"key revoke mod_sk_0123456789abcdefghijklmnopqrstuv",
+		"key rotate mod_sk_0123456789abcdefghijklmnopqrstuv",
+		"usage acme",
 		"restore missing --dir x",
+		"restore missing",
+		"restore missing --dir x --redis localhost",
+		"restore missing --config nofile",
+		"migrate",
+		"migrate badger /nonexistent/data redis localhost:6379",
+		"migrate badger x postgres y",
+		"migrate badger x redis localhost --config nofile",
+		"migrate --status",
+		"migrate --undo",
+		"migrate --status now",
 	} {
-		stdout, stderr, _ := run(t, strings.Fields(line)...)
+		stdout, stderr, _ := run(t, strings.Split(line, " ")...)
 		shown.WriteString("$ caddy moderation " + line + "\n" + normalized(stdout))
 		for note := range strings.Lines(normalized(stderr)) {
 			shown.WriteString("! " + note)
@@ -298,4 +337,63 @@ func TestBrokenOffFiles(t *testing.T) {
 	if len(left) > 0 {
 		t.Errorf("got the files %v, want none", left)
 	}
+}
+
+// TestRotation is what an operator sees who rotates a key, runs the command once more, and has lost the new key.
+func TestRotation(t *testing.T) {
+	load(t, "storage badger DIR")
+	must(t, "key", "create", "--account", "fixed", "--expires", "2999-01-31")
+	ids := func() []string {
+		var all []string
+		for _, k := range keysOf(t, "fixed") {
+			if !k.Declared {
+				all = append(all, k.ID)
+			}
+		}
+		return all
+	}
+	first := ids()[0]
+	stdout, stderr, err := run(t, "key", "rotate", first, "--overlap", "48h")
+	if err != nil || !secrets.MatchString(stdout) || strings.Count(stdout, "\n") != 1 {
+		t.Fatalf("rotating: got %q (%v, %s), want a key and nothing else", stdout, err, stderr)
+	}
+	second := ids()[1]
+	overlap := time.Now().UTC().Add(48 * time.Hour).Format("2006-01-02")
+	for _, want := range []string{
+		"Key " + second + " of account fixed. It is shown this once.",
+		"The new key is valid until 2999-01-31 00:00 UTC. The old key, " + first + ", is valid until " + overlap[:8],
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("rotating: got %q, want %q", stderr, want)
+		}
+	}
+	_, stderr, err = run(t, "key", "rotate", first)
+	if want := "Error: key " + first + ": replaced already by " + second + "; rotate " + second +
+		" instead, or, if nobody has it, revoke it and rotate " + first + " again\n"; err == nil || stderr != want {
+		t.Errorf("rotating again: got %q (%v), want %q", stderr, err, want)
+	}
+	if list := must(t, "key", "list", "--account", "fixed"); !strings.Contains(list, "valid, replaced by "+second) {
+		t.Errorf("the list: got %s, want that the first key is replaced by %s", list, second)
+	}
+	must(t, "key", "revoke", second)
+	var made madeKey
+	if err := json.Unmarshal([]byte(must(t, "key", "rotate", first, "--overlap", "0s", "--json")), &made); err != nil {
+		t.Fatal(err)
+	}
+	if made.Old == nil || made.Old.ID != first || made.Key.Expires == nil || made.Key.Expires.Year() != 2999 {
+		t.Errorf("rotating after a revocation: got %+v, want the expiry of the first key and that one as the old", made)
+	}
+	if _, stderr, err = run(t, "key", "rotate", first); err == nil || !strings.Contains(stderr, "is revoked or expired") {
+		t.Errorf("rotating a key that is over: got %q (%v), want that it is expired", stderr, err)
+	}
+}
+
+// keysOf returns what the command lists.
+func keysOf(t *testing.T, account string) []quota.Key {
+	t.Helper()
+	var keys []quota.Key
+	if err := json.Unmarshal([]byte(must(t, "key", "list", "--account", account, "--json")), &keys); err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }

@@ -4,6 +4,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/version"
 )
 
 // readyTimeout bounds the check of readiness: a probe must be answered soon.
@@ -34,24 +36,34 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notReady(w, r, "the running configuration does not use the moderation app")
 	}
-	services, err := running.Acquire(ctx)
-	if errors.Is(err, app.ErrNoStore) {
-		// Guards alone need nothing else.
-		return encode(w, r, http.StatusOK, health{Status: "ready", Model: running.Engine().Version()})
-	}
-	if err != nil {
+	readiness, err := running.Ready(ctx)
+	switch {
+	case errors.Is(err, app.ErrStarting):
 		return notReady(w, r, "the moderation app has not started")
-	}
-	defer services.Release()
-	err = services.Store.Health()
-	if err == nil {
-		_, err = services.Store.Seeded(ctx) // Health is about writing, this is about reading
-	}
-	if err != nil {
+	case err != nil:
 		// Nothing is logged: a probe asks every few seconds, and the store's trouble is logged when it begins and ends.
-		return notReady(w, r, err.Error())
+		w.Header().Set("Retry-After", "1")
+		return encode(w, r, http.StatusServiceUnavailable,
+			health{Status: "not ready", Mode: string(readiness.Mode), Reason: err.Error()})
 	}
-	return encode(w, r, http.StatusOK, health{Status: "ready", Model: services.Engine.Version()})
+	answer := healthy(running)
+	answer.Mode = string(readiness.Mode)
+	if readiness.Trouble != nil {
+		answer.Reason = readiness.Trouble.Error()
+	}
+	return encode(w, r, http.StatusOK, answer)
+}
+
+// healthy returns the answer for an app that is ready.
+func healthy(running *app.App) health {
+	h := health{
+		Status: "ready", Version: version.Version(),
+		Model: running.Engine().Version(), CalibratedFor: running.Engine().HarmShare(),
+	}
+	if h.CalibratedFor != 0 {
+		h.HarmShare = cmp.Or(running.HarmShareOf(nil), h.CalibratedFor)
+	}
+	return h
 }
 
 func notReady(w http.ResponseWriter, r *http.Request, reason string) error {

@@ -94,9 +94,9 @@ func (a *API) rotateKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer services.Release()
-	secret, key, err := services.Gate.RotateKey(r.Context(), r.PathValue("id"), overlap)
+	made, err := services.Gate.RotateKey(r.Context(), r.PathValue("id"), overlap)
 	if err != nil {
 		return a.failed(err)
 	}
-	return encode(w, r, http.StatusCreated, madeKey{Secret: secret, Key: key})
+	return encode(w, r, http.StatusCreated, madeKey{Secret: made.Secret, Key: made.Key, Old: &made.Old})
 }

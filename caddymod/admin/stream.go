@@ -14,9 +14,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
@@ -27,13 +29,24 @@ import (
 // flushEvery is how many records of an export are buffered before they are sent.
 const flushEvery = 256
 
-// streamArray answers with a JSON array.
+// streamArray answers with a JSON array. A damaged record ends it, unless such records are to be left out; then a
+// trailer names them.
 func streamArray[T any](a *API, w http.ResponseWriter, r *http.Request, items iter.Seq2[T, error]) error {
+	leavesOut, err := leaveOutDamaged(w, r)
+	if err != nil {
+		return err
+	}
 	out := &lazyBody{w: w, contentType: "application/json"}
+	lenient := &lenientBody{lazyBody: out, leftOut: make(map[string]int)}
 	buffered := bufio.NewWriterSize(out, 32<<10)
 	encoder := newEncoder(buffered)
 	separator := byte('[')
 	for item, err := range items {
+		if leavesOut && errors.Is(err, storage.ErrDamaged) {
+			_, what, _ := strings.Cut(err.Error(), storage.ErrDamaged.Error()+": ")
+			lenient.LeaveOut(what)
+			continue
+		}
 		if err != nil {
 			return a.broken(r, out, err)
 		}
@@ -48,7 +61,31 @@ func streamArray[T any](a *API, w http.ResponseWriter, r *http.Request, items it
 	}
 	_, _ = buffered.WriteString("]\n")
 	_ = buffered.Flush()
+	a.nameLeftOut(w, lenient, "a list")
 	return nil
+}
+
+// leaveOutDamaged reports whether the request asks for an answer without the records that are damaged, by
+// damaged=leave-out. Then it announces the trailer that names them.
+func leaveOutDamaged(w http.ResponseWriter, r *http.Request) (bool, error) {
+	switch r.URL.Query().Get("damaged") {
+	case "":
+		return false, nil
+	case "leave-out":
+		w.Header().Set("Trailer", leftOutHeader)
+		return true, nil
+	}
+	return false, refusal(http.StatusBadRequest, "damaged must be leave-out")
+}
+
+// nameLeftOut logs what was left out of an answer, names it in the trailer, and reports whether there was anything.
+func (a *API) nameLeftOut(w http.ResponseWriter, lenient *lenientBody, answer string) bool {
+	if len(lenient.leftOut) == 0 {
+		return false
+	}
+	a.logger.Error("damaged records are left out of "+answer, zap.Stringer("records", lenient))
+	w.Header().Set(leftOutHeader, strconv.QuoteToASCII(lenient.String()))
+	return true
 }
 
 // leftOut is the last line of an export that lacks records because they are damaged.
@@ -57,7 +94,8 @@ type leftOut struct {
 }
 
 // exportFeedback handles GET /moderation/feedback/export[?account=<id>]. The answer is JSON Lines, oldest record first.
-// Damaged records are left out; then the last line says how many.
+// An account that neither exists nor has records is answered 404. Damaged records are left out; then the last line says
+// how many.
 func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 	services, err := a.services(r.Context())
 	if err != nil {
@@ -71,6 +109,7 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 			return a.failed(err)
 		}
 	}
+	endless(w)
 	out := &lazyBody{w: w, contentType: "application/jsonl"}
 	buffered := bufio.NewWriterSize(out, 32<<10)
 	encoder := newEncoder(buffered)
@@ -92,6 +131,12 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 			_ = http.NewResponseController(w).Flush()
 		}
 	}
+	if account != "" && written == 0 && damaged == 0 {
+		// Neither an account nor one that was deleted: most likely a mistyped id.
+		if _, err := services.Gate.Account(r.Context(), account); err != nil {
+			return a.failed(err)
+		}
+	}
 	if damaged > 0 {
 		a.logger.Error("records of feedback are damaged and left out of an export", zap.Int("records", damaged))
 		_ = encoder.Encode(leftOut{LeftOut: damaged})
@@ -101,10 +146,10 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// leftOutHeader is the trailer of a backup that says what was left out of it.
+// leftOutHeader is the trailer of a backup or a list that says what was left out of it.
 const leftOutHeader = "Moderation-Left-Out"
 
-// lenientBody is the body of a backup that leaves out damaged records. It counts them by what they are.
+// lenientBody is the body of an answer that leaves out damaged records. It counts them by what they are.
 type lenientBody struct {
 	*lazyBody
 	leftOut map[string]int
@@ -140,20 +185,19 @@ func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
 	out := &lazyBody{w: w, contentType: "application/octet-stream"}
 	var to io.Writer = out
 	lenient := &lenientBody{lazyBody: out, leftOut: make(map[string]int)}
-	switch choice := r.URL.Query().Get("damaged"); choice {
-	case "":
-	case "leave-out":
-		to = lenient
-		w.Header().Set("Trailer", leftOutHeader)
-	default:
-		return refusal(http.StatusBadRequest, "damaged must be leave-out")
+	leavesOut, err := leaveOutDamaged(w, r)
+	if err != nil {
+		return err
 	}
+	if leavesOut {
+		to = lenient
+	}
+	endless(w)
 	if err := services.Store.Backup(r.Context(), to); err != nil {
 		return a.broken(r, out, err)
 	}
-	if len(lenient.leftOut) > 0 {
-		a.logger.Error("damaged records are left out of a backup", zap.Stringer("records", lenient))
-		w.Header().Set(leftOutHeader, strconv.QuoteToASCII(lenient.String()))
+	if !a.nameLeftOut(w, lenient, "a backup") {
+		metrics.BackedUp(time.Now())
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/openai"
 )
 
@@ -40,8 +41,8 @@ func init() {
 // With a scoring path, the three of the Perspective API are also served below /api/<scoring path>.
 //
 // Paths are compared exactly, after percent-decoding; only /v1/moderations may have extra slashes. Requests for other
-// paths go to the next handler. If no handler answers, unknown paths below /v1/, /v1alpha1/, /$discovery/ and
-// /api/<scoring path>/, and operations below a wrong path, get a 404.
+// paths go to the next handler. If no handler answers, GET of the base path itself gets a short list of the routes, and
+// every other path below it, like operations below a wrong path, gets a 404.
 type API struct {
 	// The path with which all paths begin, for example "/moderation". Default: none.
 	BasePath string `json:"base_path,omitempty"`
@@ -114,7 +115,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 
 // Validate checks the configuration.
 func (a *API) Validate() error {
-	if err := checkBasePath(a.BasePath); err != nil {
+	if err := directive.CheckBasePath(a.BasePath); err != nil {
 		return err
 	}
 	if err := checkScoringPath(a.ScoringPath); err != nil {
@@ -124,18 +125,6 @@ func (a *API) Validate() error {
 		if err := handler.Validate(); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// checkBasePath returns an error unless base can be a base path. The empty one means none.
-func checkBasePath(base string) error {
-	if base == "" {
-		return nil
-	}
-	if !strings.HasPrefix(base, "/") || strings.ContainsAny(base, "*{}?#%") || strings.Contains(base, "//") {
-		return fmt.Errorf("the base path is %q; it must begin with a slash and be a plain path such as /moderation",
-			base)
 	}
 	return nil
 }
@@ -164,8 +153,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	switch {
 	case route == nil && requested != a.openapiPath:
-		if write := a.mistyped(requested); write != nil {
-			return a.nextOrNotFound(w, r, next, write)
+		if answer := a.unanswered(r); answer != nil {
+			return nextOr(w, r, next, answer)
 		}
 		return next.ServeHTTP(w, r)
 	case a.CORSOrigins.Serve(w, r):

@@ -4,9 +4,6 @@
 package api
 
 import (
-	"strings"
-
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
@@ -16,33 +13,12 @@ import (
 )
 
 func init() {
-	httpcaddyfile.RegisterDirective("moderation_api", parseAPI)
+	directive.HandlerWithPath[API]("moderation_api")
 	directive.Handler[Text]("moderation_text")
 	directive.Handler[Usage]("moderation_usage")
-	for _, directive := range []string{"moderation_api", "moderation_text", "moderation_usage"} {
-		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "respond")
+	for _, name := range []string{"moderation_api", "moderation_text", "moderation_usage"} {
+		httpcaddyfile.RegisterDirectiveOrder(name, httpcaddyfile.Before, "respond")
 	}
-}
-
-// parseAPI parses moderation_api. An argument that begins with a slash is the base path and not a path matcher, which
-// could match only one of the routes.
-func parseAPI(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-	h.Next() // the directive's name
-	named := h.NextArg() && (strings.HasPrefix(h.Val(), "@") || h.Val() == "*")
-	h.Reset()
-	matcher := caddy.ModuleMap(nil)
-	if named {
-		h.Next() // the directive's name
-		var err error
-		if matcher, err = h.ExtractMatcherSet(); err != nil {
-			return nil, h.Errf("moderation_api: %v", err)
-		}
-	}
-	handler := new(API)
-	if err := handler.UnmarshalCaddyfile(h.Dispenser); err != nil {
-		return nil, err
-	}
-	return h.NewRoute(matcher, handler), nil
 }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
@@ -67,7 +43,7 @@ func (a *API) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if d.NextArg() {
 		a.BasePath = d.Val()
-		if err := checkBasePath(a.BasePath); err != nil {
+		if err := directive.CheckBasePath(a.BasePath); err != nil {
 			return d.Err(err.Error())
 		}
 	}

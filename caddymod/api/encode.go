@@ -41,7 +41,7 @@ func appendResult(
 		dst = append(dst, `,"probability":`...)
 		dst = appendProbability(dst, verdict.Probability, verdict.Flagged)
 		if explanation != nil {
-			dst = appendEvidence(dst, explanation[i])
+			dst = appendExplanation(dst, &explanation[i])
 		}
 		dst = append(dst, '}')
 	}
@@ -62,10 +62,10 @@ func appendResult(
 	return append(dst, "}}\n"...)
 }
 
-// appendEvidence appends the member "spans" of a category.
-func appendEvidence(dst []byte, spans []engine.Evidence) []byte {
+// appendExplanation appends the member "spans" of a category, and "passage" if it has one.
+func appendExplanation(dst []byte, explanation *engine.CategoryExplanation) []byte {
 	dst = append(dst, `,"spans":[`...)
-	for i, span := range spans {
+	for i, span := range explanation.Evidence {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -74,7 +74,12 @@ func appendEvidence(dst []byte, spans []engine.Evidence) []byte {
 		dst = appendProbability(dst, span.Weight, false)
 		dst = append(dst, '}')
 	}
-	return append(dst, ']')
+	dst = append(dst, ']')
+	if explanation.Passage != (engine.Span{}) {
+		dst = append(dst, `,"passage":`...)
+		dst = append(appendSpan(dst, explanation.Passage), '}')
+	}
+	return dst
 }
 
 // appendSpan appends an object with the members "begin" and "end", and leaves it open.

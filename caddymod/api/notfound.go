@@ -15,39 +15,46 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 )
 
-// mistyped returns the writer of the 404 for a path that a caller of this service may have mistyped, in the shape
-// that the caller's client parses; nil for other paths.
-func (a *API) mistyped(requested string) access.ProblemWriter {
+// unanswered returns what answers a request that is not for one of the routes if no other handler does: the page at the
+// base path, or a 404 in the shape that the caller's client parses. It is nil for paths that are none of this handler's
+// business.
+func (a *API) unanswered(r *http.Request) http.HandlerFunc {
+	requested := r.URL.Path
 	rest, below := strings.CutPrefix(requested, a.base)
+	below = below && (rest == "" || rest[0] == '/')
 	switch {
+	case a.isIndex(r):
+		return a.writeIndex
 	case strings.HasSuffix(requested, "/comments:analyze"), strings.HasSuffix(requested, "/comments:suggestscore"):
 		// Below a wrong path. Some clients take an empty 200 for a score of 0.
-		return commentanalyzer.WriteProblem
-	case strings.HasSuffix(requested, "/moderations"):
-		return problem.Write
-	case !below:
-		return nil
-	case strings.HasPrefix(rest, "/v1alpha1/"), strings.HasPrefix(rest, "/$discovery/"),
-		a.ScoringPath != "" && strings.HasPrefix(rest, "/api/"+a.ScoringPath+"/"),
+		return a.notFound(commentanalyzer.WriteProblem)
+	case below && (strings.HasPrefix(rest, "/v1alpha1/") || strings.HasPrefix(rest, "/$discovery/") ||
+		a.ScoringPath != "" && strings.HasPrefix(rest, "/api/"+a.ScoringPath+"/") ||
 		// Where Google's Go client calls when the slash after the scoring path is forgotten.
-		a.ScoringPath != "" && strings.HasPrefix(rest, "/api/v1alpha1/"):
-		return commentanalyzer.WriteProblem
-	case strings.HasPrefix(rest, "/v1/"):
-		return problem.Write
+		a.ScoringPath != "" && strings.HasPrefix(rest, "/api/v1alpha1/")):
+		return a.notFound(commentanalyzer.WriteProblem)
+	case below, strings.HasSuffix(requested, "/moderations"):
+		return a.notFound(problem.Write)
 	}
 	return nil
 }
 
-// nextOrNotFound lets the next handlers answer, and answers 404 when none does: Caddy would answer an empty 200,
-// which a caller takes for success.
-func (a *API) nextOrNotFound(
-	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, write access.ProblemWriter,
-) error {
+// notFound returns a handler that answers 404.
+func (a *API) notFound(write access.ProblemWriter) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		write(w, r, access.NewID(a.app), problem.New(problem.NotFound,
+			"There is nothing at this address. "+a.openapiPath+" says what there is."))
+	}
+}
+
+// nextOr lets the next handlers answer, and answers itself when none does: Caddy would answer an empty 200, which a
+// caller takes for success.
+func nextOr(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, answer http.HandlerFunc) error {
 	observed := &observer{Writer: response.Observe(w)}
 	if err := next.ServeHTTP(observed, r); err != nil || observed.Began() || observed.unwrapped {
 		return err
 	}
-	write(w, r, access.NewID(a.app), problem.New(problem.NotFound, "There is nothing at this address."))
+	answer(w, r)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -82,7 +83,16 @@ func TestRoutes(t *testing.T) { // not in parallel: making a context of Caddy wr
 		{"POST", "/v1alpha1/comments:analyze", analyze, 404, google},
 		{"GET", "/$discovery/rest", ``, 200, ``},
 		{"POST", "/m/api/other/v1alpha1/comments:analyze", analyze, 404, google},
-		{"POST", "/m/api/other/v1alpha1/anything", analyze, 200, ``},
+		{"POST", "/m/api/other/v1alpha1/anything", analyze, 404, ours},
+		{"GET", "/m/nothing", ``, 404, "/m/openapi.json says what there is"},
+		{"GET", "/m/health", ``, 404, ours},
+		{"POST", "/m/", ``, 404, ours},
+		{"GET", "/m/", ``, 200, "curl http://example.com/m/v1/moderate/text"},
+		{"GET", "/m", ``, 200, "also below /m/api/perspective/"},
+		{"HEAD", "/m/", ``, 200, ``},
+		{"GET", "/", ``, 200, ``},
+		{"GET", "/mm", ``, 200, ``},
+		{"GET", "/mm/v1/usage", ``, 200, ``},
 	}
 	for _, row := range rows {
 		t.Run(row.method+" "+row.path, func(t *testing.T) {
@@ -93,8 +103,33 @@ func TestRoutes(t *testing.T) { // not in parallel: making a context of Caddy wr
 			}
 		})
 	}
-	if got := ask(t, handler, true, "GET", "/m/$discovery/apis", ""); got.Code != http.StatusTeapot {
-		t.Errorf("the next handler's answer is replaced: %d", got.Code)
+	for _, path := range []string{"/m/$discovery/apis", "/m/", "/m", "/m/nothing", "/other"} {
+		if got := ask(t, handler, true, "GET", path, ""); got.Code != http.StatusTeapot {
+			t.Errorf("%s: the next handler's answer is replaced: %d %s", path, got.Code, got.Body)
+		}
+	}
+}
+
+// TestIndexListsTheRoutes guards against a page that names routes that there are not, and against one that repeats what
+// a client sent where a shell would run it.
+func TestIndexListsTheRoutes(t *testing.T) {
+	// Not in parallel: making a context of Caddy writes to a variable of its package.
+	handler := new(api.API)
+	key := start(t, t.TempDir(), handler)
+	page := ask(t, handler, false, "GET", "/", "")
+	named := regexp.MustCompile(`(?m)^(GET|POST) +(\S+)`).FindAllStringSubmatch(page.Body.String(), -1)
+	if page.Code != http.StatusOK || page.Header().Get("Cache-Control") != "no-store" || len(named) != 7 {
+		t.Fatalf("answered %d %v %s, want the 7 routes", page.Code, page.Header(), page.Body)
+	}
+	for _, route := range named {
+		got := ask(t, handler, false, route[1], route[2], "{}", "Authorization", "Bearer "+key)
+		if got.Code == http.StatusNotFound || got.Code == http.StatusMethodNotAllowed {
+			t.Errorf("%s %s is on the page and answered %d", route[1], route[2], got.Code)
+		}
+	}
+	got := ask(t, handler, false, "GET", "http://a$(reboot)b/", "").Body.String()
+	if strings.Contains(got, "reboot") || !strings.Contains(got, "curl /v1/moderate/text") {
+		t.Errorf("for a host that is a command: got %s, want a page without it", got)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -92,9 +93,12 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 	if invalid != nil {
 		return call.Problem(w, r, invalid)
 	}
-	result, explanation, err := decide(r.Context(), call.Services.Engine, request.explain, engine.Request{
-		Content: request.content, Themes: request.themes, Policy: call.Policy(),
+	ctx, span := tracing.Start(r.Context(), tracing.Classify)
+	span.Text(request.content)
+	result, explanation, err := decide(ctx, call.Services.Engine, request.explain, engine.Request{
+		Content: request.content, Themes: request.themes, Policy: call.Policy(), HarmShare: call.HarmShare(),
 	})
+	span.Classified(&result, err)
 	if err != nil {
 		t.access.App.Logger().Error("judging a text", zap.String("moderation_id", call.ID), zap.Error(err))
 		w.Header().Set("Retry-After", "1")

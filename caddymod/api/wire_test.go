@@ -69,9 +69,18 @@ func TestResultOnTheWire(t *testing.T) {
 	}
 	golden(t, "result_themes.json", appendResult(nil, "mod_0123456789abcdefghijklmn", &request, &hit, nil, now))
 
-	explanation := engine.Explanation{engine.Violence: {
-		{Span: engine.Span{Begin: 0, End: 4}, Weight: 0.75}, {Span: engine.Span{Begin: 12, End: 13}, Weight: 0.1234567},
-	}}
+	explanation := engine.Explanation{
+		engine.Sexual: {Passage: engine.Span{Begin: 3, End: 13}},
+		engine.Violence: {
+			Evidence: []engine.Evidence{
+				{Span: engine.Span{Begin: 0, End: 4}, Weight: 0.75},
+				{Span: engine.Span{Begin: 12, End: 13}, Weight: 0.1234567},
+			},
+			Passage: engine.Span{Begin: 0, End: 13},
+		},
+		// A classifier of others may know no passage.
+		engine.Hate: {Evidence: []engine.Evidence{{Span: engine.Span{Begin: 1, End: 2}, Weight: 1}}},
+	}
 	golden(t, "result_explained.json", appendResult(nil, "mod_0123456789abcdefghijklmn", &request, &hit, &explanation, now))
 }
 

@@ -11,16 +11,17 @@
 // needs a method UnmarshalCaddyfile to be named in the Caddyfile. If it has Provision, Validate or Cleanup, Caddy
 // calls them as for all modules.
 //
-// A classifier module implements [engine.Classifier], and [engine.Explainer] if it can say which words count. The
-// example "Classifier" is a whole one. The module may have a method
+// A classifier module implements [engine.Classifier], and [engine.Explainer] if it can say which words count, and in
+// which passage. The example "Classifier" is a whole one. The module may have a method
 //
 //	Classifier() engine.Classifier
 //
 // which is called once after Provision: what it returns is used in place of the module. A module that wraps
 // [engine.Embedded] needs it, because the engine tokenizes once for all that it does with such a classifier.
 //
-// A storage module implements [Storage], which opens a [storage.Store]. The example "Storage" is a whole one. The
-// documentation of package storage says what a store must do, and package storage/storagetest tests it.
+// A storage module implements [Storage], which opens a [storage.Store], and [Movable] if everything can be moved to and
+// from it. The example "Storage" is a whole one. The documentation of package storage says what a store must do, and
+// package storage/storagetest tests it.
 package app
 
 import (
@@ -38,9 +39,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/version"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 func init() {
@@ -70,9 +73,11 @@ var ErrNoStore = errors.New("this configuration keeps no accounts: it serves not
 //		tier <name> <per month> <per minute>          # 0 = unlimited; any tier replaces all default ones
 //		threshold <category> <probability>
 //		reject_level <category> <probability>
+//		harm_share <share>                            # of the texts that are harmful, such as 2% or 0.02
 //		feedback {
 //			max_records_per_day <number>              # for each account; default 10000, 0 = no limit
 //			max_bytes_per_day <size>                  # for each account; default 64MiB, 0 = no limit
+//			keep <age>                                # a duration such as 90d; default for ever
 //		}
 //		demo on|off                                   # default on
 //		start_timeout <duration>                      # default 10s
@@ -82,6 +87,7 @@ var ErrNoStore = errors.New("this configuration keeps no accounts: it serves not
 //			status <status>
 //			anchor_day <day>
 //			threshold <category> <probability>
+//			harm_share <share>
 //			requests_per_month <number>
 //			requests_per_minute <number>
 //			key {env.NAME} | {file.PATH} | sha256:<hex> {
@@ -121,8 +127,14 @@ type App struct {
 	// threshold and at most 1. Default: half-way from the threshold to 1.
 	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
 
-	// The limits on the feedback that each account may store.
-	Feedback FeedbackBounds `json:"feedback,omitzero"`
+	// The share of the texts that are harmful, from 0.0001 to 0.99, where neither an account nor a guard has a share of
+	// its own. The probabilities of the embedded classifier are moved to it: where harm is rarer, fewer harmless texts
+	// are flagged, and fewer harmful ones. Those of other classifiers, of themes and of the Perspective API's
+	// operations are not moved. Default: the share that the weights are calibrated for.
+	HarmShare *float64 `json:"harm_share,omitempty"`
+
+	// The limits on the feedback that each account may store, and how long it is kept.
+	Feedback FeedbackOptions `json:"feedback,omitzero"`
 
 	// The accounts that are declared in the configuration. They can only be changed there, and hide stored accounts
 	// with the same id. Other accounts can be created while the server runs.
@@ -148,25 +160,35 @@ type App struct {
 	needsStore bool
 	pooled     *pooledStore // what this configuration holds
 	services   atomic.Pointer[Services]
+	sweeper    *sweeper // nil unless feedback is kept for a limited time
 	// startChecks are what AtStart has registered, by key.
 	startChecks map[string]func()
 	// started is closed when Start has ended or the configuration is given up.
 	started   chan struct{}
 	startOnce sync.Once
 
+	// clocked says that now is not time.Now, so that the clock of the store does not take its place.
+	clocked bool
+
 	// Tests set these before Provision.
 	now    func() time.Time
 	random io.Reader
 	notice io.Writer // gets the key of the first start
+	sweeps sweepTiming
 }
 
-// FeedbackBounds are the limits of what one account may store on one UTC day, so that no caller can fill the disk.
-type FeedbackBounds struct {
+// FeedbackOptions are the limits of what one account may store on one UTC day, so that no caller can fill the disk, and
+// the retention.
+type FeedbackOptions struct {
 	// The maximum number of records an account may store on one UTC day. 0 means no limit. Default: 10,000.
 	MaxRecordsPerDay *int64 `json:"max_records_per_day,omitempty"`
 
 	// The maximum sum of the encoded sizes of these records, in bytes. 0 means no limit. Default: 64 MiB.
 	MaxBytesPerDay *int64 `json:"max_bytes_per_day,omitempty"`
+
+	// How long feedback is kept: at least 1 day. Records are deleted on the UTC day after they have reached this age,
+	// once the server has run for 10 minutes; what is deleted cannot be brought back. 0 means for ever. Default: 0.
+	Keep caddy.Duration `json:"keep,omitempty"`
 }
 
 // CaddyModule returns the Caddy module information.
@@ -184,17 +206,23 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.needsStore = a.StorageRaw != nil || len(a.Accounts) > 0
 	a.started = make(chan struct{})
 	a.setDefaults()
-	collectors, err := metrics.Acquire(ctx.GetMetricsRegistry(), stores.health)
+	collectors, err := metrics.Acquire(ctx.GetMetricsRegistry(), metrics.State{
+		Store: stores.health, Model: modelInForce, Room: stores.observe,
+	})
 	if err != nil {
 		return err
 	}
 	a.metrics, a.hasMetrics = collectors, true
+	if err := metrics.RegisterStore(ctx.GetMetricsRegistry(), stores.observe); err != nil {
+		return err
+	}
 	if err := a.loadStorage(ctx); err != nil {
 		return err
 	}
 	if err := a.loadEngine(ctx); err != nil {
 		return err
 	}
+	a.warnOfHarmShare()
 	if a.declared, err = a.resolveAccounts(); err != nil {
 		return err
 	}
@@ -203,6 +231,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 
 // setDefaults fills in what neither the configuration nor a test has set.
 func (a *App) setDefaults() {
+	a.clocked = a.now != nil
 	if a.now == nil {
 		a.now = time.Now
 	}
@@ -211,6 +240,9 @@ func (a *App) setDefaults() {
 	}
 	if a.notice == nil {
 		a.notice = os.Stderr
+	}
+	if a.sweeps == (sweepTiming{}) {
+		a.sweeps = defaultSweeps
 	}
 	if a.StartTimeout == 0 {
 		a.StartTimeout = caddy.Duration(10 * time.Second)
@@ -238,6 +270,8 @@ func (a *App) Start() error {
 	for _, check := range a.startChecks {
 		check()
 	}
+	a.logger.Info("the moderation service has started",
+		zap.String("version", version.Version()), zap.String("model", a.engine.Version()))
 	return nil
 }
 
@@ -251,26 +285,38 @@ func (a *App) startStore() error {
 		return err
 	}
 	a.pooled = store
-	gate, err := a.newGate(store.Store)
+	now := a.clockOf(store.Store)
+	gate, err := a.newGate(store.service, now)
 	if err != nil {
 		return err
 	}
 	services := &Services{
-		Engine: a.engine, Gate: gate, Store: store.Store, FeedbackBound: a.feedbackBound(), pooled: store,
+		Engine: a.engine, Gate: gate, Store: store.service.store(), FeedbackBound: a.feedbackBound(), Now: now,
+		pooled: store,
 	}
 	if err := a.firstStart(services); err != nil {
 		return fmt.Errorf("preparing the first start: %w", err)
 	}
 	a.services.Store(services)
+	a.startSweeper(now)
 	return nil
 }
 
-// newGate returns the gate that the configuration describes, over a store.
-func (a *App) newGate(store quota.Store) (*quota.Gate, error) {
+// clockOf returns the clock by which requests and corrections are counted: that of the store if it has one, so that
+// nodes with different clocks agree.
+func (a *App) clockOf(store storage.Store) func() time.Time {
+	if clock, ok := store.(interface{ Now() time.Time }); ok && !a.clocked {
+		return clock.Now
+	}
+	return a.now
+}
+
+// newGate returns the gate that the configuration describes, over a store with a clock.
+func (a *App) newGate(store quota.Store, now func() time.Time) (*quota.Gate, error) {
 	return quota.New(quota.Options{
 		Store: store, KeyPrefix: a.KeyPrefix, Tiers: a.Tiers,
 		Accounts: a.declared.accounts, Keys: a.declared.keys,
-		Now: a.now, Rand: a.random,
+		Now: now, Rand: a.random,
 	})
 }
 
@@ -279,8 +325,18 @@ func (a *App) markStarted() {
 	a.startOnce.Do(func() { close(a.started) })
 }
 
-// Stop does nothing: requests of this configuration may still run. [App.Cleanup] releases the store.
-func (a *App) Stop() error { return nil }
+// Stop ends what this configuration does by itself. Its requests may still run: [App.Cleanup] releases the store.
+func (a *App) Stop() error {
+	a.stopSweeper()
+	return nil
+}
+
+// stopSweeper ends the sweeper, if there is one.
+func (a *App) stopSweeper() {
+	if a.sweeper != nil {
+		a.sweeper.stop()
+	}
+}
 
 // Cleanup releases what this configuration acquired, and only that.
 func (a *App) Cleanup() error {
@@ -291,6 +347,7 @@ func (a *App) Cleanup() error {
 		a.hasMetrics = false
 		metrics.Release()
 	}
+	a.stopSweeper() // Caddy does not stop what has started in a configuration that fails
 	if a.pooled == nil {
 		return nil
 	}
@@ -303,6 +360,16 @@ func (a *App) Cleanup() error {
 // accounts need not wait for the store.
 func (a *App) Engine() *engine.Engine { return a.engine }
 
+// modelInForce returns the version of the classifier of the configuration that runs now, if it uses the app.
+func modelInForce() (version string, ok bool) {
+	running := caddy.ActiveContext()
+	loaded, err := running.AppIfConfigured("moderation")
+	if err != nil {
+		return "", false
+	}
+	return loaded.(*App).engine.Version(), true
+}
+
 // Metrics returns the service's collectors.
 func (a *App) Metrics() *metrics.Metrics { return a.metrics }
 
@@ -310,7 +377,7 @@ func (a *App) Metrics() *metrics.Metrics { return a.metrics }
 // with the same trouble do not write a line each (see [sampled.Logger]).
 func (a *App) Logger() *zap.Logger { return a.logger }
 
-// Now returns the time of the app's clock.
+// Now returns the time of this machine's clock, for what nothing is counted by. See [Services.Now].
 func (a *App) Now() time.Time { return a.now() }
 
 // Random returns the app's source of randomness.

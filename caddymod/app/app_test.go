@@ -115,6 +115,34 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// TestHarmSharesAreChecked has what JSON may say that a Caddyfile would have refused.
+func TestHarmSharesAreChecked(t *testing.T) {
+	t.Parallel()
+	const must = "a share of harm must be from 0.01% to 99%, such as 2% or 0.02"
+	for config, want := range map[string]string{
+		`{"harm_share":0.02,"accounts":[{"id":"acme","harm_share":0.99}]}`: "",
+		`{"harm_share":0}`:                            "harm_share is 0; " + must,
+		`{"harm_share":25}`:                           "harm_share is 25; " + must,
+		`{"harm_share":-0.1}`:                         "harm_share is -0.1; " + must,
+		`{"harm_share":"2%"}`:                         "cannot unmarshal",
+		`{"accounts":[{"id":"acme","harm_share":1}]}`: "account acme: harm_share is 1; " + must,
+	} {
+		a := new(App)
+		err := json.Unmarshal([]byte(config), a)
+		if err == nil {
+			if err = a.Provision(newContext(t)); err == nil {
+				err = a.Validate()
+			}
+			if cleanup := a.Cleanup(); cleanup != nil {
+				t.Error(cleanup)
+			}
+		}
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: got the error %q, want %q", config, got, want)
+		}
+	}
+}
+
 // TestFirstStartShowsAKeyOnce starts on the same directory three times.
 func TestFirstStartShowsAKeyOnce(t *testing.T) {
 	t.Parallel()

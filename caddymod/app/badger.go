@@ -13,9 +13,11 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/placeholder"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
+	"github.com/caddy-moderation/caddy-moderation/storage/contents"
 )
 
 func init() {
@@ -55,7 +57,7 @@ func (b *Badger) Provision(caddy.Context) error {
 	dir := filepath.Join(caddy.AppDataDir(), "moderation")
 	if b.Dir != "" {
 		var err error
-		if dir, err = caddy.NewReplacer().ReplaceOrErr(b.Dir, true, true); err != nil {
+		if dir, err = placeholder.Expand(b.Dir); err != nil {
 			return fmt.Errorf("the directory of the badger storage: %w", err)
 		}
 	}
@@ -96,6 +98,34 @@ func (b *Badger) Open(_ context.Context, logger *zap.Logger) (storage.Store, err
 	return store, nil
 }
 
+// Place implements [Movable].
+func (b *Badger) Place() string { return "badger " + b.dir }
+
+// SamePlace implements [Movable].
+func (b *Badger) SamePlace(other Storage) bool {
+	if _, ok := other.(*Badger); !ok {
+		return false
+	}
+	mine, err1 := b.Identity()
+	its, err2 := other.Identity()
+	return err1 == nil && err2 == nil && mine == its
+}
+
+// Named implements [Movable].
+func (b *Badger) Named(by Storage) bool { return b.SamePlace(by) }
+
+// Reopen implements [Movable].
+func (b *Badger) Reopen(context.Context) error { return badger.Reopen(b.dir) }
+
+// Fill implements [Movable].
+func (b *Badger) Fill(context.Context, *zap.Logger) (contents.Target, error) {
+	target, err := badger.NewTarget(b.dir)
+	if err != nil {
+		return nil, err
+	}
+	return target, nil
+}
+
 // locked makes an error match [ErrLocked] without repeating its text.
 type locked struct{ error }
 
@@ -111,8 +141,11 @@ func (b *Badger) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		b.Dir = d.Val()
 		if b.Dir == "" {
-			return d.Err("the directory of the badger storage is empty")
+			return d.Errf("the directory of the badger storage is empty%s", options.Empty(d))
 		}
+	} else if hint := options.Unset(d); hint != "" {
+		// The default directory is another one than the author wants: the service would start without its data.
+		return d.Errf("the badger storage has no directory%s", hint)
 	}
 	return options.Block(d, "badger", nil)
 }
@@ -121,5 +154,5 @@ func (b *Badger) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 var (
 	_ caddy.Provisioner     = (*Badger)(nil)
 	_ caddyfile.Unmarshaler = (*Badger)(nil)
-	_ Storage               = (*Badger)(nil)
+	_ Movable               = (*Badger)(nil)
 )

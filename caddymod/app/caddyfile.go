@@ -45,6 +45,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"tier":          {Parse: a.parseTier, Repeat: true},
 		"threshold":     p.probabilities(&thresholdOption, &a.Thresholds),
 		"reject_level":  p.probabilities(&rejectLevelOption, &a.RejectLevels),
+		"harm_share":    HarmShareOption(&a.HarmShare),
 		"feedback":      {Parse: a.Feedback.parse},
 		"demo":          options.Switch(&a.Demo),
 		"start_timeout": options.Duration(&a.StartTimeout),
@@ -119,12 +120,17 @@ func (a *App) parseClassifier(d *caddyfile.Dispenser) error {
 // parseGuest parses the guest module that the next argument names.
 func parseGuest(d *caddyfile.Dispenser, namespace, option string) (string, caddyfile.Unmarshaler, error) {
 	if !d.NextArg() {
-		return "", nil, d.Errf("'%s' needs the name of a module; there are %s", option, options.List(guests(namespace)))
+		return "", nil, d.Errf("'%s' needs the name of a module; there are %s%s",
+			option, options.List(guests(namespace)), options.Unset(d))
 	}
 	name := d.Val()
 	if _, err := caddy.GetModule(namespace + name); err != nil {
-		return "", nil, d.Errf("%s: there is no module '%s'; there are %s",
-			option, name, options.List(guests(namespace)))
+		hint := ""
+		if options.Shown(name) != name {
+			hint = "; an address stands after the name of its module"
+		}
+		return "", nil, d.Errf("%s: there is no module '%s'; there are %s%s",
+			option, options.Shown(name), options.List(guests(namespace)), hint)
 	}
 	module, err := caddyfile.UnmarshalModule(d, namespace+name)
 	return name, module, err
@@ -194,8 +200,18 @@ func (p *blockParser) probabilities(option *levelOption, dst *map[string]float64
 	}}
 }
 
-func (f *FeedbackBounds) parse(d *caddyfile.Dispenser) error {
+func (f *FeedbackOptions) parse(d *caddyfile.Dispenser) error {
+	keep := options.Duration(&f.Keep)
 	return options.Block(d, "feedback", map[string]options.Option{
+		"keep": {Parse: func(d *caddyfile.Dispenser) error {
+			if err := keep.Parse(d); err != nil {
+				return err
+			}
+			if err := f.check(); err != nil {
+				return d.Err(err.Error())
+			}
+			return nil
+		}},
 		"max_records_per_day": options.Whole(&f.MaxRecordsPerDay, "<number>"),
 		"max_bytes_per_day":   options.Size(&f.MaxBytesPerDay),
 	})
@@ -214,24 +230,35 @@ func (p *blockParser) parseAccount(d *caddyfile.Dispenser) error {
 	}
 	here := *d
 	p.later(d, func() error { return p.checkTier(account.ID, account.Tier) })
-	status := ""
 	if err := options.Block(d, "account "+account.ID, map[string]options.Option{
 		"name":                options.Text(&account.Name, "<text>"),
 		"tier":                options.Text(&account.Tier, "<name>"),
-		"status":              options.Text(&status, "<status>"),
+		"status":              {Parse: account.parseStatus},
 		"anchor_day":          {Parse: account.parseAnchorDay},
 		"threshold":           p.probabilities(&thresholdOption, &account.Thresholds),
+		"harm_share":          HarmShareOption(&account.HarmShare),
 		"requests_per_month":  options.Whole(&account.RequestsPerMonth, "<number>"),
 		"requests_per_minute": options.Whole(&account.RequestsPerMinute, "<number>"),
 		"key":                 {Parse: account.parseKey, Repeat: true},
 	}); err != nil {
 		return err
 	}
-	account.Status = quota.Status(status)
 	if err := account.check(); err != nil {
 		return here.Err(plain(err))
 	}
 	p.Accounts = append(p.Accounts, account)
+	return nil
+}
+
+func (a *Account) parseStatus(d *caddyfile.Dispenser) error {
+	args, err := options.Args(d, "<status>")
+	if err != nil {
+		return err
+	}
+	a.Status = quota.Status(args[0])
+	if err := quota.ValidateStatus(a.Status); err != nil {
+		return d.Errf("account %s: %s", a.ID, plain(err))
+	}
 	return nil
 }
 
@@ -254,9 +281,12 @@ func (a *Account) parseKey(d *caddyfile.Dispenser) error {
 		return err
 	}
 	key := Key{Key: args[0]}
+	if key.Key == "" {
+		return d.Errf("account %s: the key is empty%s", a.ID, options.Empty(d))
+	}
 	if err := key.check(); err != nil {
 		// The argument may be a key: it must not be repeated in the error.
-		return d.Errf("account %s: %v", a.ID, err)
+		return d.Errf("account %s: %v%s", a.ID, err, options.Unset(d))
 	}
 	if err := options.Block(d, "key", map[string]options.Option{
 		"name":        options.Text(&key.Name, "<text>"),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/placeholder"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
@@ -31,8 +32,8 @@ type Account struct {
 	// One of the configured tiers. Default: "free" if that tier is configured; required otherwise.
 	Tier string `json:"tier,omitempty"`
 
-	// The subscription status. Accounts that are "active", "trialing" or "past_due" are served; all others are refused.
-	// Default: "active".
+	// The subscription status. Accounts that are "active", "trialing" or "past_due" are served, those that are
+	// "canceled" or "paused" are refused. Others are errors. Default: "active".
 	Status quota.Status `json:"status,omitempty"`
 
 	// The day of the month on which the billing period starts, 1 to 31. 0 means the calendar month. Default: 0.
@@ -40,6 +41,9 @@ type Account struct {
 
 	// The thresholds that replace the service's for this account, by category.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
+
+	// The share of this account's texts that are harmful, from 0.0001 to 0.99. Default: that of the app.
+	HarmShare *float64 `json:"harm_share,omitempty"`
 
 	// The maximum number of requests in a billing period. 0 means unlimited. Default: the tier's.
 	RequestsPerMonth *int64 `json:"requests_per_month,omitempty"`
@@ -87,8 +91,14 @@ func (a *App) Validate() error {
 	if bound := a.feedbackBound(); bound.Records < 0 || bound.Bytes < 0 {
 		return fmt.Errorf("feedback: a bound is negative; 0 means no limit")
 	}
+	if err := a.Feedback.check(); err != nil {
+		return err
+	}
+	if err := CheckHarmShare(a.HarmShare); err != nil {
+		return err
+	}
 	// A gate checks what the configuration declares without touching its store.
-	_, err := a.newGate(noStore{})
+	_, err := a.newGate(noStore{}, a.now)
 	return err
 }
 
@@ -170,7 +180,6 @@ func (o *levelOption) fill(dst []float64, probabilities map[string]float64) erro
 // memory alone.
 func (a *App) resolveAccounts() (declarations, error) {
 	var all declarations
-	replacer := caddy.NewReplacer()
 	seen := map[string]bool{}
 	hashes := map[quota.Hash]bool{}
 	now := a.now().UTC()
@@ -189,7 +198,7 @@ func (a *App) resolveAccounts() (declarations, error) {
 		resolvedAccount.Created, resolvedAccount.Updated = now, now
 		all.accounts = append(all.accounts, resolvedAccount)
 		for i, key := range account.Keys {
-			resolved, err := key.resolve(replacer)
+			resolved, err := key.resolve()
 			if err != nil {
 				return all, fmt.Errorf("account %q: key %d: %w", account.ID, i+1, err)
 			}
@@ -228,6 +237,7 @@ func (a Account) declare() quota.Account {
 		AnchorDay: a.AnchorDay,
 		Overrides: quota.Overrides{
 			RequestsPerMonth: a.RequestsPerMonth, RequestsPerMinute: a.RequestsPerMinute, Thresholds: a.Thresholds,
+			HarmShare: a.HarmShare,
 		},
 		Declared: true,
 	}
@@ -240,7 +250,13 @@ func (a Account) check() error {
 			return fmt.Errorf("account %s: threshold: %w", a.ID, err)
 		}
 	}
+	if err := CheckHarmShare(a.HarmShare); err != nil {
+		return fmt.Errorf("account %s: %w", a.ID, err)
+	}
 	account := a.declare()
+	if err := quota.ValidateStatus(account.Status); err != nil {
+		return fmt.Errorf("account %s: %w", a.ID, err)
+	}
 	_, err := quota.New(quota.Options{
 		Store: noStore{}, Accounts: []quota.Account{account}, Tiers: map[string]quota.Limits{account.Tier: {}},
 	})
@@ -248,7 +264,7 @@ func (a Account) check() error {
 }
 
 // resolve returns the key as the gate takes it, by its hash. No error carries the key.
-func (k Key) resolve(replacer *caddy.Replacer) (quota.Key, error) {
+func (k Key) resolve() (quota.Key, error) {
 	key := quota.Key{Name: k.Name, Environment: k.Environment, Declared: true}
 	expires, err := parseExpiry(k.Expires)
 	if err != nil {
@@ -264,13 +280,13 @@ func (k Key) resolve(replacer *caddy.Replacer) (quota.Key, error) {
 			return key, errKeyForm
 		}
 	} else {
-		secret, err := replacer.ReplaceOrErr(k.Key, true, true)
+		secret, err := placeholder.Expand(k.Key)
 		if err != nil {
-			return key, fmt.Errorf("%s yields nothing", k.Key)
+			return key, err
 		}
 		secret = strings.TrimSpace(secret) // files end with a newline
 		if err := quota.ValidateKey(secret); err != nil {
-			return key, fmt.Errorf("%s yields what cannot be a key: %w", k.Key, err)
+			return key, fmt.Errorf("%s yields what cannot be a key: %s%s", k.Key, plain(err), placeholder.At(k.Key))
 		}
 		key.Hash = quota.HashKey(secret)
 	}
@@ -282,7 +298,7 @@ func (k Key) resolve(replacer *caddy.Replacer) (quota.Key, error) {
 }
 
 // errKeyForm means that a key in the configuration is neither a placeholder nor a hash.
-var errKeyForm = fmt.Errorf("a key must be a placeholder such as {env.NAME} or {file.PATH}, "+
+var errKeyForm = fmt.Errorf("a key must be a placeholder such as {env.NAME} or {file.PATH}, not {$NAME}, "+
 	"or %s and 64 hexadecimal digits; the key itself must not stand in the configuration", hashPrefix)
 
 // check returns an error when the key is given in neither of the two allowed ways.

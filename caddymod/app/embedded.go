@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/placeholder"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
@@ -58,7 +59,7 @@ func (e *Embedded) load() (*model.Model, error) {
 	if e.Model == "" {
 		return model.Default()
 	}
-	name, err := caddy.NewReplacer().ReplaceOrErr(e.Model, true, true)
+	name, err := placeholder.Expand(e.Model)
 	if err != nil {
 		return nil, fmt.Errorf("the file of the model: %w", err)
 	}

@@ -60,6 +60,11 @@ var stores = &storePool{
 // pooledStore is a store of a pool.
 type pooledStore struct {
 	storage.Store
+	// service is the store as the service uses it: its changes can be held back.
+	service *holdable
+	// migration is the one that is under way or done, nil without one.
+	migration atomic.Pointer[migration]
+
 	pool     *storePool
 	identity string
 
@@ -73,6 +78,8 @@ type pooledStore struct {
 	err   error
 	// closed is closed when the store is.
 	closed chan struct{}
+	// room is what the store's directory takes and has left, nil while that is not known.
+	room atomic.Pointer[room]
 
 	// The pool's lock guards the rest.
 
@@ -138,7 +145,9 @@ func (p *storePool) join(identity string) (*pooledStore, entryState) {
 func (p *storePool) start(s *pooledStore, open func() (storage.Store, error)) {
 	defer close(s.ready)
 	if s.Store, s.err = open(); s.err == nil {
+		s.service = &holdable{Store: s.Store}
 		go s.logHealth()
+		go s.watchRoom()
 		return
 	}
 	p.mu.Lock()
@@ -288,11 +297,19 @@ func (s *pooledStore) logError(err error) {
 	}
 }
 
+// Health is that of the store as the service uses it.
+func (s *pooledStore) Health() error {
+	if err := s.service.reason(); err != nil {
+		return err
+	}
+	return s.Store.Health()
+}
+
 // logHealth logs when the store becomes unavailable and when it is available again, until the store closes.
 func (s *pooledStore) logHealth() {
 	ticker := time.NewTicker(s.pool.healthInterval)
 	defer ticker.Stop()
-	var since time.Time
+	var last condition
 	for {
 		select {
 		case <-s.closed:
@@ -304,23 +321,42 @@ func (s *pooledStore) logHealth() {
 			if closing {
 				return
 			}
-			since = s.checkHealth(since, now)
+			last = s.checkHealth(last, now)
 		}
 	}
 }
 
-// checkHealth logs a change of health. It takes and returns since when the store is unavailable, zero for available.
-func (s *pooledStore) checkHealth(since, now time.Time) time.Time {
-	err := s.Health()
+// condition is what the log was told last about a store.
+type condition struct {
+	// since is when the store became unavailable; zero while it is available.
+	since time.Time
+	mode  Mode
+}
+
+// checkHealth logs a change of the store's condition: one line, however many requests it concerns.
+func (s *pooledStore) checkHealth(last condition, now time.Time) condition {
+	err, mode := s.Health(), modeOf(s.Store)
 	switch {
-	case err != nil && since.IsZero():
-		s.pool.logger.Error("the store is unavailable: what must be counted or kept is refused", zap.Error(err))
-		return now
-	case err == nil && !since.IsZero():
-		s.pool.logger.Warn("the store is available again", zap.Duration("after", now.Sub(since)))
-		return time.Time{}
+	case err == nil && !last.since.IsZero():
+		s.pool.logger.Warn("the store is available again", zap.Duration("after", now.Sub(last.since)))
+		return condition{mode: mode}
+	case err == nil || !last.since.IsZero() && mode == last.mode:
+		return last
 	}
-	return since
+	switch mode {
+	case Local:
+		s.pool.logger.Error("the store is unavailable: requests are admitted by the counts that this node knows, "+
+			"and counted later; what must be kept is refused", zap.String("mode", string(mode)), zap.Error(err))
+	case Allow:
+		s.pool.logger.Error("the store is unavailable: all requests are admitted, and counted later; what must be "+
+			"kept is refused", zap.String("mode", string(mode)), zap.Error(err))
+	default:
+		s.pool.logger.Error("the store is unavailable: what must be counted or kept is refused", zap.Error(err))
+	}
+	if last.since.IsZero() {
+		last.since = now
+	}
+	return condition{since: last.since, mode: mode}
 }
 
 // health reports whether a configuration holds an open store, and whether all such stores are available.

@@ -26,6 +26,7 @@ type place struct {
 	opened atomic.Int64
 	slow   time.Duration // what closing takes
 	sick   atomic.Bool
+	mode   atomic.Pointer[Mode]
 }
 
 func (p *place) open() (storage.Store, error) {
@@ -47,6 +48,13 @@ func (s *placed) Health() error {
 		return storage.ErrUnavailable
 	}
 	return s.Memory.Health()
+}
+
+func (s *placed) Mode() string {
+	if mode := s.place.mode.Load(); mode != nil {
+		return string(*mode)
+	}
+	return ""
 }
 
 func (s *placed) Close() error {

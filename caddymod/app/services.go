@@ -25,6 +25,8 @@ type Services struct {
 	Store storage.Store
 	// FeedbackBound is what one account may store on one UTC day.
 	FeedbackBound feedback.Bound
+	// Now is the clock by which requests and corrections are counted: that of the store, if it has one.
+	Now func() time.Time
 
 	pooled *pooledStore
 }
@@ -71,6 +73,12 @@ func (a *App) Services(ctx context.Context) (*Services, error) {
 		return services, nil
 	}
 	return nil, ErrStarting
+}
+
+// Consumers returns the part of the store that remembers what consumers of feedback have taken, if it does.
+func (s *Services) Consumers() (feedback.Consumers, bool) {
+	known, ok := s.pooled.Store.(feedback.Consumers)
+	return known, ok
 }
 
 // Release ends a use of the services that [App.Acquire] or [App.TryAcquire] began. s may be nil.

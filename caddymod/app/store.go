@@ -30,6 +30,19 @@ type Storage interface {
 	Open(ctx context.Context, logger *zap.Logger) (storage.Store, error)
 }
 
+// sharedStorage is a [Storage] whose place several servers may use at once. The first start makes no account "demo"
+// there: each of the servers that start together would make one, and show a key.
+type sharedStorage interface {
+	// Shared reports that the place is shared.
+	Shared() bool
+}
+
+// isShared reports whether a storage is one that several servers may use at once.
+func isShared(guest Storage) bool {
+	shared, ok := guest.(sharedStorage)
+	return ok && shared.Shared()
+}
+
 // ErrLocked is wrapped by errors of [Storage].Open when somebody else has the place open.
 var ErrLocked = errors.New("the storage is in use")
 

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
@@ -158,7 +159,10 @@ func (a *Analyze) handle(w http.ResponseWriter, r *http.Request, call *access.Ca
 		failed.write(w, r, call.ID)
 		return nil
 	}
-	answer, err := a.analyze(r.Context(), call, wanted)
+	ctx, span := tracing.Start(r.Context(), tracing.Classify)
+	span.Text(wanted.text)
+	answer, verdict, err := a.analyze(ctx, call, wanted)
+	span.Classified(verdict, err)
 	if err != nil && r.Context().Err() != nil {
 		return gone(w)
 	}
@@ -203,14 +207,21 @@ type (
 	}
 )
 
-// analyze scores the text, and its sentences where spans are asked for.
-func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analysis) (*analyzeResponse, error) {
+// analyze scores the text, and its sentences where spans are asked for. It also returns the verdict for the statistics.
+func (a *Analyze) analyze(
+	ctx context.Context, call *access.Call, wanted *analysis,
+) (*analyzeResponse, *engine.Result, error) {
 	classifier := call.Services.Engine
 	result, err := classifier.Moderate(ctx, engine.Request{Content: wanted.text, Policy: call.Policy()})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	call.SetVerdict(&result)
+	// The scores are on a scale that clients know, and stay. What is flagged for the statistics is what the text
+	// moderation flags, for the share of harm in the account's texts.
+	verdict := result
+	classifier.Shift(call.HarmShare()).Apply(&verdict)
+	classifier.Policy().With(call.Policy()).Decide(&verdict)
+	call.SetVerdict(&verdict)
 	// The first span is always the whole text: some clients look nowhere else.
 	spans := []sentence{{end: utf16Length(wanted.text)}}
 	scores := [][engine.NumAttributes]float64{result.Attributes}
@@ -221,11 +232,11 @@ func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analys
 		}
 		for _, part := range parts {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			own, err := classifier.Classify(ctx, part.text)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			spans, scores = append(spans, part), append(scores, own.Attributes)
 		}
@@ -247,7 +258,7 @@ func (a *Analyze) analyze(ctx context.Context, call *access.Call, wanted *analys
 	for _, attribute := range wanted.attributes {
 		answer.AttributeScores[attribute.name] = attribute.answer(scale, spans, scores)
 	}
-	return answer, nil
+	return answer, &verdict, nil
 }
 
 // answer returns the scores of one attribute, without those below its threshold.

@@ -196,7 +196,7 @@ func isPlainText(r *http.Request) bool {
 
 // record returns the record that is kept: the correction and the present scores of the model.
 func (s *SuggestScore) record(call *access.Call, wanted *suggestion, scores *engine.Scores) (feedback.Record, error) {
-	now := s.app.Now().UTC()
+	now := call.Services.Now().UTC()
 	id, err := feedback.NewID(now, s.app.Random())
 	if err != nil {
 		return feedback.Record{}, err

@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
@@ -129,7 +130,14 @@ func (c *Compare) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	forwarded.Body = sent.tee(r.Body)
 	encodings := r.Header["Content-Encoding"]
 	answer := &recorder{Writer: response.Observe(w)}
-	if err := c.proxy.ServeHTTP(answer, forwarded, next); err != nil {
+	_, span := tracing.Start(r.Context(), tracing.Forward)
+	err := c.proxy.ServeHTTP(answer, forwarded, next)
+	span.Count("status", int64(answer.Status()))
+	if err != nil {
+		span.Refuse("upstream", true)
+	}
+	span.End()
+	if err != nil {
 		return err
 	}
 	// The client has its whole answer now. What follows cannot change it.
@@ -151,12 +159,20 @@ func (c *Compare) compare(r *http.Request, s *shape, request []byte, answer *rec
 			zap.String("path", r.URL.Path), zap.NamedError("reason", err))
 		return
 	}
+	ctx, span := tracing.Start(r.Context(), tracing.Compare)
+	defer span.End()
 	// A client that has its answer may leave, which cancels the request.
-	ctx := context.WithoutCancel(r.Context())
+	ctx = context.WithoutCancel(ctx)
 	id := access.IDOf(ctx, c.app)
+	span.ID(id)
+	tracing.Texts(span, exchanges, func(one *exchange) string { return one.text })
 	score := s.scorer(c.app.Engine().Version())
+	share := 0.0
+	if s.shifted {
+		share = c.app.HarmShareOf(nil)
+	}
 	for _, one := range exchanges {
-		result, err := c.app.Engine().Moderate(ctx, engine.Request{Content: one.text})
+		result, err := c.app.Engine().Moderate(ctx, engine.Request{Content: one.text, HarmShare: share})
 		if err != nil {
 			c.app.Metrics().Compare(metrics.CompareUnread)
 			continue

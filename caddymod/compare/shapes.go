@@ -24,6 +24,8 @@ type shape struct {
 	decode func(request, answer []byte) ([]exchange, error)
 	// scorer returns this server's scores for the same names, with a classifier of this version.
 	scorer func(version string) scorer
+	// shifted says that this server's scores follow the share of harm.
+	shifted bool
 }
 
 // exchange is a text and its scores from the other service.
@@ -34,8 +36,8 @@ type exchange struct {
 
 // shapes are all interfaces that can be compared.
 var shapes = []shape{
-	{commentanalyzer.AnalyzePath, decodeAnalyze, analyzeScores},
-	{openai.Path, decodeModerations, moderationScores},
+	{commentanalyzer.AnalyzePath, decodeAnalyze, analyzeScores, false},
+	{openai.Path, decodeModerations, moderationScores, true},
 }
 
 // shapeOf returns the shape of a request; nil when it is only forwarded.

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/extract"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/response"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -32,6 +33,7 @@ type answer struct {
 	charged   bool           // it is charged, if there is an account
 	charge    *policy.Charge // nil for none
 	uncounted error          // the charge failed, and the stream must not go on
+	span      tracing.Span
 }
 
 // Skip implements [response.Decider].
@@ -91,7 +93,7 @@ func (a *answer) moderateHeld(found *extract.Result) {
 
 // wait waits until a charge is durable. After an error the answer must not go on.
 func (a *answer) wait(charge *policy.Charge) error {
-	err := charge.Wait()
+	err := charge.WaitIn(a.r.Context())
 	if err == nil {
 		return nil
 	}
@@ -140,6 +142,8 @@ func (a *answer) refuseUnjudged(w *response.Writer, cause error) {
 func (a *answer) BeginStream() {
 	a.v = &verdict{Verdict: policy.Verdict{Confidence: 1}, status: Nothing}
 	a.x.response = a.v
+	_, a.span = tracing.Start(a.r.Context(), tracing.Stream)
+	a.span.ID(a.x.id)
 }
 
 // Unreadable implements [response.Decider].
@@ -217,6 +221,11 @@ func (a *answer) EndStream(w *response.Writer, ending response.Ending) {
 	if a.v.reason != "" && a.v.Recommendation != engine.Reject {
 		a.v.status, a.v.Recommendation = Failed, ""
 	}
+	a.span.Verdict(a.v.Flagged, a.v.Recommendation)
+	if a.v.reason != "" {
+		a.span.Refuse(a.v.reason, a.v.status == Failed)
+	}
+	a.span.End()
 	// The flagged categories are counted before the client sees the end.
 	if err := a.charge.Flag(a.v.Flags()); err != nil {
 		a.m.moderator.ReportUncounted(err)

@@ -51,6 +51,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		categories <category>...                      # only these can flag
 //		threshold <category> <probability>
 //		reject_level <category> <probability>
+//		harm_share <share>                            # of the texts that are harmful, such as 2% or 0.02
 //		themes <text>...
 //		allow <expression>...                         # does not count
 //		allow_file <file>
@@ -114,6 +115,7 @@ func parseModerateResponse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler,
 //		categories <category>...                      # only these can flag
 //		threshold <category> <probability>
 //		reject_level <category> <probability>
+//		harm_share <share>                            # of the texts that are harmful, such as 2% or 0.02
 //		themes <text>...
 //		allow <expression>...                         # does not count
 //		allow_file <file>

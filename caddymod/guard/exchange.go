@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/extract"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/request"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 )
 
 // exchange is what is known of one request and its answer. Handlers and matchers share it, so that nothing is
@@ -72,7 +73,14 @@ func (x *exchange) moderate(w http.ResponseWriter, r *http.Request, p *pipeline)
 	if index >= 0 {
 		known = x.analyses[index]
 	} else {
+		_, span := tracing.Start(r.Context(), tracing.Extract)
+		span.ID(x.id)
 		x.body, known.found = p.extractor.Extract(w, r, x.body)
+		span.Count("texts", int64(len(known.found.Pieces)))
+		if known.found.Reason != "" {
+			span.Refuse(known.found.Reason, false)
+		}
+		span.End()
 		pieces, known.found.Pieces = known.found.Pieces, nil // they share memory with the body, which is released
 	}
 	began := p.app.Now()

@@ -58,17 +58,24 @@ func warnOfTwoGuards(ctx caddy.Context, logger *zap.Logger) {
 // hasTwoGuards reports whether requests may pass two guards that act. guarded says that all have passed one before.
 func hasTwoGuards(routes caddyhttp.RouteList, guarded bool) bool {
 	var before []caddyhttp.MatcherSets
+	// follows says that only guards stand between this one and the last one before it: nothing answers in between.
+	follows := false
 	for i := range routes {
 		route := &routes[i]
 		for _, handler := range route.Handlers {
+			_, isGuard := handler.(*Moderate)
+			after := follows
+			follows = isGuard
 			switch handler := handler.(type) {
 			case *Moderate:
 				if handler.Shadow {
+					follows = after
 					continue // it tries a policy beside the one in force
 				}
+				// Caddy sorts one for some paths before one for all.
+				guarded = guarded || after && len(route.MatcherSets) == 0
 				for _, matchers := range before {
-					guarded = guarded || len(matchers)+len(route.MatcherSets) == 0 ||
-						reflect.DeepEqual(matchers, route.MatcherSets)
+					guarded = guarded || reflect.DeepEqual(matchers, route.MatcherSets)
 				}
 				if guarded {
 					return true

@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
 	responsewriter "github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
@@ -242,11 +243,15 @@ func (m *Moderate) pass(
 		// For the app, the request ends as if the client had left. Otherwise the app would be taken for broken.
 		cancel(err)
 	})
+	_, span := tracing.Start(ctx, tracing.Upload)
+	span.ID(x.id)
 	err := next.ServeHTTP(&observed, r.WithContext(ctx))
 	ended := failure.Load()
 	if ended != nil {
 		v.action = aborted
 	}
+	span.Verdict(v.Flagged, v.Recommendation)
+	span.End()
 	m.report(r, x, v)
 	if ended == nil || observed.Began() {
 		return err

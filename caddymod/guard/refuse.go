@@ -76,7 +76,7 @@ func rejection(v *verdict) *problem.Problem {
 func rejectionDetail(v *verdict) string {
 	names := v.Flags()
 	switch {
-	case len(names) > 0:
+	case len(names) > 0 && v.ByCategory:
 		return "The text was judged as " + enumerate(names) + "."
 	case len(v.Themes) > 0:
 		return "The text is about something that is not allowed here."

@@ -61,7 +61,7 @@ func (w *settlingWriter) BeforeHeader(int) error {
 		return w.err
 	}
 	w.waited = true
-	err := w.charge.Wait()
+	err := w.charge.WaitIn(w.r.Context())
 	if err == nil {
 		return nil
 	}

@@ -3,8 +3,8 @@
 
 // Package metrics counts what the service does, on Caddy's metrics endpoint.
 //
-// The values of labels are bounded: operations, outcomes, categories, recommendations and reasons. They never hold an
-// account, a key, a theme or content.
+// The values of labels are bounded: operations, outcomes, categories, recommendations, reasons and versions. They never
+// hold an account, a key, a theme or content.
 //
 // Caddy gives each configuration a new registry. The collectors live as long as any configuration uses them, and are
 // registered with each new registry, so that a reload neither resets a counter nor registers it twice.
@@ -14,12 +14,15 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/version"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
 // Operation is the kind of a request: a bounded label.
@@ -81,7 +84,10 @@ type Metrics struct {
 	themes          prometheus.Counter
 	recommendations *prometheus.CounterVec
 	refused         *prometheus.CounterVec
+	outage          *prometheus.CounterVec
 	storeUp         *storeUp
+	build           *build
+	room            func() StoreState
 	guard           *prometheus.CounterVec
 	guardFlagged    *prometheus.CounterVec
 	guardErrors     *prometheus.CounterVec
@@ -97,11 +103,20 @@ var pool = caddy.NewUsagePool()
 // poolKey is the pool's only key.
 const poolKey = "metrics"
 
+// State is what the collectors ask for whenever the metrics are collected.
+type State struct {
+	// Store reports whether the stores of the process are available, and whether one is open.
+	Store func() (up, open bool)
+	// Model returns the version of the classifier in force, and whether there is one.
+	Model func() (version string, ok bool)
+	// Room is what [RegisterStore] is given, so that [Keep] can register that, too. Default: it does not.
+	Room func() StoreState
+}
+
 // Acquire returns the process's collectors, registered with registry. Each Acquire that returns no error must be
-// followed by one [Release]. store reports whether the stores of the process are available, and whether one is open;
-// it is called whenever the metrics are collected.
-func Acquire(registry prometheus.Registerer, store func() (up, open bool)) (*Metrics, error) {
-	fresh := newMetrics(store)
+// followed by one [Release].
+func Acquire(registry prometheus.Registerer, state State) (*Metrics, error) {
+	fresh := newMetrics(state)
 	value, loaded := pool.LoadOrStore(poolKey, fresh)
 	m := fresh
 	if loaded {
@@ -114,6 +129,23 @@ func Acquire(registry prometheus.Registerer, store func() (up, open bool)) (*Met
 	return m, nil
 }
 
+// Keep registers the collectors that [Acquire] has returned, and those of [RegisterStore], with another registry, if
+// there are any. Caddy's admin endpoint shows the registry of the latest configuration, even of one that could not be
+// loaded and did not come to the app; without Keep the metrics of the one that goes on would be gone from it.
+func Keep(registry prometheus.Registerer) error {
+	var err error
+	pool.Range(func(_, value any) bool {
+		m := value.(*Metrics)
+		if err = m.register(registry); err == nil && m.room != nil {
+			c := newStoreCollector(m.room)
+			c.kept = true
+			err = registerStore(registry, c)
+		}
+		return false
+	})
+	return err
+}
+
 // Release gives back what [Acquire] took.
 func Release() {
 	// The collectors have no destructor, so there is no error.
@@ -121,7 +153,7 @@ func Release() {
 }
 
 // newMetrics returns collectors that are not registered.
-func newMetrics(store func() (up, open bool)) *Metrics {
+func newMetrics(state State) *Metrics {
 	const namespace, subsystem = "caddy", "moderation"
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		opts := prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}
@@ -140,11 +172,16 @@ func newMetrics(store func() (up, open bool)) *Metrics {
 		}),
 		recommendations: counter("recommendations_total", "Verdicts by recommendation.", "recommendation"),
 		refused:         counter("refused_total", "Requests that were refused before any work, by reason.", "reason"),
+		outage: counter("outage_requests_total",
+			"Requests that were admitted while the server of the store could not be reached, by what that rests on.",
+			"basis"),
 		storeUp: &storeUp{
 			desc: prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, "store_up"),
 				"1 while the store keeps what it must, 0 while it cannot. Absent without a store.", nil, nil),
-			ask: store,
+			ask: state.Store,
 		},
+		build: newBuild(prometheus.BuildFQName(namespace, subsystem, "build_info"), state.Model),
+		room:  state.Room,
 		guard: counter("guard_total",
 			"Requests and answers that a guard saw, by what became of them.", "direction", "outcome"),
 		guardFlagged: counter("guard_flagged_total",
@@ -172,7 +209,7 @@ func newMetrics(store func() (up, open bool)) *Metrics {
 // register registers the collectors with a registry.
 func (m *Metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{
-		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.refused, m.storeUp,
+		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.refused, m.outage, m.storeUp, m.build,
 		m.guard, m.guardFlagged, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
 	} {
 		err := registry.Register(collector)
@@ -331,6 +368,14 @@ func (m *Metrics) Refused(reason string) {
 	m.refused.WithLabelValues(reason).Inc()
 }
 
+// AdmittedInOutage counts n requests that were admitted by counts that are not exact. Others it does not count.
+func (m *Metrics) AdmittedInOutage(basis quota.Basis, n int64) {
+	if m == nil || basis == quota.ExactCounts {
+		return
+	}
+	m.outage.WithLabelValues(string(basis)).Add(float64(n))
+}
+
 // storeUp reports whether the store is available at the moment at which it is collected.
 type storeUp struct {
 	desc *prometheus.Desc
@@ -353,5 +398,38 @@ func (s *storeUp) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, value)
 }
 
-// Interface guard
-var _ prometheus.Collector = (*storeUp)(nil)
+// build tells which versions run at the moment at which it is collected.
+type build struct {
+	desc *prometheus.Desc
+	ask  func() (model string, ok bool)
+}
+
+// newBuild returns the collector of a metric with the given name.
+func newBuild(name string, ask func() (model string, ok bool)) *build {
+	caddyVersion, _ := caddy.Version()
+	return &build{
+		desc: prometheus.NewDesc(name, "Always 1. The labels are the versions of caddy-moderation, of Caddy and of the "+
+			"classifier in force.", []string{"model"},
+			prometheus.Labels{"version": version.Version(), "caddy_version": caddyVersion}),
+		ask: ask,
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (b *build) Describe(to chan<- *prometheus.Desc) { to <- b.desc }
+
+// Collect implements [prometheus.Collector].
+func (b *build) Collect(to chan<- prometheus.Metric) {
+	model, ok := b.ask()
+	if !ok {
+		return
+	}
+	// A guest module names its version itself; Prometheus knows no text but UTF-8.
+	to <- prometheus.MustNewConstMetric(b.desc, prometheus.GaugeValue, 1, strings.ToValidUTF8(model, ""))
+}
+
+// Interface guards
+var (
+	_ prometheus.Collector = (*storeUp)(nil)
+	_ prometheus.Collector = (*build)(nil)
+)

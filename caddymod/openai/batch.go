@@ -30,9 +30,10 @@ func newBatch(processors int) *batch {
 	return &batch{workers: make(chan struct{}, max(0, processors-1))}
 }
 
-// moderate returns the verdict on each text. It ends early with an error when ctx ends or a text cannot be moderated.
+// moderate returns the verdict on each text, as part of a request that says the rest. It ends early with an error when
+// ctx ends or a text cannot be moderated.
 func (b *batch) moderate(
-	ctx context.Context, e *engine.Engine, texts []string, policy *engine.Policy,
+	ctx context.Context, e *engine.Engine, texts []string, request engine.Request,
 ) ([]engine.Result, error) {
 	results := make([]engine.Result, len(texts))
 	var next atomic.Int64
@@ -42,7 +43,9 @@ func (b *batch) moderate(
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			result, err := e.Moderate(ctx, engine.Request{Content: texts[i], Policy: policy})
+			one := request
+			one.Content = texts[i]
+			result, err := e.Moderate(ctx, one)
 			if err != nil {
 				return err
 			}

@@ -59,6 +59,10 @@ var mapped = map[problem.Code]struct {
 
 // failureOf returns a problem as this interface defines it.
 func failureOf(p *problem.Problem) *failure {
+	if p.Quota != nil && p.Quota.RetryAfter == 0 {
+		// The account's limit is one on the length of the array. Programs repeat what was answered 429, some for ever.
+		return invalid("input", "array_above_max_length", p.Error())
+	}
 	f := &failure{status: p.Code.Status(), message: p.Error(), errorType: invalidRequestError, code: string(p.Code)}
 	if f.status >= http.StatusInternalServerError {
 		f.errorType = serverError
@@ -104,7 +108,8 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	setRateLimits(header)
 	if f.status == http.StatusTooManyRequests && header.Get("Retry-After") == "" {
-		// Client libraries repeat a request after 429, and obey this field. Here repeating it soon would not help.
+		// Client libraries repeat a request after 429, and obey this field. Repeating it before the next month does not
+		// help.
 		header.Set("X-Should-Retry", "false")
 	}
 	response.SendJSON(w, r, f.status, append(encoded, '\n'))

@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/response"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
@@ -157,7 +158,16 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 		return call.Refuse(w, r, p)
 	}
 	policy := call.Policy()
-	results, err := m.batch.moderate(r.Context(), call.Services.Engine, wanted.texts, policy)
+	ctx, span := tracing.Start(r.Context(), tracing.Classify)
+	tracing.Texts(span, wanted.texts, func(text *string) string { return *text })
+	results, err := m.batch.moderate(ctx, call.Services.Engine, wanted.texts, engine.Request{
+		Policy: policy, HarmShare: call.HarmShare(),
+	})
+	whole := highest(results)
+	if err == nil {
+		call.Services.Engine.Policy().With(policy).Decide(&whole)
+	}
+	span.Classified(&whole, err)
 	switch {
 	case err != nil && r.Context().Err() != nil:
 		// The client has left. Nobody receives the answer; the status is for the access log.
@@ -169,8 +179,6 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable,
 			"The texts could not be judged now. Try again."))
 	}
-	whole := highest(results)
-	call.Services.Engine.Policy().With(policy).Decide(&whole)
 	call.SetVerdicts(&whole, results)
 
 	buffer := buffers.Get().(*[]byte)
@@ -202,9 +210,10 @@ func (m *Moderations) read(w http.ResponseWriter, r *http.Request) (request, *fa
 	return decode(buffer.Bytes(), limits{inputs: m.MaxInputs, characters: m.MaxCharacters})
 }
 
-// highest returns a result with the highest probability of each category.
+// highest returns a result with the highest probability of each category, and the tokens of all.
 func highest(results []engine.Result) (whole engine.Result) {
 	for i := range results {
+		whole.TokensUsed += results[i].TokensUsed
 		for c := range results[i].Categories {
 			whole.Categories[c].Probability = max(whole.Categories[c].Probability, results[i].Categories[c].Probability)
 		}

@@ -447,6 +447,9 @@ func TestRefusals(t *testing.T) {
 		t.Parallel()
 		s := serve(t, 0, 5, "")
 		golden(t, "error_minute_never", http.MethodPost, inputs(6, "hello"), s.post(t, inputs(6, "hello")))
+		if counts := s.counts(t).Counts; counts.Minute != 0 || counts.Period != 0 {
+			t.Errorf("a batch that is never admitted: got %+v counted, want nothing", counts)
+		}
 		var got reply
 		for got.status != http.StatusTooManyRequests { // the minute may turn meanwhile
 			got = s.post(t, inputs(3, "hello"))
@@ -475,6 +478,14 @@ func TestRefusals(t *testing.T) {
 		got := s.post(t, inputs(3, "hello"))
 		got.body = instant.ReplaceAll(got.body, []byte("2026-12-01T00:00:00Z"))
 		golden(t, "error_month", http.MethodPost, inputs(3, "hello"), got)
+	})
+	t.Run("both", func(t *testing.T) {
+		t.Parallel()
+		// A client must not wait for a month that does not help either.
+		s := serve(t, 8, 5, "")
+		s.post(t, inputs(3, "hello"))
+		golden(t, "error_minute_never_month_left", http.MethodPost, inputs(6, "hello"), s.post(t, inputs(6, "hello")))
+		golden(t, "error_both_never", http.MethodPost, inputs(9, "hello"), s.post(t, inputs(9, "hello")))
 	})
 	t.Run("account", func(t *testing.T) {
 		t.Parallel()

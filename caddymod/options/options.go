@@ -19,6 +19,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/placeholder"
 )
 
 // Option is an option of a block.
@@ -33,18 +35,19 @@ type Option struct {
 // of the directive or option that the block belongs to.
 func Block(d *caddyfile.Dispenser, what string, allowed map[string]Option) error {
 	if d.NextArg() {
-		return d.Errf("%s: unexpected argument '%s'", what, d.Val())
+		return d.Errf("%s: unexpected argument '%s'", what, Shown(d.Val()))
 	}
+	placeholder.Parsed(d.File())
 	seen := map[string]bool{}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
 		option, ok := allowed[name]
 		if !ok && len(allowed) == 0 {
-			return d.Errf("%s takes no options, but has '%s'", what, name)
+			return d.Errf("%s takes no options, but has '%s'", what, Shown(name))
 		}
 		if !ok {
 			names := List(slices.Sorted(maps.Keys(allowed)))
-			return d.Errf("%s: unknown option '%s'; the options are %s", what, name, names)
+			return d.Errf("%s: unknown option '%s'; the options are %s", what, Shown(name), names)
 		}
 		if seen[name] && !option.Repeat {
 			return d.Errf("%s: option '%s' is given twice", what, name)
@@ -55,6 +58,14 @@ func Block(d *caddyfile.Dispenser, what string, allowed map[string]Option) error
 		}
 	}
 	return nil
+}
+
+// Shown returns a word for an error: only the scheme of a URL is left, because the rest may hold a password.
+func Shown(word string) string {
+	if scheme, _, isURL := strings.Cut(word, "://"); isURL {
+		return scheme + "://..."
+	}
+	return word
 }
 
 // Args returns the arguments of an option without a block. Their number must be that of the words in syntax, such as
@@ -79,9 +90,30 @@ func ArgsBeforeBlock(d *caddyfile.Dispenser, syntax string) ([]string, error) {
 		if want == 0 {
 			return nil, d.Errf("'%s' takes no argument, but has %d", name, got)
 		}
-		return nil, d.Errf("'%s' needs %s, but has %d: %s %s", name, count(want), got, name, syntax)
+		hint := ""
+		if got < want {
+			hint = Unset(d)
+		}
+		return nil, d.Errf("'%s' needs %s, but has %d: %s %s%s", name, count(want), got, name, syntax, hint)
 	}
 	return d.RemainingArgs(), nil
+}
+
+// Unset says, for errors about a missing argument, which variables {$NAME} of the line yield nothing; "" if none does.
+// Caddy replaces them before a directive sees its arguments.
+func Unset(d *caddyfile.Dispenser) string {
+	hint, _ := placeholder.Unset(d.File(), d.Line())
+	return hint
+}
+
+// Empty says why an argument is empty: which variables {$NAME} of its line yield nothing, or that one is the usual
+// reason if the line cannot be read, such as that of a Caddyfile which was sent to the admin endpoint.
+func Empty(d *caddyfile.Dispenser) string {
+	hint, ok := placeholder.Unset(d.File(), d.Line())
+	if !ok {
+		return "; a {$NAME} whose environment variable is not set yields nothing"
+	}
+	return hint
 }
 
 // count returns a number of arguments in words.
@@ -100,7 +132,7 @@ func Text(dst *string, syntax string) Option {
 			return err
 		}
 		if args[0] == "" {
-			return d.Errf("%s is empty", syntax)
+			return d.Errf("%s is empty%s", syntax, Empty(d))
 		}
 		*dst = args[0]
 		return nil

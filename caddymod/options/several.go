@@ -17,11 +17,11 @@ func Several(dst *[]string, syntax string, check func(string) error) Option {
 		name := d.Val()
 		args := d.RemainingArgs()
 		if len(args) == 0 {
-			return d.Errf("'%s' needs at least 1 argument: %s %s...", name, name, syntax)
+			return d.Errf("'%s' needs at least 1 argument: %s %s...%s", name, name, syntax, Unset(d))
 		}
 		for _, arg := range args {
 			if arg == "" {
-				return d.Errf("%s: %s is empty", name, syntax)
+				return d.Errf("%s: %s is empty%s", name, syntax, Empty(d))
 			}
 			if slices.Contains(*dst, arg) {
 				return d.Errf("%s: '%s' is given twice", name, arg)

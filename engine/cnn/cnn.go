@@ -147,9 +147,21 @@ func (d *Dense) Pool(
 		}
 	}
 	for q := range AttentionQueries {
-		query := d.Attention[q*Channels : (q+1)*Channels]
+		d.score(q, attention[q][:n], in)
+	}
+	attend(pooled, in, n, attention)
+}
+
+// score sets out to the dot products of an attention query and each token's vector.
+func (d *Dense) score(q int, out, in []float32) {
+	dotProducts(out, in, d.Attention[q*Channels:(q+1)*Channels])
+}
+
+// attend fills in the weighted means of the attention queries. attention holds the scores of the n tokens, and then
+// their weights.
+func attend(pooled *[Pooled]float32, in []float32, n int, attention *[AttentionQueries][MaxTokens]float32) {
+	for q := range AttentionQueries {
 		weights := attention[q][:n]
-		dotProducts(weights, in, query)
 		largest := slices.Max(weights)
 		var total float32
 		for t, w := range weights {

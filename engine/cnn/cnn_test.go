@@ -282,6 +282,27 @@ func TestWindowsDoNotDisturbEachOther(t *testing.T) {
 	}
 }
 
+// Hazard: windows that are computed in one go have other logits than each by itself.
+func TestWantedWindowsAreAsEachByItself(t *testing.T) {
+	t.Parallel()
+	m, tokens, hashes := sample(300)
+	var s, alone cnn.Scratch
+	s.Begin(tokens, hashes)
+	// Side by side, overlapping, with gaps of 1 to 30 tokens, at both ends, and longer than a window may be.
+	windows := [][2]int{
+		{0, 5}, {5, 9}, {7, 40}, {41, 44}, {51, 60}, {90, 91}, {120, 250}, {230, 240}, {299, 300}, {4, 4},
+	}
+	for _, w := range windows {
+		s.Want(w[0], w[1])
+	}
+	for _, w := range windows {
+		got := *m.WindowLogits(&s, w[0], w[1])
+		if want := *m.Logits(&alone, tokens, hashes, w[0], w[1]); got != want {
+			t.Errorf("tokens %d to %d: %v with other windows, %v alone", w[0], w[1], got[:2], want[:2])
+		}
+	}
+}
+
 // Hazard: a window is longer than the memory for it.
 func TestAWindowIsCut(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ type Model struct {
 // table maps the high half of a known word's hash to the word's embedding, by open addressing.
 type table struct {
 	hashes  []uint32 // in ascending order, as the rows of vectors are
-	vectors []int8
+	vectors [][Channels]int8
 	index   []slot
 	mask    uint32
 }
@@ -54,8 +54,9 @@ func New(dense *Dense, words []Word, subwords []float32) *Model {
 		m.words.hashes = append(m.words.hashes, short(w.Hash))
 		flat = append(flat, w.Vector[:]...)
 	}
-	m.words.vectors = make([]int8, len(flat))
-	m.scale[0] = round(m.words.vectors, flat)
+	vectors := make([]int8, len(flat))
+	m.scale[0] = round(vectors, flat)
+	m.words.setVectors(vectors)
 	m.scale[1] = round(m.subwords, subwords)
 	m.words.makeIndex()
 	return m
@@ -82,6 +83,14 @@ func round(out []int8, rows []float32) (scale [Channels]float32) {
 	return scale
 }
 
+// setVectors sets the embeddings, one after the other.
+func (t *table) setVectors(all []int8) {
+	t.vectors = make([][Channels]int8, len(all)/Channels)
+	for i := range t.vectors {
+		copy(t.vectors[i][:], all[i*Channels:])
+	}
+}
+
 // short is the half of a hash that the table knows a word by.
 func short(hash uint64) uint32 { return uint32(hash >> 32) }
 
@@ -98,15 +107,18 @@ func (t *table) makeIndex() {
 	}
 }
 
-// find returns the embedding of a word, or nil where the word is not known.
-func (t *table) find(hash uint32) []int8 {
+// unknown is the row of a word that is not known. No table has so many rows.
+const unknown = math.MaxUint32
+
+// row returns the row of a word's embedding, or unknown.
+func (t *table) row(hash uint32) uint32 {
 	for at := hash & t.mask; ; at = (at + 1) & t.mask {
 		s := t.index[at]
 		if s.row == 0 {
-			return nil
+			return unknown
 		}
 		if s.hash == hash {
-			return t.vectors[(s.row-1)*Channels : s.row*Channels : s.row*Channels]
+			return s.row - 1
 		}
 	}
 }
@@ -115,6 +127,7 @@ func (t *table) find(hash uint32) []int8 {
 type Scratch struct {
 	layers    [2][]float32
 	sums      []float32
+	places    []uint32 // of the words of the tokens in the index, and then their rows
 	subwords  []uint16
 	argmax    [Channels]int32
 	attention [AttentionQueries][MaxTokens]float32
@@ -122,22 +135,46 @@ type Scratch struct {
 	hidden    [Hidden]float32
 	out       [Outputs]float32
 
-	tokens []text.Token
-	hashes []uint64
-	last   []float32 // the last layer, of the tokens that are done
-	done   []bool
+	tokens  []text.Token
+	hashes  []uint64
+	state   []tokenState
+	pending bool                        // whether any token is wanted
+	last    []float32                   // the last layer, of the tokens that are done
+	scores  [AttentionQueries][]float32 // their dot products with the attention queries
 }
+
+// tokenState is what is known of a token of a text.
+type tokenState uint8
+
+const (
+	_      tokenState = iota
+	wanted            // it is in a window
+	done              // and its last layer is computed
+)
 
 // Begin sets the text whose windows [Model.WindowLogits] then classifies. hashes holds the hash of each token's folded
 // form. Both slices must not change until the last window is classified.
 func (s *Scratch) Begin(tokens []text.Token, hashes []uint64) {
-	s.tokens, s.hashes = tokens, hashes
+	s.tokens, s.hashes, s.pending = tokens, hashes, false
 	n := len(tokens)
-	if cap(s.done) < n {
-		s.done, s.last = make([]bool, n), make([]float32, n*Channels)
+	if cap(s.state) < n {
+		s.state, s.last = make([]tokenState, n), make([]float32, n*Channels)
+		for q := range s.scores {
+			s.scores[q] = make([]float32, n)
+		}
 	}
-	s.done, s.last = s.done[:n], s.last[:n*Channels]
-	clear(s.done)
+	s.state, s.last = s.state[:n], s.last[:n*Channels]
+	clear(s.state)
+}
+
+// Want says that the window from first to end will be classified, so that all that the windows of a text have in common
+// is computed once and in one go.
+func (s *Scratch) Want(first, end int) {
+	for t := first; t < min(end, first+MaxTokens); t++ {
+		if s.state[t] != done {
+			s.state[t], s.pending = wanted, true
+		}
+	}
 }
 
 // Logits returns the logits of the window from first to end of a text: [Scratch.Begin] and [Model.WindowLogits] in one.
@@ -158,30 +195,54 @@ func (m *Model) WindowLogits(s *Scratch, first, end int) *[Outputs]float32 {
 		clear(s.out[:])
 		return &s.out
 	}
-	for t := first; t < end; t++ {
-		if s.done[t] {
-			continue
-		}
-		stop := t + 1
-		for stop < end && !s.done[stop] {
-			stop++
-		}
-		m.layers(s, t, stop)
-		t = stop
+	s.Want(first, end)
+	if s.pending {
+		m.computeWanted(s)
 	}
-	m.dense.Pool(&s.pooled, s.last[first*Channels:end*Channels], end-first, &s.argmax, &s.attention)
+	in, n := s.last[first*Channels:end*Channels], end-first
+	maxima := s.pooled[:Channels]
+	copy(maxima, in)
+	kernel.MaxRows((*[kernel.Block]float32)(maxima), in[Channels:])
+	for q := range AttentionQueries {
+		copy(s.attention[q][:n], s.scores[q][first:end])
+	}
+	attend(&s.pooled, in, n, &s.attention)
 	m.dense.Logits(&s.out, &s.hidden, &s.pooled)
 	return &s.out
 }
 
-// layers computes the last layer of the tokens from first to end.
-func (m *Model) layers(s *Scratch, first, end int) {
+// maxGap is the maximum number of tokens between wanted ones that are computed with them: to begin anew beyond the gap
+// costs more.
+const maxGap = ReceptiveRadius
+
+// computeWanted computes the last layer of all wanted tokens.
+func (m *Model) computeWanted(s *Scratch) {
+	s.pending = false
+	first, end := -1, 0 // a run of wanted tokens, with small gaps
+	for t, state := range s.state {
+		if state != wanted {
+			continue
+		}
+		if first >= 0 && t-end > maxGap {
+			m.compute(s, first, end)
+			first = -1
+		}
+		if first < 0 {
+			first = t
+		}
+		end = t + 1
+	}
+	if first >= 0 {
+		m.compute(s, first, end)
+	}
+}
+
+// compute computes the last layer of the tokens from first to end.
+func (m *Model) compute(s *Scratch, first, end int) {
 	from, to := max(first-ReceptiveRadius, 0), min(end+ReceptiveRadius, len(s.tokens))
 	n := to - from
 	s.grow(n)
-	for i := range n {
-		m.embed(s, s.layers[0][i*Channels:(i+1)*Channels], &s.tokens[from+i], s.hashes[from+i])
-	}
+	m.embedAll(s, s.layers[0], s.tokens[from:to], s.hashes[from:to])
 	in, out := s.layers[0], s.layers[1]
 	radius := ReceptiveRadius // of the layers that are still to come
 	for l, dilation := range Dilations {
@@ -189,9 +250,30 @@ func (m *Model) layers(s *Scratch, first, end int) {
 		m.dense.convolve(l, out, s.sums, in, max(first-radius, 0)-from, min(end+radius, len(s.tokens))-from, n)
 		in, out = out, in
 	}
-	copy(s.last[first*Channels:end*Channels], in[(first-from)*Channels:])
+	last := s.last[first*Channels : end*Channels]
+	copy(last, in[(first-from)*Channels:])
+	for q := range s.scores {
+		m.dense.score(q, s.scores[q][first:end], last)
+	}
 	for t := first; t < end; t++ {
-		s.done[t] = true
+		s.state[t] = done
+	}
+}
+
+// embedAll sets out to the vectors of tokens. The embeddings of their words are asked for first, so that they are on
+// their way from memory at once.
+func (m *Model) embedAll(s *Scratch, out []float32, tokens []text.Token, hashes []uint64) {
+	places := s.places[:len(tokens)]
+	for i, h := range hashes {
+		places[i] = short(h) & m.words.mask
+	}
+	kernel.Prefetch(m.words.index, places)
+	for i, h := range hashes {
+		places[i] = m.words.row(short(h))
+	}
+	kernel.Prefetch(m.words.vectors, places)
+	for i := range tokens {
+		m.embed(s, (*[Channels]float32)(out[i*Channels:]), &tokens[i], places[i])
 	}
 }
 
@@ -201,14 +283,14 @@ func (s *Scratch) grow(n int) {
 		return
 	}
 	s.layers[0], s.layers[1] = make([]float32, n*Channels), make([]float32, n*Channels)
-	s.sums = make([]float32, n*2*Channels)
+	s.sums, s.places = make([]float32, n*2*Channels), make([]uint32, n)
 }
 
-// embed sets out to the vector of a token: the embedding of its word or of its sub-words, plus its shape features.
-func (m *Model) embed(s *Scratch, out []float32, t *text.Token, hash uint64) {
-	out = out[:Channels]
-	if known := m.words.find(short(hash)); known != nil {
-		for c, v := range known {
+// embed sets out to the vector of a token: the embedding of its word, which is in that row, or of its sub-words, plus
+// its shape features.
+func (m *Model) embed(s *Scratch, out *[Channels]float32, t *text.Token, row uint32) {
+	if row != unknown {
+		for c, v := range &m.words.vectors[row] {
 			out[c] = float32(v) * m.scale[0][c]
 		}
 	} else {
@@ -250,8 +332,10 @@ func (m *Model) Marshal() []byte {
 	for _, w := range m.dense.All {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(w))
 	}
-	for _, v := range m.words.vectors {
-		out = append(out, byte(v))
+	for i := range m.words.vectors {
+		for _, v := range &m.words.vectors[i] {
+			out = append(out, byte(v))
+		}
 	}
 	for _, v := range m.subwords {
 		out = append(out, byte(v))
@@ -279,7 +363,7 @@ func Unmarshal(in []byte) (*Model, error) {
 		return v
 	}
 	m := &Model{
-		words:    table{hashes: make([]uint32, words), vectors: make([]int8, words*Channels)},
+		words:    table{hashes: make([]uint32, words), vectors: make([][Channels]int8, words)},
 		subwords: make([]int8, SubwordRows*Channels),
 	}
 	last := uint32(0)
@@ -307,9 +391,11 @@ func Unmarshal(in []byte) (*Model, error) {
 	}
 	m.dense = NewDense(dense)
 	for i := range m.words.vectors {
-		m.words.vectors[i] = int8(in[i])
+		for c := range Channels {
+			m.words.vectors[i][c] = int8(in[c])
+		}
+		in = in[Channels:]
 	}
-	in = in[len(m.words.vectors):]
 	for i := range m.subwords {
 		m.subwords[i] = int8(in[i])
 	}

@@ -115,7 +115,8 @@ func (o *Occlusion) compute(l, first, end int) {
 		}
 		if l == 0 {
 			for i := t; i < stop; i++ {
-				o.model.embed(o.s, o.layers[0][i*Channels:(i+1)*Channels], &o.tokens[i], o.hashes[i])
+				row := o.model.words.row(short(o.hashes[i]))
+				o.model.embed(o.s, (*[Channels]float32)(o.layers[0][i*Channels:]), &o.tokens[i], row)
 			}
 		} else {
 			from, to := max(t-Dilations[l-1], 0), min(stop+Dilations[l-1], len(o.tokens))

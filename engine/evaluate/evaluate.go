@@ -32,6 +32,9 @@ type Options struct {
 	// AttributeThresholds holds, per attribute, the probability above which a text is flagged. The thresholds of the
 	// categories are those of the engine's [engine.Policy]. Default: [DefaultAttributeThreshold].
 	AttributeThresholds [engine.NumAttributes]float64
+	// HarmShare is the share of harmful texts to which the probabilities are moved, as [engine.Request.HarmShare] says.
+	// Default: 0, the share that the classifier is calibrated for.
+	HarmShare float64
 	// Progress, unless nil, is called now and then with the number of rows moderated so far, always from the goroutine
 	// of Run.
 	Progress func(rows int)
@@ -197,7 +200,7 @@ func moderateRow(ctx context.Context, e *engine.Engine, row *Row, o *Options) (v
 	if err := ctx.Err(); err != nil {
 		return v, err
 	}
-	request := engine.Request{Content: row.Text}
+	request := engine.Request{Content: row.Text, HarmShare: o.HarmShare}
 	if row.Theme != "" {
 		request.Themes = append(request.Themes, row.Theme)
 	}

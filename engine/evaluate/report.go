@@ -13,6 +13,9 @@ import (
 type Report struct {
 	// Model names the classifier and its exact weights.
 	Model string `json:"model"`
+	// HarmShare is the share of harmful texts that the probabilities are for: that of [Options.HarmShare], or else the
+	// one that the classifier is calibrated for. It is 0, and absent from JSON, if the classifier has none.
+	HarmShare float64 `json:"harm_share,omitempty"`
 	// Files are the names of the files that were read. [Run] leaves it empty; its caller may fill it from
 	// [Input.Files].
 	Files []string `json:"files"`

@@ -26,6 +26,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, " of %s", plural(len(r.Files), "file"))
 	}
 	b.WriteString(".\n")
+	if r.HarmShare != 0 {
+		fmt.Fprintf(&b, "The probabilities are for traffic of which %s is harmful.\n", engine.FormatHarmShare(r.HarmShare))
+	}
 	r.writeRejected(&b)
 	writeLabels(&b, "CATEGORY", r.Categories, 0, engine.NumCategories)
 	writeLabels(&b, "ATTRIBUTE", r.Attributes, engine.NumCategories, NumLabels)

@@ -17,6 +17,7 @@ import (
 // tally collects what a report needs: numbers of every row, but texts of the listed misses only.
 type tally struct {
 	model      string
+	harmShare  float64
 	thresholds [NumLabels]float64
 	misses     int
 
@@ -62,8 +63,11 @@ type themeTally struct {
 }
 
 func newTally(e *engine.Engine, o *Options) *tally {
-	t := &tally{model: e.Version(), misses: o.Misses, kinds: make(map[string]*verdictTally)}
+	t := &tally{model: e.Version(), harmShare: e.HarmShare(), misses: o.Misses, kinds: make(map[string]*verdictTally)}
 	t.themes = themeTally{scored: make(map[string][]Scored), kinds: make(map[string]*verdictTally)}
+	if o.HarmShare != 0 && t.harmShare != 0 {
+		t.harmShare = o.HarmShare
+	}
 	policy := e.Policy()
 	copy(t.thresholds[:], policy.Thresholds[:])
 	copy(t.thresholds[engine.NumCategories:], o.AttributeThresholds[:])
@@ -198,7 +202,7 @@ func oneLine(text string) string {
 // report makes the report.
 func (t *tally) report() *Report {
 	r := &Report{
-		Model: t.model, Files: []string{}, Rows: t.rows, Rejected: t.rejected,
+		Model: t.model, HarmShare: t.harmShare, Files: []string{}, Rows: t.rows, Rejected: t.rejected,
 		Categories: make(map[string]Label), Attributes: make(map[string]Label),
 		Flagged: t.all.verdicts(), Kinds: verdictsOf(t.kinds), Themes: t.themes.report(),
 	}

@@ -7,6 +7,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
@@ -20,6 +23,21 @@ type Evidence struct {
 	Weight float64
 }
 
+// Passage is the part of a text that decided about a head, in code points; End is exclusive.
+type Passage struct {
+	Begin, End int
+}
+
+// Explanation says where in a text the probability of a head comes from.
+type Explanation struct {
+	// Evidence holds at most [MaxEvidence] spans, in the order of the text and without overlap. It is empty where no
+	// word speaks for the head.
+	Evidence []Evidence
+	// Passage is the window that decided. It overlaps the strongest evidence, and begins and ends with a word and the
+	// punctuation next to it. It is zero for a head that was not wanted, and for a text of white space alone.
+	Passage Passage
+}
+
 const (
 	// MaxEvidence is the maximum number of spans for a head.
 	MaxEvidence = 5
@@ -31,8 +49,8 @@ const (
 	maxOccluded = 160
 )
 
-// Explain finds the evidence for the wanted heads in a text: see [Explainable.Explain].
-func (m *Model) Explain(content string, wanted [Heads]bool) [Heads][]Evidence {
+// Explain explains the wanted heads of a text: see [Explainable.Explain].
+func (m *Model) Explain(content string, wanted [Heads]bool) [Heads]Explanation {
 	x := m.ClassifyExplainable(content)
 	defer x.Close()
 	return x.Explain(wanted)
@@ -45,6 +63,8 @@ type Explainable struct {
 	Words         int
 
 	model     *Model
+	content   string
+	points    []rune // of content; nil until they are needed
 	scratch   *scratch
 	text      *text.Scratch
 	tokens    []text.Token
@@ -55,7 +75,7 @@ type Explainable struct {
 
 // ClassifyExplainable classifies content as [Model.Classify] does. The caller must close the result.
 func (m *Model) ClassifyExplainable(content string) *Explainable {
-	x := &Explainable{model: m, scratch: m.scratch(), text: text.Get()}
+	x := &Explainable{model: m, content: content, scratch: m.scratch(), text: text.Get()}
 	x.tokens = m.Tokenize(x.text, content)
 	x.Probabilities, x.Words = m.classify(x.scratch, x.tokens), x.text.Words()
 	return x
@@ -68,13 +88,15 @@ func (x *Explainable) Close() {
 	text.Put(x.text)
 }
 
-// Explain finds the evidence for the wanted heads: for each at most [MaxEvidence] spans, in the order of the text and
-// without overlap.
+// Explain finds the evidence for the wanted heads, and the passage that decided.
 //
 // A token carries as much as the head's logit falls when the token is left out of the windows that decide: the linear
 // model loses the token's features, and the network classifies the window again without it. Neighbours in a sentence
 // make one span. A repetition counts for nothing with the model, so it carries nothing.
-func (x *Explainable) Explain(wanted [Heads]bool) (evidence [Heads][]Evidence) {
+//
+// The passage is the window with the largest logit by all stages that classified it. Small windows count where the text
+// has enough of them: see [Logits.Length].
+func (x *Explainable) Explain(wanted [Heads]bool) (explanations [Heads]Explanation) {
 	x.carried, x.left = make([]float64, len(x.tokens)), maxOccluded
 	var heads []int
 	for h := range wanted {
@@ -84,9 +106,12 @@ func (x *Explainable) Explain(wanted [Heads]bool) (evidence [Heads][]Evidence) {
 	}
 	slices.SortStableFunc(heads, func(a, b int) int { return cmp.Compare(x.Probabilities[b], x.Probabilities[a]) })
 	for _, h := range heads {
-		evidence[h] = x.evidence(h)
+		clear(x.carried)
+		windows := x.leaveOut(h)
+		evidence := x.evidence()
+		explanations[h] = Explanation{Evidence: evidence, Passage: x.decisive(windows, evidence)}
 	}
-	return evidence
+	return explanations
 }
 
 // networkWindow is a window that the network classified.
@@ -97,10 +122,8 @@ type networkWindow struct {
 	occluded [][cnn.Outputs]float32
 }
 
-// evidence finds the evidence for a head.
-func (x *Explainable) evidence(h int) []Evidence {
-	clear(x.carried)
-	x.leaveOut(h)
+// evidence makes spans of what the tokens carry.
+func (x *Explainable) evidence() []Evidence {
 	largest, all := 0.0, 0.0
 	for _, c := range x.carried {
 		if c > 0 {
@@ -147,19 +170,13 @@ func strongest(evidence []Evidence) []Evidence {
 // disguised too, the places of its parts are not known exactly, and the span is that of all of them.
 func (x *Explainable) span(i int) (begin, end int) {
 	t := &x.tokens[i]
+	if t.Flags&text.Emoji != 0 {
+		return x.emojiSequence(t.Begin, t.End)
+	}
 	if t.Flags&text.Recovered == 0 {
 		return t.Begin, t.End
 	}
-	joined := func(a, b *text.Token) bool {
-		return a.Flags&b.Flags&text.Recovered != 0 && a.End == b.Begin && a.Flags&text.SentenceEnd == 0
-	}
-	first, last := i, i
-	for first > 0 && joined(&x.tokens[first-1], &x.tokens[first]) {
-		first--
-	}
-	for last < len(x.tokens)-1 && joined(&x.tokens[last], &x.tokens[last+1]) {
-		last++
-	}
+	first, last := x.typedWord(i)
 	letters := 0
 	for k := first; k <= last; k++ {
 		letters += len(x.tokens[k].Folded)
@@ -171,8 +188,98 @@ func (x *Explainable) span(i int) (begin, end int) {
 	return begin, end
 }
 
-// leaveOut finds what each token carries of a head's logit: the sum over the terms of its curve. See [Logits.Terms].
-func (x *Explainable) leaveOut(h int) {
+// typedWord returns the first and the last of the tokens that were typed as one word with a token.
+func (x *Explainable) typedWord(i int) (first, last int) {
+	joined := func(a, b *text.Token) bool {
+		return a.Flags&b.Flags&text.Recovered != 0 && a.End == b.Begin && a.Flags&text.SentenceEnd == 0
+	}
+	first, last = i, i
+	for first > 0 && joined(&x.tokens[first-1], &x.tokens[first]) {
+		first--
+	}
+	for last < len(x.tokens)-1 && joined(&x.tokens[last], &x.tokens[last+1]) {
+		last++
+	}
+	return first, last
+}
+
+// decisive returns the passage of the first of the windows that overlaps the strongest evidence: all evidence comes
+// from these windows, but that of one may outweigh the evidence of another whose logit is larger.
+func (x *Explainable) decisive(windows []Window, evidence []Evidence) Passage {
+	passage := x.passage(windows[0])
+	if len(evidence) == 0 {
+		return passage
+	}
+	strongest := slices.MaxFunc(evidence, func(a, b Evidence) int { return cmp.Compare(a.Weight, b.Weight) })
+	for i := 1; i < len(windows) && (strongest.End <= passage.Begin || passage.End <= strongest.Begin); i++ {
+		passage = x.passage(windows[i])
+	}
+	return passage
+}
+
+// passage returns the place of a window: whole typed words, with the punctuation next to them. A window of all tokens,
+// or of none, is the whole text without the white space around it.
+func (x *Explainable) passage(w Window) Passage {
+	if w.First == 0 && w.End == len(x.tokens) || w.First == w.End {
+		left := strings.TrimLeftFunc(x.content, unicode.IsSpace)
+		before := utf8.RuneCountInString(x.content[:len(x.content)-len(left)])
+		points := utf8.RuneCountInString(strings.TrimRightFunc(left, unicode.IsSpace))
+		if points == 0 {
+			return Passage{}
+		}
+		return Passage{Begin: before, End: before + points}
+	}
+	first, _ := x.typedWord(w.First)
+	_, last := x.typedWord(w.End - 1)
+	p := Passage{Begin: x.tokens[first].Begin, End: x.tokens[last].End}
+	// Punctuation before the window belongs to it from white space or the beginning of the text on; what follows the
+	// window belongs to it up to white space. Scripts without spaces have only the latter.
+	begin, low, high := p.Begin, 0, math.MaxInt
+	if first == 0 {
+		begin = 0
+	} else {
+		low = x.tokens[first-1].End
+	}
+	if last+1 < len(x.tokens) {
+		high = x.tokens[last+1].Begin
+	}
+	at := 0
+	for _, r := range x.content {
+		space := unicode.IsSpace(r)
+		if at >= p.End {
+			if space || at >= high {
+				break
+			}
+			p.End++
+		} else if space && at >= low && at < p.Begin {
+			begin = at + 1
+		}
+		at++
+	}
+	p.Begin = begin
+	return p
+}
+
+// emojiSequence widens the place of an emoji to the whole sequence that is shown as one, such as a family: emoji that
+// zero-width joiners join (Unicode Technical Standard 51).
+func (x *Explainable) emojiSequence(begin, end int) (first, last int) {
+	const joiner = '\u200d'
+	if x.points == nil {
+		x.points = []rune(x.content)
+	}
+	points := x.points
+	for begin >= 2 && points[begin-1] == joiner && !unicode.IsSpace(points[begin-2]) {
+		begin -= 2
+	}
+	for end+1 < len(points) && points[end] == joiner && !unicode.IsSpace(points[end+1]) {
+		end += 2
+	}
+	return begin, end
+}
+
+// leaveOut finds what each token carries of a head's logit: the sum over the terms of its curve. See [Logits.Terms]. It
+// returns the windows that these tokens stand in, the one that decides first.
+func (x *Explainable) leaveOut(h int) []Window {
 	s, m := x.scratch, x.model
 	l, c := &s.logits, &m.header.Calibration[h]
 	large := x.largest(s.large, h)
@@ -180,10 +287,14 @@ func (x *Explainable) leaveOut(h int) {
 	if len(l.LargeCNN) == 0 {
 		x.leaveOutOfLinear(large, h, c.Alone.Large)
 		x.leaveOutOfLinear(small, h, c.Alone.Small)
-		return
+		if l.Length >= minSmallLength && l.Small[h] > l.Large[h] {
+			return []Window{small, large}
+		}
+		return []Window{large, small}
 	}
 	curve := &c.Both
 	window, sentence := 1.0, 0.0 // the weights of the large and of the small window's logit
+	smallDecides := false
 	if len(l.SmallCNN) > 0 {
 		terms := l.LongTerms(h, curve)
 		window, sentence = c.Long.Window, c.Long.Sentence
@@ -192,6 +303,7 @@ func (x *Explainable) leaveOut(h int) {
 		} else {
 			sentence += c.Long.Max
 		}
+		smallDecides = sentence > 0 && (terms[1] > terms[0] || window == 0)
 	}
 	w := x.largestOfBoth(s.candidates[:len(s.large)], h, curve.Large, curve.CNN)
 	x.leaveOutOfNetwork(w, h, window*curve.CNN)
@@ -199,24 +311,29 @@ func (x *Explainable) leaveOut(h int) {
 		large = w.Window
 	}
 	x.leaveOutOfLinear(large, h, window*curve.Large)
+	windows := []Window{w.Window, large}
 	if len(l.SmallCNN) == 0 {
 		x.leaveOutOfLinear(small, h, curve.Small)
-		return
+		return append(windows, small)
 	}
 	w = x.largestOfBoth(s.candidates[len(s.large):], h, curve.Large, curve.CNN)
 	x.leaveOutOfNetwork(w, h, sentence*curve.CNN)
 	x.leaveOutOfLinear(w.Window, h, sentence*curve.Large)
+	if smallDecides {
+		return slices.Insert(windows, 0, w.Window)
+	}
+	return append(windows, w.Window)
 }
 
 // leaveOutOfLinear adds what the tokens of a window carry of its logit by the linear model, times weight.
 func (x *Explainable) leaveOutOfLinear(w Window, h int, weight float64) {
 	prefix, scale := x.scratch.prefix, x.model.header.Calibration[h].Scale*weight
-	sum := prefix[w.End].weights[h] - prefix[w.First].weights[h]
-	features := prefix[w.End].features - prefix[w.First].features
+	sum := prefix[w.End][h] - prefix[w.First][h]
+	features := prefix[w.End][featuresLane] - prefix[w.First][featuresLane]
 	logit := float64(sum) / Norm(int(features))
 	for i := w.First; i < w.End; i++ {
-		own := prefix[i+1].weights[h] - prefix[i].weights[h]
-		ownFeatures := prefix[i+1].features - prefix[i].features
+		own := prefix[i+1][h] - prefix[i][h]
+		ownFeatures := prefix[i+1][featuresLane] - prefix[i][featuresLane]
 		if ownFeatures == 0 {
 			continue
 		}
@@ -260,7 +377,7 @@ func (x *Explainable) largest(windows []Window, h int) (best Window) {
 }
 
 // largestOfBoth returns the window where both stages together give the largest logit, among those that the network
-// classified: [Model.classifyWindow] left them the score -Inf. There is at least one.
+// classified: [scratch.chooseWindow] left them the score -Inf. There is at least one.
 func (x *Explainable) largestOfBoth(windows []candidate, h int, linear, network float64) (best *networkWindow) {
 	largest := math.Inf(-1)
 	for _, w := range windows {

@@ -5,12 +5,14 @@ package model_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
+	"unicode"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
@@ -39,9 +41,9 @@ func smallModel(t testing.TB) *model.Model {
 }
 
 // texts returns the parts of content that are evidence.
-func texts(content string, evidence []model.Evidence) (out []string) {
+func texts(content string, explanation model.Explanation) (out []string) {
 	points := []rune(content)
-	for _, e := range evidence {
+	for _, e := range explanation.Evidence {
 		out = append(out, string(points[e.Begin:e.End]))
 	}
 	return out
@@ -84,8 +86,8 @@ func TestEvidenceIsTheWordsAsTheyStandInTheText(t *testing.T) {
 		if words := texts(c.content, got[0]); !slices.Equal(words, c.want) {
 			t.Errorf("%s: the evidence in %q is %q, want %q", c.name, c.content, words, c.want)
 		}
-		if !reflect.DeepEqual(got[1:], make([][]model.Evidence, model.Heads-1)) {
-			t.Errorf("%s: evidence for heads that were not wanted: %v, want none", c.name, got[1:])
+		if !reflect.DeepEqual(got[1:], make([]model.Explanation, model.Heads-1)) {
+			t.Errorf("%s: explanations of heads that were not wanted: %v, want none", c.name, got[1:])
 		}
 	}
 }
@@ -117,10 +119,10 @@ func TestEvidenceInsideJoinedWords(t *testing.T) {
 func TestWeightsAreShares(t *testing.T) {
 	t.Parallel()
 	m := smallModel(t)
-	if got := m.Explain("oh you badword", first)[0]; len(got) != 1 || got[0].Weight != 1 {
+	if got := m.Explain("oh you badword", first)[0].Evidence; len(got) != 1 || got[0].Weight != 1 {
 		t.Errorf("the evidence of the only word that speaks for the head is %v, want one span of weight 1", got)
 	}
-	got := m.Explain("a nasty man is a badword", first)[0]
+	got := m.Explain("a nasty man is a badword", first)[0].Evidence
 	if len(got) != 2 {
 		t.Fatalf("the evidence is %v, want two spans", got)
 	}
@@ -158,25 +160,52 @@ func TestTheWindowThatDecidesIsExplained(t *testing.T) {
 	}
 }
 
-// checkEvidence fails the test unless the evidence is as documented.
-func checkEvidence(t testing.TB, content string, evidence [model.Heads][]model.Evidence) {
+// checkExplanations fails the test unless the explanations of all heads are as documented.
+func checkExplanations(t testing.TB, content string, explanations [model.Heads]model.Explanation) {
 	t.Helper()
-	points := utf8.RuneCountInString(content)
-	for h, list := range evidence {
+	points := []rune(content)
+	blank := strings.TrimSpace(content) == ""
+	for h, x := range explanations {
 		at, sum := 0, 0.0
-		for _, e := range list {
-			if e.Begin < at || e.End <= e.Begin || e.End > points || !(e.Weight > 0 && e.Weight <= 1) {
+		for _, e := range x.Evidence {
+			if e.Begin < at || e.End <= e.Begin || e.End > len(points) || !(e.Weight > 0 && e.Weight <= 1) {
 				t.Fatalf("%q: the evidence for %s is %v, want spans in order with weights above 0 and at most 1",
-					content, model.HeadNames[h], list)
+					content, model.HeadNames[h], x.Evidence)
 			}
 			at, sum = e.End, sum+e.Weight
 		}
-		if len(list) > model.MaxEvidence || sum > 1+1e-9 {
+		if len(x.Evidence) > model.MaxEvidence || sum > 1+1e-9 {
 			t.Fatalf("%q: the evidence for %s is %v, want at most %d spans whose weights add up to at most 1",
-				content, model.HeadNames[h], list, model.MaxEvidence)
+				content, model.HeadNames[h], x.Evidence, model.MaxEvidence)
+		}
+		p := x.Passage
+		if blank {
+			if p != (model.Passage{}) {
+				t.Fatalf("%q: the passage of %s is %v, want none in white space", content, model.HeadNames[h], p)
+			}
+			continue
+		}
+		if p.Begin < 0 || p.End <= p.Begin || p.End > len(points) {
+			t.Fatalf("%q: the passage of %s is %v, want one in the text", content, model.HeadNames[h], p)
+		}
+		if unicode.IsSpace(points[p.Begin]) || unicode.IsSpace(points[p.End-1]) {
+			t.Fatalf("%q: the passage of %s is %q, want no white space around it",
+				content, model.HeadNames[h], string(points[p.Begin:p.End]))
+		}
+		if len(x.Evidence) == 0 {
+			continue
+		}
+		byWeight := func(a, b model.Evidence) int { return cmp.Compare(a.Weight, b.Weight) }
+		strongest := slices.MaxFunc(x.Evidence, byWeight)
+		if strongest.End <= p.Begin || p.End <= strongest.Begin {
+			t.Fatalf("%q: the passage of %s is %v, want one that overlaps the strongest evidence of %v",
+				content, model.HeadNames[h], p, x.Evidence)
 		}
 	}
 }
+
+// passage returns what stands in a passage.
+func passage(content string, p model.Passage) string { return string([]rune(content)[p.Begin:p.End]) }
 
 // everything wants all heads.
 func everything() (all [model.Heads]bool) {
@@ -184,6 +213,152 @@ func everything() (all [model.Heads]bool) {
 		all[h] = true
 	}
 	return all
+}
+
+// harmless is ordinary text. None of its words has a weight in smallModel.
+const harmless = "The bus was late this morning, so we walked along the canal and counted herons. There were four, " +
+	"each beside its own bridge, as if somebody had placed them. At the bakery we bought bread for the week. " +
+	"Later the sun came out (at last) and dried the benches. My aunt wrote that her tomatoes ripened early. "
+
+// A window of a text of one or two sentences is the text. Of longer ones the passage is the window that decided.
+func TestThePassageOfATextIsTheWindowThatDecided(t *testing.T) {
+	t.Parallel()
+	m := smallModel(t)
+	around := strings.Repeat(harmless, 8)
+	words := strings.Repeat("one two three four five six seven eight nine ten ", 12)
+	for _, c := range []struct {
+		name, content, want string
+	}{
+		{"nothing", "", ""},
+		{"white space", " \n\u00a0\u3000\u2028 ", ""},
+		{"nothing known", "you are here", "you are here"},
+		{"no words", "  ?! … ", "?! …"},
+		{"one word", "badword", "badword"},
+		{"white space around", "\u3000\n you are a badword. \t\u2028", "you are a badword."},
+		{"punctuation around", " — (you badword!) … ", "— (you badword!) …"},
+		{"emoji around", "😀😀 a badword 😀", "😀😀 a badword 😀"},
+		{"broken UTF-8", " \xff\xfe you \xff badword \xff", "\uFFFD\uFFFD you \uFFFD badword \uFFFD"},
+		{"two sentences", "See you at nine. You badword!", "See you at nine. You badword!"},
+		{"a sentence among others", around + "«You very nasty badword, go!» " + around, "«You very nasty badword, go!»"},
+		{"at the beginning", " You very nasty badword, go! " + around, "You very nasty badword, go!"},
+		{"at the end", around + "You very nasty badword, go?!”\n", "You very nasty badword, go?!”"},
+		{"the worse of two", around + "A nasty man. " + around + "A nasty badword. " + around, "A nasty badword."},
+		{"accents", strings.Repeat("Ça été là. ", 90) + "Very nasty badword! " + strings.Repeat("Où été là? ", 90),
+			"Very nasty badword!"},
+		{"emoji", strings.Repeat("Fine 😀👩‍👩‍👧🇩🇪. ", 90) + "Very nasty badword! " + strings.Repeat("Fine 👍🏽. ", 90),
+			"Very nasty badword!"},
+		{"disguised", around + "You very n4sty b\u200bad\u200bw0rd! " + around, "You very n4sty b\u200bad\u200bw0rd!"},
+		{"spaced", around + "You very nasty b a d w o r d, go. " + around, "You very nasty b a d w o r d, go."},
+		{"mathematical", around + "You very nasty 𝐛𝐚𝐝𝐰𝐨𝐫𝐝! " + around, "You very nasty 𝐛𝐚𝐝𝐰𝐨𝐫𝐝!"},
+		{"no sentences", words + "nasty badword " + words, ""},
+		{"no spaces", strings.Repeat("我们在这里。", 60) + "badword！" + strings.Repeat("他们在那里。", 60), ""},
+	} {
+		x := m.Explain(c.content, first)
+		got := passage(c.content, x[0].Passage)
+		for h := 1; h < model.Heads; h++ {
+			x[h] = x[0] // the others were not wanted
+		}
+		checkExplanations(t, c.content, x)
+		if c.want != "" && got != c.want || strings.TrimSpace(c.content) == "" && got != "" {
+			t.Errorf("%s: the passage is %q, want %q", c.name, got, c.want)
+		}
+		if !strings.Contains(got, "badword") && strings.Contains(c.content, " badword") {
+			t.Errorf("%s: the passage is %q, want it with the bad word", c.name, got)
+		}
+		if n := len([]rune(got)); n > 400 {
+			t.Errorf("%s: the passage has %d characters, want a window: %q", c.name, n, got)
+		}
+	}
+}
+
+// A word that joins others is one word of the text, even where a window ends inside it.
+func TestAPassageIsWholeTypedWords(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	words := wordList("you", "are", "badword")
+	for i := range words {
+		words[i].Cost = 40
+	}
+	if err := model.Write(&b, header(), model.Weights{Rows: rowsOf("badword", 100), Words: words}); err != nil {
+		t.Fatal(err)
+	}
+	m := load(t, b.Bytes())
+	for before := range 60 {
+		content := strings.Repeat("qz ", before) + strings.Repeat("youarebadword ", 30) + strings.Repeat("zq ", 60)
+		got := strings.Fields(passage(content, m.Explain(content, first)[0].Passage))
+		for _, word := range got {
+			if word != "youarebadword" && word != "qz" && word != "zq" {
+				t.Fatalf("after %d words: the passage has a part of a word: %q", before, got)
+			}
+		}
+	}
+}
+
+// One harmful sentence in 10,000 characters is what a person has to read.
+func TestThePassageFindsOneSentenceInALongText(t *testing.T) {
+	t.Parallel()
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	harassment := slices.Index(model.HeadNames[:], "harassment")
+	for _, insult := range []string{
+		"You are a worthless pathetic idiot and everybody hates you.",
+		"😀 You are a w\u200borthless p4thetic 1diot and éverybody hates you, you b\u0337i\u0334t\u0336c\u0335h!",
+		"Ｙｏｕ ａｒｅ ａ ｗｏｒｔｈｌｅｓｓ ｐａｔｈｅｔｉｃ ｉｄｉｏｔ and everybody hates you.",
+	} {
+		for _, before := range []int{0, 2500, 9900} {
+			long := strings.Repeat(harmless+"Ça été 😀. ", 40)
+			points := []rune(long)[:10_000]
+			// The sentence is put after a sentence.
+			at := before
+			for at > 0 && !(points[at-1] == ' ' && points[at-2] == '.') {
+				at--
+			}
+			content := string(points[:at]) + insult + " " + string(points[at:])
+			x := m.Explain(content, everything())
+			checkExplanations(t, content, x)
+			p := x[harassment].Passage
+			got := passage(content, p)
+			if end := at + len([]rune(insult)); p.End <= at || end <= p.Begin {
+				t.Errorf("%q at %d: the passage is %v, %q, want one that overlaps it", insult, at, p, got)
+			}
+			if words := len(strings.Fields(got)); words > 50 {
+				t.Errorf("%q at %d: the passage has %d words, want at most 50: %q", insult, at, words, got)
+			}
+		}
+	}
+}
+
+// Hazard: a hostile text has a passage outside of it, or far from what was found.
+func TestHostileTextsHavePassages(t *testing.T) {
+	t.Parallel()
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents := []string{
+		hostile(), strings.Repeat("you idiot", 1000), strings.Repeat("\xff idiot", 900),
+		strings.Repeat("!", 5000) + "you idiot" + strings.Repeat("!", 5000),
+		strings.Repeat("idiot.", 1000), strings.Repeat("我要杀了你。", 500), strings.Repeat("😀", 3000),
+		strings.Repeat("y\u0337o\u0337u\u0337a\u0337r\u0337e\u0337a\u0337n\u0337i\u0337diot ", 200),
+		strings.Repeat("youareanidiot ", 500), strings.Repeat("k i l l y o u r s e l f ", 200),
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 100 {
+		var b strings.Builder
+		few := 1 + r.IntN(len(pieces))
+		for range r.IntN(1 << r.IntN(11)) {
+			b.WriteString(pieces[r.IntN(few)])
+			if r.IntN(3) > 0 {
+				b.WriteByte(' ')
+			}
+		}
+		contents = append(contents, b.String())
+	}
+	for _, content := range contents {
+		checkExplanations(t, content, m.Explain(content, everything()))
+	}
 }
 
 func FuzzExplain(f *testing.F) {
@@ -200,10 +375,10 @@ func FuzzExplain(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
-		evidence := m.Explain(content, everything())
-		checkEvidence(t, content, evidence)
-		if again := m.Explain(content, everything()); !reflect.DeepEqual(again, evidence) {
-			t.Fatalf("%q: second call gave %v, want %v", content, again, evidence)
+		explanations := m.Explain(content, everything())
+		checkExplanations(t, content, explanations)
+		if again := m.Explain(content, everything()); !reflect.DeepEqual(again, explanations) {
+			t.Fatalf("%q: second call gave %v, want %v", content, again, explanations)
 		}
 	})
 }

@@ -66,7 +66,6 @@ type Features struct {
 	hashes  []uint64
 	letters []rune
 	bigrams recentBigrams
-	cache   cache
 
 	vocabulary    vocabulary
 	clusterFilter filter // of Clusters
@@ -121,17 +120,16 @@ func (f *Features) begin(tokens []text.Token) {
 	f.bigrams = recentBigrams{}
 }
 
-// addToken adds token i and returns the entry of its word, which holds until the next call.
+// addToken adds token i and returns its entry in the vocabulary, or nil where that lacks its word.
 func (f *Features) addToken(i int) *wordEntry {
 	t := &f.tokens[i]
-	hash := t.Hash()
-	e := f.vocabulary.find(t.Folded, hash)
-	if e == nil {
-		if e = f.cache.entry(t.Folded, hash); e.form == 0 {
-			f.lookUp(e, t.Folded, hash)
-		}
+	w := word{hash: t.Hash(), prior: -1, start: true}
+	known := f.vocabulary.find(t.Folded, w.hash)
+	if known != nil {
+		w.form, w.class = known.form, known.class
+	} else {
+		f.lookUp(&w, t.Folded)
 	}
-	w := word{hash: hash, form: e.form, class: e.class, prior: -1, start: true}
 	previous := uint64(edge)
 	if i > 0 {
 		last := &f.words[i-1]
@@ -144,22 +142,22 @@ func (f *Features) addToken(i int) *wordEntry {
 			w.prior = last.prior
 		}
 	}
-	w.repeated = f.bigrams.seen(text.Mix(previous, hash), i)
+	w.repeated = f.bigrams.seen(text.Mix(previous, w.hash), i)
 	f.words = append(f.words, w)
-	return e
+	return known
 }
 
-// lookUp fills in the class of a word, or else its cluster.
-func (f *Features) lookUp(e *wordEntry, folded []byte, hash uint64) {
-	e.class, e.form = noClass, hash
+// lookUp fills in the class and the form of a word.
+func (f *Features) lookUp(w *word, folded []byte) {
+	w.form = w.hash
 	if folded[0] < utf8.RuneSelf {
-		e.class = classOf[string(folded)]
+		w.class = classOf[string(folded)]
 	}
-	if e.class != noClass {
-		e.form = text.Mix(seedClass, uint64(e.class))
-	} else if !f.clusterFilter.lacks(hash) {
-		if c, ok := f.Clusters[hash]; ok {
-			e.form = text.Mix(seedCluster, uint64(c))
+	if w.class != noClass {
+		w.form = text.Mix(seedClass, uint64(w.class))
+	} else if !f.clusterFilter.lacks(w.hash) {
+		if c, ok := f.Clusters[w.hash]; ok {
+			w.form = text.Mix(seedCluster, uint64(c))
 		}
 	}
 }
@@ -180,15 +178,20 @@ func (f *Features) WholeWord(i int) int {
 // Word returns the features that come from the letters of token i alone. They are valid until the next call of Word or
 // Context.
 func (f *Features) Word(i int) []uint64 {
+	f.hashes = f.appendWord(f.hashes[:0], i)
+	return f.hashes
+}
+
+// appendWord appends the features of [Features.Word].
+func (f *Features) appendWord(out []uint64, i int) []uint64 {
 	t, w := &f.tokens[i], &f.words[i]
-	out := append(f.hashes[:0], w.hash)
+	out = append(out, w.hash)
 	if w.form != w.hash {
 		out = append(out, w.form)
 	}
 	if t.Flags&text.Emoji == 0 {
 		out = f.subwords(out, t.Folded)
 	}
-	f.hashes = out
 	return out
 }
 

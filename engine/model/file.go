@@ -58,9 +58,17 @@ type Header struct {
 	Buckets int `json:"buckets"`
 	// CNNThreshold is the logit of a category, by the linear model alone, above which the network classifies a window.
 	CNNThreshold float64 `json:"gate"`
+	// HarmShare is the share of harmful texts, from 0.0001 to 0.9999, in the traffic that Calibration assumes: the
+	// shares of all categories together. 0 stands for [DefaultHarmShare]; files that are older than this field have
+	// none.
+	HarmShare float64 `json:"harm_share,omitempty"`
 	// Calibration turns sums of weights into probabilities, for each head.
 	Calibration [Heads]Calibration `json:"calibration"`
 }
+
+// DefaultHarmShare is the share of harmful texts that the calibration of a weights file assumes if its header does not
+// say it.
+const DefaultHarmShare = 0.25
 
 // Calibration is how one head turns sums of weights into a probability:
 //
@@ -178,14 +186,31 @@ func assemble(w io.Writer, header Header, body []byte) error {
 	return err
 }
 
-// Recalibrate writes a copy of a weights file with another [Header.CNNThreshold] and calibration.
+// Recalibrate writes a copy of a weights file with another [Header.CNNThreshold] and calibration. The rest of the
+// header stays: [SetHarmShare] changes the share that the new calibration assumes.
 func Recalibrate(w io.Writer, file []byte, threshold float64, calibration [Heads]Calibration) error {
+	return reheader(w, file, func(h *Header) { h.CNNThreshold, h.Calibration = threshold, calibration })
+}
+
+// SetHarmShare writes a copy of a weights file with another [Header.HarmShare], from 0.0001 to 0.9999.
+func SetHarmShare(w io.Writer, file []byte, share float64) error {
+	if !isHarmShare(share) {
+		return fmt.Errorf("a share of harm must be from 0.0001 to 0.9999, not %v", share)
+	}
+	return reheader(w, file, func(h *Header) { h.HarmShare = share })
+}
+
+// isHarmShare reports whether a header may have a share of harm. Beyond these bounds the odds lose their digits.
+func isHarmShare(share float64) bool { return share >= 0.0001 && share <= 0.9999 }
+
+// reheader writes a copy of a weights file with a changed header.
+func reheader(w io.Writer, file []byte, change func(*Header)) error {
 	m, err := decode(file)
 	if err != nil {
 		return err
 	}
 	size := int(binary.LittleEndian.Uint32(file[len(magic):]))
-	m.header.CNNThreshold, m.header.Calibration = threshold, calibration
+	change(&m.header)
 	return assemble(w, m.header, file[len(magic)+4+size:len(file)-sha256.Size])
 }
 
@@ -211,9 +236,8 @@ func decode(file []byte) (*Model, error) {
 		return nil, ErrCorrupt
 	}
 	content = content[len(magic):]
-	size := int(binary.LittleEndian.Uint32(content))
-	content = content[4:]
-	if size > len(content) {
+	size, content, ok := takeLength(content)
+	if !ok || size > len(content) {
 		return nil, ErrCorrupt
 	}
 	m := new(Model)
@@ -230,6 +254,9 @@ func decode(file []byte) (*Model, error) {
 	}
 	if b := m.header.Buckets; b <= 0 || b > maxBody/(slots*lanes) || bits.OnesCount(uint(b)) != 1 {
 		return nil, fmt.Errorf("%w: %d buckets", ErrCorrupt, b)
+	}
+	if s := m.header.HarmShare; s != 0 && !isHarmShare(s) {
+		return nil, fmt.Errorf("%w: a share of harm of %v", ErrCorrupt, s)
 	}
 	for i, c := range m.header.Calibration {
 		if bad := c.sum(); math.IsNaN(bad) || math.IsInf(bad, 0) {
@@ -249,7 +276,7 @@ func decode(file []byte) (*Model, error) {
 	words, body, ok := unmarshalWords(body)
 	if ok {
 		if m.cnn, body, err = unmarshalCNN(body); err != nil {
-			return nil, fmt.Errorf("%w: its reader: %w", ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: its network: %w", ErrCorrupt, err)
 		}
 		m.clusters, body = unmarshalClusters(body)
 		m.clusterFilter = newFilter(m.clusters)
@@ -268,12 +295,13 @@ func decode(file []byte) (*Model, error) {
 // appendLength appends a length or a number of elements.
 func appendLength(out []byte, n int) []byte { return binary.LittleEndian.AppendUint32(out, uint32(n)) }
 
-// takeLength returns what appendLength appended, and the rest of the body.
+// takeLength returns what appendLength appended, from 0 also where an int has 32 bits, and the rest of the body.
 func takeLength(body []byte) (n int, rest []byte, ok bool) {
 	if len(body) < 4 {
 		return 0, nil, false
 	}
-	return int(binary.LittleEndian.Uint32(body)), body[4:], true
+	length := binary.LittleEndian.Uint32(body)
+	return int(length & math.MaxInt32), body[4:], length <= math.MaxInt32
 }
 
 // marshalCNN encodes the network after its length, which is 0 where there is none.
@@ -374,6 +402,11 @@ func (t *table) unmarshal(body []byte) bool {
 			t.rows[slot*2+word] |= uint64(body[i]) << shift
 		}
 		body = body[len(filled):]
+	}
+	for lane := Heads; lane < lanes; lane++ { // the free lanes hold zero
+		for _, slot := range filled {
+			t.rows[int(slot)*2+lane/8] |= 0x80 << (lane % 8 * 8)
+		}
 	}
 	return true
 }

@@ -3,7 +3,10 @@
 
 package model
 
-import "github.com/caddy-moderation/caddy-moderation/engine/cnn"
+import (
+	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
+)
 
 // HeadNames names the heads, in the order of [Probabilities]: the categories, then the attributes. The package
 // documentation says how to add one.
@@ -20,12 +23,14 @@ const (
 	NumCategories = 5
 
 	// lanes is the number of weights in a row of the table. The heads fill the first of them.
-	lanes = 16
+	lanes = kernel.Lanes
+	// featuresLane is the lane of sums that counts features.
+	featuresLane = lanes - 1
 )
 
-// A constant overflows here where there are more heads than a row of the table or the network's output layer holds. A
-// wider row also needs another [table.add]; a wider output layer is [cnn.Outputs].
+// A constant overflows here where there are more heads than a row of the table, whose last lane is free, or the
+// network's output layer holds.
 const (
-	_ = uint(lanes - Heads)
+	_ = uint(featuresLane - Heads)
 	_ = uint(cnn.Outputs - Heads)
 )

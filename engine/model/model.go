@@ -16,7 +16,7 @@
 //
 // A new attribute is one line in each of these places. After the first, the compiler and the tests name the others.
 //
-//  1. [HeadNames] in heads.go: its name, at the end. [Heads] follows. More than 16 heads need a wider row of the table,
+//  1. [HeadNames] in heads.go: its name, at the end. [Heads] follows. More than 15 heads need a wider row of the table,
 //     more than 32 a wider output layer of the network: the build says so.
 //  2. Package engine: a constant of type Attribute in categories.go, at the end, and NumAttributes. The names of
 //     categories and attributes come from HeadNames. The build fails there until the numbers agree.
@@ -42,9 +42,11 @@ package model
 import (
 	_ "embed"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -76,28 +78,35 @@ func (m *Model) Version() string { return m.version }
 // Header returns the header of the weights file.
 func (m *Model) Header() Header { return m.header }
 
+// HarmShare returns the share of harmful texts, greater than 0 and less than 1, in the traffic that the probabilities
+// are calibrated for.
+func (m *Model) HarmShare() float64 {
+	if m.header.HarmShare == 0 {
+		return DefaultHarmShare
+	}
+	return m.header.HarmShare
+}
+
 // scratch is the memory of one classification.
 type scratch struct {
 	features   Features
-	prefix     []sums
+	prefix     []kernel.Sums // over the tokens before one; see [Model.sums]
 	large      []Window
 	small      []Window
 	hashes     []uint64
 	ends       []int32
 	found      []uint32
+	own        [blockTokens][lanes]int16
+	places     [blockTokens]uint32
 	network    cnn.Scratch
 	kept       []text.Token // those that the network sees: all but repetitions
 	keptHashes []uint64
 	keptBefore []int32 // how many tokens before the i-th are kept
 	candidates []candidate
-	logits     Logits
-	classified []networkWindow // in the order in which the network classified them
-}
-
-// sums are the sums over the tokens before one.
-type sums struct {
-	weights  [Heads]int32
-	features int32
+	// chosenLarge and chosenSmall are the windows that the network classifies.
+	chosenLarge, chosenSmall []Window
+	logits                   Logits
+	classified               []networkWindow // in the order in which the network classified them
 }
 
 // Classify returns the probabilities of content and its number of word tokens. It takes any string.
@@ -221,7 +230,7 @@ const maxPooledTokens = 1 << 16
 // candidate is a window that the network may classify.
 type candidate struct {
 	Window
-	// score is the largest logit of a category by the linear model, or -Inf once the network has classified the window.
+	// score is the largest logit of a category by the linear model, or -Inf once the window is chosen for the network.
 	score float64
 }
 
@@ -279,10 +288,13 @@ func (m *Model) bothStages(s *scratch, l *Logits, tokens []text.Token, threshold
 	threshold += penalty
 	s.keep(tokens)
 	s.network.Begin(s.kept, s.keptHashes)
-	l.LargeCNN = m.classifyWindows(s, l.LargeCNN, prefix, s.candidates[:len(s.large)], &large, maxLarge, threshold)
+	s.chosenLarge = s.choose(s.chosenLarge[:0], s.candidates[:len(s.large)], &large, maxLarge, threshold)
+	s.chosenSmall = s.chosenSmall[:0]
 	if l.Length >= minSmallLength {
-		l.SmallCNN = m.classifyWindows(s, l.SmallCNN, prefix, s.candidates[len(s.large):], &small, maxSmall, threshold)
+		s.chosenSmall = s.choose(s.chosenSmall, s.candidates[len(s.large):], &small, maxSmall, threshold)
 	}
+	l.LargeCNN = m.classifyWindows(s, l.LargeCNN, prefix, s.chosenLarge)
+	l.SmallCNN = m.classifyWindows(s, l.SmallCNN, prefix, s.chosenSmall)
 }
 
 // maxCNNLogit is the maximum absolute value that a logit of the network counts as: beyond it nothing was seen in
@@ -304,15 +316,15 @@ func (s *scratch) keep(tokens []text.Token) {
 	}
 }
 
-// classifyWindows has the network classify the top window of each category whose logit exceeds the threshold; then, up
-// to limit windows in all, others that exceed it, the largest scores first; and one window in any case.
-func (m *Model) classifyWindows(
-	s *scratch, out []WindowLogits, prefix []sums, windows []candidate, tops *[NumCategories]topWindow,
-	limit int, threshold float64,
-) []WindowLogits {
+// choose appends the windows that the network classifies: the top window of each category whose logit exceeds the
+// threshold; then, up to limit windows in all, others that exceed it, the largest scores first; and one window in any
+// case.
+func (s *scratch) choose(
+	out []Window, windows []candidate, tops *[NumCategories]topWindow, limit int, threshold float64,
+) []Window {
 	for h := range tops {
 		if t := &tops[h]; t.score > threshold {
-			out = m.classifyWindow(s, out, prefix, &windows[t.index])
+			out = s.chooseWindow(out, &windows[t.index])
 		}
 	}
 	for len(out) < limit {
@@ -325,25 +337,34 @@ func (m *Model) classifyWindows(
 		if math.IsInf(next.score, -1) || len(out) > 0 && next.score <= threshold {
 			break
 		}
-		out = m.classifyWindow(s, out, prefix, next)
+		out = s.chooseWindow(out, next)
 	}
 	return out
 }
 
-// classifyWindow has the network classify a window, unless it has done so already.
-func (m *Model) classifyWindow(s *scratch, out []WindowLogits, prefix []sums, w *candidate) []WindowLogits {
+// chooseWindow appends a window, unless it is chosen already.
+func (s *scratch) chooseWindow(out []Window, w *candidate) []Window {
 	if math.IsInf(w.score, -1) {
 		return out
 	}
 	w.score = math.Inf(-1)
-	logits := m.cnn.WindowLogits(&s.network, int(s.keptBefore[w.First]), int(s.keptBefore[w.End]))
-	s.classified = append(s.classified, networkWindow{Window: w.Window, logits: *logits})
-	var both WindowLogits
-	m.linearLogits(&both.Linear, prefix, w.Window)
-	for h := range both.CNN {
-		both.CNN[h] = clampCNN(logits[h])
+	s.network.Want(int(s.keptBefore[w.First]), int(s.keptBefore[w.End]))
+	return append(out, w.Window)
+}
+
+// classifyWindows has the network classify windows.
+func (m *Model) classifyWindows(s *scratch, out []WindowLogits, prefix []kernel.Sums, windows []Window) []WindowLogits {
+	for _, w := range windows {
+		logits := m.cnn.WindowLogits(&s.network, int(s.keptBefore[w.First]), int(s.keptBefore[w.End]))
+		s.classified = append(s.classified, networkWindow{Window: w, logits: *logits})
+		var both WindowLogits
+		m.linearLogits(&both.Linear, prefix, w)
+		for h := range both.CNN {
+			both.CNN[h] = clampCNN(logits[h])
+		}
+		out = append(out, both)
 	}
-	return append(out, both)
+	return out
 }
 
 func (m *Model) newScratch() *scratch {
@@ -353,56 +374,46 @@ func (m *Model) newScratch() *scratch {
 // blockTokens is the number of tokens whose features are looked up at once.
 const blockTokens = 64
 
-// sums returns the sums of the weights over the first n tokens, for each n from 0 to all of them.
-func (m *Model) sums(s *scratch, tokens []text.Token) []sums {
+// sums returns the sums over the first n tokens, for each n from 0 to all of them: of the weights, by head, and the
+// number of features. It goes through the text in blocks, so that all that a block needs of the large tables can be on
+// its way from memory at once.
+func (m *Model) sums(s *scratch, tokens []text.Token) []kernel.Sums {
 	f := &s.features
 	f.begin(tokens)
-	prefix := append(s.prefix[:0], sums{})
+	s.prefix = slices.Grow(s.prefix[:0], len(tokens)+1)[:len(tokens)+1]
+	s.prefix[0] = kernel.Sums{}
 	for first := 0; first < len(tokens); first += blockTokens {
+		end := min(first+blockTokens, len(tokens))
+		m.vocabulary.prefetch(tokens[first:end], s.places[:])
 		hashes, ends := s.hashes[:0], s.ends[:0]
-		for i := first; i < min(first+blockTokens, len(tokens)); i++ {
-			var own sums
-			entry := f.addToken(i)
+		for i := first; i < end; i++ {
+			own := &s.own[i-first]
+			*own = [lanes]int16{}
+			known := f.addToken(i)
 			if !f.Repeats(i) {
-				if entry.features == 0 {
-					m.letters(s, entry, i)
-				}
 				before := len(hashes)
+				if known == nil {
+					hashes = f.appendWord(hashes, i)
+				} else {
+					*own = known.sums
+				}
 				hashes = f.appendContext(hashes, i)
-				own.weights, own.features = entry.weights, entry.features+int32(len(hashes)-before)
+				own[featuresLane] += int16(len(hashes) - before)
+				kernel.PrefetchMasked(m.table.tags, hashes[before:])
 			}
-			prefix, ends = append(prefix, own), append(ends, int32(len(hashes)))
+			ends = append(ends, int32(len(hashes)))
 		}
 		s.found = m.table.lookup(s.found, hashes, ends)
-		from := int32(0)
-		for k, end := range ends {
-			last, next := &prefix[first+k], &prefix[first+k+1]
-			m.table.add(&next.weights, s.found[from:end])
-			for h := range next.weights {
-				next.weights[h] += last.weights[h]
-			}
-			next.features += last.features
-			from = end
-		}
+		kernel.PrefixSums(s.prefix[first:end+1], s.own[:], m.table.rows, s.found, ends)
 		s.hashes, s.ends = hashes, ends
 	}
-	s.prefix = prefix
-	return prefix
-}
-
-// letters fills in the sum of the weights of the features that come from the letters of token i.
-func (m *Model) letters(s *scratch, entry *wordEntry, i int) {
-	hashes := s.features.Word(i)
-	ends := [1]int32{int32(len(hashes))}
-	s.found = m.table.lookup(s.found, hashes, ends[:])
-	entry.weights, entry.features = [Heads]int32{}, int32(len(hashes))
-	m.table.add(&entry.weights, s.found)
+	return s.prefix
 }
 
 // linearMaxima sets maxima to the largest logit of each head in any of the windows and tops to the window with the
 // largest logit of each category, appends the windows to the candidates, and returns the largest score of one.
 func (m *Model) linearMaxima(
-	s *scratch, maxima *[Heads]float64, tops *[NumCategories]topWindow, prefix []sums, windows []Window,
+	s *scratch, maxima *[Heads]float64, tops *[NumCategories]topWindow, prefix []kernel.Sums, windows []Window,
 ) float64 {
 	for h := range maxima {
 		maxima[h] = math.Inf(-1)
@@ -433,12 +444,12 @@ func (m *Model) linearMaxima(
 }
 
 // linearLogits computes the logits of a window by the linear model.
-func (m *Model) linearLogits(z *[Heads]float64, prefix []sums, w Window) {
+func (m *Model) linearLogits(z *[Heads]float64, prefix []kernel.Sums, w Window) {
 	a, b := &prefix[w.First], &prefix[w.End]
-	norm := 1 / Norm(int(b.features-a.features))
+	norm := 1 / Norm(int(b[featuresLane]-a[featuresLane]))
 	for h := range z {
 		c := &m.header.Calibration[h]
-		z[h] = float64(b.weights[h]-a.weights[h])*norm*c.Scale + c.Bias
+		z[h] = float64(b[h]-a[h])*norm*c.Scale + c.Bias
 	}
 }
 

@@ -6,6 +6,7 @@ package model_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -180,6 +181,21 @@ func TestADamagedFileIsRefused(t *testing.T) {
 	}
 }
 
+// Hazard: where an int has 32 bits, a length is negative and no bound of a slice.
+func TestALengthBeyondTheFileIsRefused(t *testing.T) {
+	t.Parallel()
+	good := write(t, header(), rowsOf("some words", 7))
+	const at = len("CADDYMOD\x03") // the length of the header follows
+	for _, length := range []uint32{uint32(len(good)), math.MaxInt32, 1 << 31, math.MaxUint32} {
+		bad := slices.Clone(good[:len(good)-sha256.Size])
+		binary.LittleEndian.PutUint32(bad[at:], length)
+		sum := sha256.Sum256(bad)
+		if _, err := model.Load(bytes.NewReader(append(bad, sum[:]...))); !errors.Is(err, model.ErrCorrupt) {
+			t.Errorf("a header of %d bytes: error %v, want %v", length, err, model.ErrCorrupt)
+		}
+	}
+}
+
 // Hazard: weights that were trained for other heads, or for the same in another order, give the probability of one head
 // as that of another.
 func TestWeightsOfOtherHeadsAreRefused(t *testing.T) {
@@ -326,5 +342,54 @@ func BenchmarkLoad(b *testing.B) {
 		if _, err := model.Load(bytes.NewReader(file)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestTheHeaderSaysTheShareOfHarm writes weights files with and without a share, and copies with another.
+func TestTheHeaderSaysTheShareOfHarm(t *testing.T) {
+	t.Parallel()
+	rows := rowsOf("badword", 100)
+	without := write(t, header(), rows)
+	if bytes.Contains(without, []byte("harm_share")) {
+		t.Error("a file without a share says one")
+	}
+	if got := load(t, without).HarmShare(); got != model.DefaultHarmShare {
+		t.Errorf("without a share: got %v, want %v", got, model.DefaultHarmShare)
+	}
+	h := header()
+	h.HarmShare = 0.1
+	with := write(t, h, rows)
+	if got := load(t, with).HarmShare(); got != 0.1 {
+		t.Errorf("got %v, want 0.1", got)
+	}
+	var copied bytes.Buffer
+	if err := model.Recalibrate(&copied, with, 1, h.Calibration); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, copied.Bytes()).HarmShare(); got != 0.1 {
+		t.Errorf("calibrated again: got %v, want 0.1", got)
+	}
+	copied.Reset()
+	if err := model.SetHarmShare(&copied, without, 0.1); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(copied.Bytes(), with) {
+		t.Error("a file whose share is set later differs from one that was written with it")
+	}
+	const content = "a badword here"
+	if got, want := load(t, with).Probabilities(content), load(t, without).Probabilities(content); got != want {
+		t.Errorf("the share changes the model's own probabilities: got %v, want %v", got, want)
+	}
+	for _, share := range []float64{-0.1, 1e-9, 1, 2} {
+		h.HarmShare = share
+		if _, err := model.Load(bytes.NewReader(write(t, h, rows))); !errors.Is(err, model.ErrCorrupt) {
+			t.Errorf("a share of %v: got the error %v, want ErrCorrupt", share, err)
+		}
+		if err := model.SetHarmShare(new(bytes.Buffer), without, share); err == nil {
+			t.Errorf("setting a share of %v: got no error", share)
+		}
+	}
+	if err := model.SetHarmShare(new(bytes.Buffer), without[1:], 0.1); !errors.Is(err, model.ErrNotModel) {
+		t.Errorf("setting a share in what is no weights file: got the error %v, want ErrNotModel", err)
 	}
 }

@@ -3,7 +3,11 @@
 
 package model
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
+)
 
 // slots is the number of rows in a bucket: their four tags fill one machine word and their weights one cache line.
 const slots = 4
@@ -13,7 +17,7 @@ const slots = 4
 // one of a full bucket's four rows about once in 8,000 times, so unknown text adds next to nothing. The hash is public:
 // colliding words can be found on purpose.
 //
-// A weight is stored as an unsigned byte, 128 being zero, so that eight of them can be added in one machine word.
+// A weight is stored as an unsigned byte, 128 being zero, as [kernel.PrefixSums] adds them up.
 type table struct {
 	tags []uint64 // one per bucket: four tags, 0 is an empty slot
 	rows []uint64 // two per slot
@@ -67,8 +71,9 @@ func (t *table) setRow(slot int, weights [lanes]int8) {
 // lookup returns the indexes in rows of the hashes that are in the table, in their order, using the memory of found. It
 // replaces each element of ends, an index in hashes, by the matching index in the result, and overwrites hashes.
 //
-// It does not branch on whether a hash is in the table, which no processor could predict. Many rows can then be on
-// their way from memory at once, and that is what takes the time.
+// Nearly all of the time is waiting for memory. So the rows are on their way on return, and the caller had better ask
+// for the tags while it made the hashes, with [kernel.PrefetchMasked]. There is no branch on whether a hash is in the
+// table, which no processor could predict.
 func (t *table) lookup(found []uint32, hashes []uint64, ends []int32) []uint32 {
 	const low, high = 0x0001000100010001, 0x8000800080008000
 	if cap(found) < len(hashes)+1 {
@@ -89,39 +94,6 @@ func (t *table) lookup(found []uint32, hashes []uint64, ends []int32) []uint32 {
 			ends[i] = int32(hashes[end-1])
 		}
 	}
+	kernel.Prefetch(t.rows, found[:n])
 	return found[:n]
-}
-
-// add adds the rows at the indexes to the sums. It does eight heads by the first word of a row and the others by the
-// second.
-func (t *table) add(sums *[Heads]int32, found []uint32) {
-	const even = 0x00ff00ff00ff00ff
-	const burst = 256 // 256 times 255 still fits 16 bits
-	for len(found) > 0 {
-		var a, b, c, d uint64
-		n := min(len(found), burst)
-		for _, at := range found[:n] {
-			row := t.rows[at : at+2 : at+2]
-			x, y := row[0], row[1]
-			a += x & even
-			b += x >> 8 & even
-			c += y & even
-			d += y >> 8 & even
-		}
-		found = found[n:]
-		zero := int32(n) * 128
-		for i := range 4 {
-			shift := 16 * i
-			sums[2*i] += int32(a>>shift&0xffff) - zero
-			sums[2*i+1] += int32(b>>shift&0xffff) - zero
-		}
-		for i := range (Heads - 8) / 2 {
-			shift := 16 * i
-			sums[8+2*i] += int32(c>>shift&0xffff) - zero
-			sums[9+2*i] += int32(d>>shift&0xffff) - zero
-		}
-		if Heads%2 == 1 {
-			sums[Heads-1] += int32(c>>(16*((Heads-8)/2))&0xffff) - zero
-		}
-	}
 }

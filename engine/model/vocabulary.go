@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -16,25 +17,44 @@ import (
 // model is loaded, and never changes. The entries of the commonest words are neighbours in memory, so that they stay in
 // the processor's cache.
 type vocabulary struct {
-	words []wordEntry
-	index []uint16 // by hash: the place in words, plus one; 0 is free
+	words []wordEntry // the first one is no word
+	index []uint16    // by hash: the place in words; 0 is free
 	mask  uint64
 }
 
-// maxVocabulary is the maximum number of words in the vocabulary.
-const maxVocabulary = 1 << 14
+// wordEntry is all that a word is worth by itself, wherever it stands. It fills one line of the processor's cache.
+type wordEntry struct {
+	form uint64 // see word.form
+	// sums are the sums of the weights of the features of the word's letters, and their number.
+	sums   [lanes]int16
+	word   [maxVocabularyWord]byte
+	length uint8
+	class  wordClass
+}
 
-// maxProbes is the maximum number of places in the index that are tried for a word. Words without room are left out.
-const maxProbes = 8
+const (
+	// maxVocabulary is the maximum number of words in the vocabulary, and maxVocabularyWord their maximum length in
+	// bytes.
+	maxVocabulary     = 1 << 14
+	maxVocabularyWord = 22
+	// maxProbes is the maximum number of places in the index that are tried for a word. Words without room are left
+	// out.
+	maxProbes = 8
+)
 
 func newVocabulary(size int) vocabulary {
 	places := 1 << bits.Len(uint(2*size))
-	return vocabulary{words: make([]wordEntry, 0, size), index: make([]uint16, places), mask: uint64(places - 1)}
+	return vocabulary{words: make([]wordEntry, 1, size+1), index: make([]uint16, places), mask: uint64(places - 1)}
+}
+
+// is reports whether the entry is that of a word.
+func (e *wordEntry) is(word []byte) bool {
+	return int(e.length) == len(word) && string(e.word[:len(word)]) == string(word)
 }
 
 // find returns the entry of a word with its hash, or nil where the vocabulary lacks it.
 func (v *vocabulary) find(word []byte, hash uint64) *wordEntry {
-	if len(word) > maxCachedWord || len(v.words) == 0 {
+	if len(word) > maxVocabularyWord || len(v.words) == 0 {
 		return nil
 	}
 	for at := hash >> 20; at < hash>>20+maxProbes; at++ {
@@ -42,22 +62,33 @@ func (v *vocabulary) find(word []byte, hash uint64) *wordEntry {
 		if n == 0 {
 			return nil
 		}
-		if e := &v.words[n-1]; e.is(word) {
+		if e := &v.words[n]; e.is(word) {
 			return e
 		}
 	}
 	return nil
 }
 
+// prefetch has the processor load the entries of tokens.
+func (v *vocabulary) prefetch(tokens []text.Token, places []uint32) {
+	if len(v.words) == 0 {
+		return
+	}
+	for i := range tokens {
+		places[i] = uint32(v.index[tokens[i].Hash()>>20&v.mask])
+	}
+	kernel.Prefetch(v.words, places[:len(tokens)])
+}
+
 // add adds a word, unless it is there already or there is no room for it.
-func (v *vocabulary) add(word []byte, hash uint64, entry *wordEntry) {
+func (v *vocabulary) add(word []byte, hash uint64, entry wordEntry) {
 	if v.find(word, hash) != nil || len(v.words) == cap(v.words) {
 		return
 	}
 	for at := hash >> 20; at < hash>>20+maxProbes; at++ {
 		if n := &v.index[at&v.mask]; *n == 0 {
-			v.words = append(v.words, *entry)
 			*n = uint16(len(v.words))
+			v.words = append(v.words, entry)
 			return
 		}
 	}
@@ -75,15 +106,25 @@ func (m *Model) makeVocabulary(words []text.Word) {
 		if len(v.words) == cap(v.words) {
 			break
 		}
-		if len(w.Folded) == 0 || len(w.Folded) > maxCachedWord {
+		if len(w.Folded) == 0 || len(w.Folded) > maxVocabularyWord {
 			continue
 		}
 		word := []byte(w.Folded)
 		tokens[0] = text.Token{Raw: word, Folded: word}
-		s.features.begin(tokens)
-		found := s.features.addToken(0)
-		m.letters(s, found, 0)
-		v.add(word, s.features.words[0].hash, found)
+		f := &s.features
+		f.Extract(tokens)
+		hashes := f.Word(0)
+		ends := [1]int32{int32(len(hashes))}
+		var all [2]kernel.Sums
+		s.found = m.table.lookup(s.found, hashes, ends[:])
+		kernel.PrefixSums(all[:], s.own[:], m.table.rows, s.found, ends[:])
+		all[1][featuresLane] = int32(len(hashes))
+		entry := wordEntry{form: f.words[0].form, class: f.words[0].class, length: uint8(len(word))}
+		for lane, sum := range all[1] {
+			entry.sums[lane] = int16(sum) // of 255 bytes at most
+		}
+		copy(entry.word[:], word)
+		v.add(word, f.words[0].hash, entry)
 	}
 	m.vocabulary = v
 }

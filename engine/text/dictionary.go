@@ -81,6 +81,7 @@ func NewDictionary(words []Word) *Dictionary {
 			}
 		}
 	}
+	d.letters = append(d.letters, make([]byte, wideWord)...) // unmask reads beyond the last word
 	return d
 }
 
@@ -240,12 +241,25 @@ func (d *Dictionary) unmask(pattern []byte, comparisons *int) []byte {
 		return nil
 	}
 	column := &d.columns[pattern[0]-'a']
-	words := d.letters[column[n]:column[n+1]]
-	for ; len(words) > 0 && *comparisons > 0; words = words[n:] {
+	// Eight letters are compared at once: those that count are ones in mask.
+	var want, mask [wideWord]byte
+	for i, c := range pattern {
+		if c != '*' {
+			want[i], mask[i] = c, 0xff
+		}
+	}
+	word := func(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	want0, want1, want2 := word(want[:], 0), word(want[:], 1), word(want[:], 2)
+	mask0, mask1, mask2 := word(mask[:], 0), word(mask[:], 1), word(mask[:], 2)
+	for at := int(column[n]); at < int(column[n+1]) && *comparisons > 0; at += n {
 		*comparisons--
-		if fits(pattern, words[:n]) {
-			return words[:n:n]
+		letters := d.letters[at : at+wideWord]
+		if (word(letters, 0)^want0)&mask0|(word(letters, 1)^want1)&mask1|(word(letters, 2)^want2)&mask2 == 0 {
+			return letters[:n:n]
 		}
 	}
 	return nil
 }
+
+// wideWord is the number of bytes that are compared for a word of up to [maxWord] letters.
+const wideWord = 24

@@ -4,6 +4,8 @@
 package text
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,37 +34,40 @@ const (
 	silent                   // apostrophe, in the raw form only
 )
 
-// emitPlain makes a token of the ASCII letters from the cursor to the byte end. before is the code point before the
-// word.
-func (s *Scratch) emitPlain(in *cursor, begin, end int, before rune) {
-	from := len(s.buf)
-	s.buf = append(s.buf, in.text[in.at:end]...)
-	small, long := 0, false
-	var last, beforeLast byte
-	for i, b := range s.buf[from:] {
-		small += int(b >> 5 & 1)
-		b |= 0x20
-		s.buf[from+i] = b
-		if b == last && b == beforeLast {
-			long = true
+// scanPlain makes a token of the word at the cursor if it is nothing but ASCII letters. before is the code point before
+// the word.
+func (s *Scratch) scanPlain(in *cursor, before rune) bool {
+	begin, from := in.point, len(s.buf)
+	end, small, long := s.appendShort(in)
+	if end == 0 {
+		if end = plainWord(in.text, in.at); end == 0 {
+			return false
 		}
-		last, beforeLast = b, last
+		s.buf = append(s.buf, in.text[in.at:end]...)
+		var last, beforeLast byte
+		for i, b := range s.buf[from:] {
+			small = small || b >= 'a'
+			b |= 0x20
+			s.buf[from+i] = b
+			long = long || b == last && b == beforeLast
+			last, beforeLast = b, last
+		}
 	}
 	length, at := end-in.at, int32(in.at)
 	in.last = rune(in.text[end-1])
 	in.at, in.point = end, in.point+length
-	if !long && small > 0 && length > 1 && before != '@' && before != '#' {
+	if !long && small && length > 1 && before != '@' && before != '#' {
 		// Most words are like this: nothing but letters.
 		s.joinSingles()
 		s.words, s.singles = s.words+1, 0
 		s.tokens = append(s.tokens, Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(from + length),
 			foldAt: int32(from), foldEnd: int32(from + length), byteAt: at, byteEnd: int32(end)})
-		return
+		return true
 	}
 
 	t := Token{Begin: begin, End: in.point, rawAt: int32(from), rawEnd: int32(len(s.buf)),
 		foldAt: int32(from), foldEnd: int32(len(s.buf)), byteAt: at, byteEnd: int32(end)}
-	if small == 0 && length >= 2 {
+	if !small && length >= 2 {
 		t.Flags |= Caps
 	}
 	if long {
@@ -70,6 +75,37 @@ func (s *Scratch) emitPlain(in *cursor, begin, end int, before rune) {
 		s.squeeze(&t)
 	}
 	s.addWord(t, before)
+	return true
+}
+
+// appendShort appends the word at the cursor, in lower case, to the buffer and returns its end, if the word is nothing
+// but up to seven ASCII letters. Otherwise, and near the end of the text, it returns 0. small says whether there is a
+// small letter and long whether a letter stands there three times in a row.
+//
+// It looks at eight bytes at once: loops over single letters end where no processor could predict it.
+func (s *Scratch) appendShort(in *cursor) (end int, small, long bool) {
+	const each, top = 0x0101010101010101, 0x8080808080808080
+	if len(in.text)-in.at < 8 {
+		return 0, false, false
+	}
+	b := in.text[in.at : in.at+8]
+	typed := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+	lower := typed | 0x20*each
+	ascii := lower &^ top
+	// The top bit of a byte: from a on, not from { on, not beyond ASCII.
+	letters := (ascii + (0x80-'a')*each) &^ (ascii + (0x80-'{')*each) &^ typed & top
+	n := bits.TrailingZeros64(^letters&top) / 8
+	if n == 0 || n == 8 || b[n] >= utf8.RuneSelf || asciiClass[b[n]] != separator {
+		return 0, false, false
+	}
+	word := lower & (1<<(8*n) - 1)
+	s.buf = binary.LittleEndian.AppendUint64(s.buf, word)
+	s.buf = s.buf[:len(s.buf)-8+n]
+	// The top bit of a byte: the letter is not the next one.
+	differ := (word ^ word>>8) + 0x7f*each
+	same := ^differ & top & (1<<(8*n-8) - 1)
+	return in.at + n, typed&(1<<(8*n)-1)&(0x20*each) != 0, same&(same>>8) != 0
 }
 
 // addWord appends a word, with the flags that come from the code point before it.
@@ -109,8 +145,8 @@ func (s *Scratch) emitWord(t Token, before rune, hidden bool) {
 				lower += 'a' - 'A'
 			}
 		} else {
-			lower = unicode.ToLower(l.r)
-			alphabetic = unicode.IsLetter(l.r)
+			p := propertiesOf(l.r)
+			lower, alphabetic = p.lower(), p.isLetter()
 		}
 		if l.r == '’' || l.r == 'ʼ' || l.r == '＇' {
 			lower = '\''
@@ -174,7 +210,7 @@ func (s *Scratch) foldScripts(t *Token, count [silent + 1]int) {
 	}
 	ascii := count[plain] + count[accent] + count[compat]
 	disguised := ascii > 0 && (count[foreign] == 0 || ascii >= alike+count[foreign]) ||
-		ascii == 0 && count[foreign]+count[faux] == 0 && alike >= 2 && s.latin
+		ascii == 0 && count[foreign]+count[faux] == 0 && alike >= 2 && s.mostlyLatin()
 	if disguised {
 		t.Flags |= Obfuscated
 		return

@@ -6,6 +6,8 @@ package text
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
 )
 
 // The costs of changes of a word, in the unit of [Word.Cost], an eighth of a bit. A change that can be made in many
@@ -57,9 +59,11 @@ func (s *Scratch) recoverWords(content string) {
 	s.spare = s.spare[:0]
 	done := 0 // tokens that are in s.spare
 	for i := range s.tokens {
+		if i%len(s.places) == 0 {
+			s.hashTokens(s.tokens[i:min(i+len(s.places), len(s.tokens))])
+		}
 		t := &s.tokens[i]
 		word := s.buf[t.foldAt:t.foldEnd]
-		t.hash = Hash(word)
 		if len(word) < minEdit || s.dictionary.Knows(t.hash) || t.Flags&(Emoji|Number|Mention) != 0 ||
 			!isLatin(word) || s.hasAccents(t) {
 			continue
@@ -94,6 +98,16 @@ func (s *Scratch) recoverWords(content string) {
 		s.spare = append(s.spare, s.tokens[done:]...)
 		s.tokens, s.spare = s.spare, s.tokens
 	}
+}
+
+// hashTokens hashes tokens and has the processor load what tells whether the dictionary knows them.
+func (s *Scratch) hashTokens(tokens []Token) {
+	for i := range tokens {
+		t := &tokens[i]
+		t.hash = Hash(s.buf[t.foldAt:t.foldEnd])
+		s.places[i] = uint32(t.hash >> s.dictionary.shift)
+	}
+	kernel.Prefetch(s.dictionary.known, s.places[:len(tokens)])
 }
 
 // hasAccents reports whether the word has letters with accents, as genuine words of other languages have.

@@ -33,11 +33,14 @@ func (s *Scratch) Tokenize(content string) []Token { return s.TokenizeWith(conte
 func (s *Scratch) TokenizeWith(content string, d *Dictionary) []Token {
 	s.dictionary, s.content, s.comparisons = d, content, maxComparisons
 	s.tokens, s.buf, s.word = s.tokens[:0], s.buf[:0], s.word[:0]
-	s.words, s.singles, s.quote = 0, 0, openQuote{}
-	s.latin = mostlyLatin(content)
+	s.words, s.singles, s.quote, s.latin = 0, 0, openQuote{}, uncounted
 
 	in := cursor{text: content}
 	for in.at < len(content) {
+		if content[in.at] == ' ' { // the commonest by far
+			in.skip(' ', 1)
+			continue
+		}
 		r, size := in.rune()
 		switch c := classOf(r); {
 		case c == letterClass, c == digitClass, c == symbolOfLetter && (in.opensWord(r) || s.opens(&in, r)):
@@ -165,8 +168,7 @@ func (c *cursor) looksLikeAddress() bool {
 // scanWord makes a token of the word that begins at the cursor.
 func (s *Scratch) scanWord(in *cursor) {
 	begin, opened := in.point, in.last
-	if end := plainWord(in.text, in.at); end > 0 {
-		s.emitPlain(in, begin, end, opened)
+	if s.scanPlain(in, opened) {
 		return
 	}
 	s.word = s.word[:0]
@@ -300,15 +302,31 @@ func (s *Scratch) bind() {
 	}
 }
 
-// mostlyLatin reports whether most letters of the text are Latin. Only texts with bytes beyond ASCII need it.
-func mostlyLatin(content string) bool {
-	latin, other := 0, 0
-	for i := 0; i < len(content); i++ {
-		b := scriptOf[content[i]]
-		latin += int(b & 1)
-		other += int(b >> 1)
+// share says of a text whether most of its letters are Latin.
+type share uint8
+
+const (
+	uncounted share = iota
+	minority
+	majority
+)
+
+// mostlyLatin reports whether most letters of the text are Latin, so that words of look-alikes are suspect. Few texts
+// need it.
+func (s *Scratch) mostlyLatin() bool {
+	if s.latin == uncounted {
+		latin, other := 0, 0
+		for i := 0; i < len(s.content); i++ {
+			b := scriptOf[s.content[i]]
+			latin += int(b & 1)
+			other += int(b >> 1)
+		}
+		s.latin = minority
+		if latin > 2*other {
+			s.latin = majority
+		}
 	}
-	return latin > 2*other
+	return s.latin == majority
 }
 
 // scriptOf is 1 for ASCII letters and 2 for the first bytes of Greek and Cyrillic letters.
@@ -366,23 +384,11 @@ func classOf(r rune) class {
 	if r < utf8.RuneSelf {
 		return asciiClass[r&0x7f]
 	}
-	if r < tableEnd {
-		return lowClass[r]
+	if uint32(r) < remembered {
+		return propertiesOf(r).class()
 	}
 	return computeClass(r)
 }
-
-// tableEnd is the end of the code points whose class and folding are looked up and not computed: Latin, Greek,
-// Cyrillic, Armenian and Hebrew.
-const tableEnd = 0x600
-
-// lowClass holds the classes of the code points below tableEnd.
-var lowClass = func() (t [tableEnd]class) {
-	for r := range rune(tableEnd) {
-		t[r] = computeClass(r)
-	}
-	return t
-}()
 
 // computeClass computes the class of a code point beyond ASCII.
 func computeClass(r rune) class {

@@ -5,30 +5,68 @@ package text
 
 import (
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
-// foldRune returns what a code point of a word may stand for, in lower case.
-func foldRune(r rune) (rune, folding) {
-	if r < tableEnd {
-		f := &lowFold[r]
-		return f.to, f.folding
+// properties are what the tokenizer needs of a code point: see its methods. 0 stands for properties that are not
+// computed yet.
+type properties uint64
+
+// remembered is the number of code points whose properties are computed once: nearly all that texts are made of. The
+// tables of package unicode take many times as long as reading a word or two.
+const remembered = 0x20000
+
+// propertyTable holds the properties of code points that were met, so that only the parts of it take memory that texts
+// use. Goroutines that meet a code point at the same time write the same.
+var propertyTable [remembered]atomic.Uint64
+
+// propertiesOf returns the properties of a code point.
+func propertiesOf(r rune) properties {
+	if uint32(r) >= remembered {
+		return computeProperties(r)
 	}
-	return computeFold(r)
+	p := properties(propertyTable[r].Load())
+	if p == 0 {
+		p = computeProperties(r)
+		propertyTable[r].Store(uint64(p))
+	}
+	return p
 }
 
-// lowFold holds the foldings of the code points below tableEnd.
-var lowFold = func() (t [tableEnd]letter) {
-	for r := range rune(tableEnd) {
-		t[r].to, t[r].folding = computeFold(r)
+func computeProperties(r rune) properties {
+	class := asciiClass[r&0x7f]
+	if r >= utf8.RuneSelf {
+		class = computeClass(r)
 	}
-	return t
-}()
+	to, folding := computeFold(r)
+	p := properties(1) | properties(class)<<2 | properties(folding)<<6 | properties(to)<<10 |
+		properties(unicode.ToLower(r))<<32
+	if unicode.IsLetter(r) {
+		p |= 2
+	}
+	return p
+}
 
-// computeFold computes what foldRune returns.
+// isLetter says whether the code point is a letter by Unicode.
+func (p properties) isLetter() bool { return p&2 != 0 }
+
+// class is the part that it plays in words.
+func (p properties) class() class { return class(p >> 2 & 15) }
+
+// fold returns what the code point of a word may stand for, in lower case.
+func (p properties) fold() (rune, folding) { return rune(p >> 10 & 0x1fffff), folding(p >> 6 & 15) }
+
+// lower is the code point in lower case.
+func (p properties) lower() rune { return rune(p >> 32) }
+
+// foldRune returns what a code point of a word may stand for, in lower case.
+func foldRune(r rune) (rune, folding) { return propertiesOf(r).fold() }
+
+// computeFold computes what [properties.fold] returns.
 func computeFold(r rune) (rune, folding) {
 	switch {
 	case isASCIILetter(r):
@@ -210,7 +248,7 @@ func unmask(pattern []byte) string {
 }
 
 // fits reports whether a word of the same length fits a pattern.
-func fits[T string | []byte](pattern []byte, word T) bool {
+func fits(pattern []byte, word string) bool {
 	for i, c := range pattern {
 		if c != '*' && c != word[i] {
 			return false

@@ -128,21 +128,22 @@ type Scratch struct {
 	word   []letter
 	words  int
 	points int
-	latin  bool // whether most letters of the text are Latin, so that words of look-alikes are suspect
+	latin  share // whether most letters of the text are Latin
 
 	singles   int  // length of the run of single letters that ends with the last token
 	separator rune // what stands between them
 	quote     openQuote
 
 	dictionary  *Dictionary
-	content     string    // the text
-	segments    []segment // memory of split
-	spare       []Token   // memory of recoverWords
-	candidate   []byte    // memory for a word that is tried
-	comparisons int       // how many more words of the dictionary masked ones may be compared with
-	vowelTries  int       // how many more words may be tried with two vowels more
-	capitals    int       // how many more words are in capitals than not; 0 until that is counted
-	strokes     int       // a bit for each of the first four of 1, | and ! that is l; -1 when their neighbours decide
+	content     string     // the text
+	segments    []segment  // memory of split
+	spare       []Token    // memory of recoverWords
+	candidate   []byte     // memory for a word that is tried
+	places      [64]uint32 // of words in the dictionary
+	comparisons int        // how many more words of the dictionary masked ones may be compared with
+	vowelTries  int        // how many more words may be tried with two vowels more
+	capitals    int        // how many more words are in capitals than not; 0 until that is counted
+	strokes     int        // a bit for each of the first four of 1, | and ! that is l; -1 when their neighbours decide
 }
 
 // Words returns the number of word tokens of the last text: all tokens but emoji. Joined words count as one, as they

@@ -188,9 +188,13 @@ func Augment(examples []Example, share float64, seed uint64) []Example {
 // itself means nothing. Copies keep the labels at half the weight.
 func Surround(examples []Example, share float64, seed uint64) []Example {
 	r := rand.New(rand.NewPCG(seed, 4))
-	var around []string
+	var around, pieces []string
 	for i := range examples {
-		if e := &examples[i]; isOrdinary(e) && len(e.Text) < 300 {
+		switch e := &examples[i]; {
+		case !isOrdinary(e):
+		case e.IsDocument():
+			pieces = append(pieces, e.Text)
+		case len(e.Text) < 300 && e.Source != base(otherLanguages):
 			around = append(around, e.Text)
 		}
 	}
@@ -202,14 +206,18 @@ func Surround(examples []Example, share float64, seed uint64) []Example {
 		if !e.InCorpus || len(e.Text) > 500 || r.Float64() >= share {
 			continue
 		}
-		parts := []string{e.Text}
-		for range r.IntN(4) {
-			parts = append([]string{around[r.IntN(len(around))]}, parts...)
+		if len(pieces) > 0 && r.IntN(2) == 0 {
+			e.Text, e.Derived = Insert(pieces, e.Text, 100+r.IntN(900), r), true
+		} else {
+			parts := []string{e.Text}
+			for range r.IntN(4) {
+				parts = append([]string{around[r.IntN(len(around))]}, parts...)
+			}
+			for range r.IntN(4) {
+				parts = append(parts, around[r.IntN(len(around))])
+			}
+			e.Text, e.Derived = strings.Join(parts, []string{" ", "\n", "\n\n"}[r.IntN(3)]), true
 		}
-		for range r.IntN(4) {
-			parts = append(parts, around[r.IntN(len(around))])
-		}
-		e.Text, e.Derived = strings.Join(parts, []string{" ", "\n", "\n\n"}[r.IntN(3)]), true
 		for h := range e.Labels {
 			e.Labels[h].Weight /= 2
 		}

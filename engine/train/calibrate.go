@@ -14,10 +14,16 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// priors are the assumed shares of traffic to which each category applies, and each attribute. A threshold of 0.7 means
-// little without them: the same ranking gives lower probabilities where harm is rarer.
+// harmShare is the share of traffic to which some category is assumed to apply. A threshold of 0.7 means little without
+// it: the same ranking gives lower probabilities where harm is rarer. It is chosen by the false alarms on ordinary text
+// that the default thresholds then give; operators say their own share ([model.Header.HarmShare]).
+const harmShare = 0.12
+
+// priors are the shares of traffic to which each category is assumed to apply, and each attribute. Texts may have
+// several categories.
 var priors = [categories + 1]float64{
-	hate: 0.07, harassment: 0.06, selfHarm: 0.045, sexual: 0.05, violence: 0.045, categories: 0.07,
+	hate: 0.28 * harmShare, harassment: 0.24 * harmShare, selfHarm: 0.18 * harmShare, sexual: 0.2 * harmShare,
+	violence: 0.18 * harmShare, categories: 0.28 * harmShare,
 }
 
 func prior(head int) float64 { return priors[min(head, categories)] }
@@ -112,9 +118,7 @@ type scored struct {
 
 func logitsOf(m *model.Model, examples []Example) []scored {
 	out := make([]scored, len(examples))
-	for i := range examples {
-		out[i] = scored{&examples[i], m.Logits(examples[i].Text)}
-	}
+	inParallel(len(examples), func(i int) { out[i] = scored{&examples[i], m.Logits(examples[i].Text)} })
 	return out
 }
 
@@ -158,6 +162,9 @@ func pointsOf(all []scored, h int, prior float64, terms func(scored) [5]float64)
 
 // isOrdinary reports whether an example comes from a source of everyday harmless text.
 func isOrdinary(e *Example) bool {
+	if e.Register != "" {
+		return e.Harmless()
+	}
 	if e.Source == "goemotions_reddit" {
 		return e.Labelled(hate)
 	}
@@ -253,7 +260,7 @@ func lengthPenalty(asWritten, lengthened []scored, h int, c *model.Curve) float6
 	logits := func(all []scored, length *float64) []float64 {
 		var z []float64
 		for _, e := range all {
-			if isOrdinary(e.Example) && e.Labelled(h) && !e.Positive(h) {
+			if isOrdinary(e.Example) && !e.IsDocument() && e.Labelled(h) && !e.Positive(h) {
 				z = append(z, c.Large*e.Large[h]+c.Small*e.Small[h])
 				*length += e.Length
 			}
@@ -304,52 +311,94 @@ func solve(m [5][6]float64) (x [5]float64) {
 	return x
 }
 
-// Lengthen puts part of the examples inside ordinary harmless text, which makes them from a few sentences to about
-// 12,000 characters long.
+// Lengthen puts part of the examples into ordinary documents, which makes them from a few sentences to about 12,000
+// characters long. It takes the documents among the examples, or where there are none, joins ordinary texts.
 func Lengthen(examples []Example, seed uint64) []Example {
-	var around []string
-	for i := range examples {
-		// Tweets and forum posts are harmless only on average. Hundreds of them in one text would not be.
-		if e := &examples[i]; isOrdinary(e) && e.Source != "clean_tweets" && e.Source != "goemotions_reddit" {
-			around = append(around, e.Text)
-		}
-	}
-	if len(around) == 0 {
+	documents := carriers(examples)
+	if len(documents) == 0 {
 		return nil
 	}
 	r := rand.New(rand.NewPCG(seed, 3))
 	var out []Example
 	for _, e := range examples {
-		chance := 0.5
+		chance := 0.7
 		if !e.InCorpus {
 			chance = 0.04
 			if !isOrdinary(&e) {
 				chance = 0.2
 			}
 		}
-		if r.Float64() >= chance {
+		if e.IsDocument() || len(e.Text) > 1000 || r.Float64() >= chance {
 			continue
 		}
 		size := int(200 * math.Exp(r.Float64()*math.Log(60)))
-		place := r.IntN(size)
+		e.Text = Insert(documents, e.Text, size, r)
+		out = append(out, e)
+	}
+	return out
+}
+
+// carriers returns the documents among the examples that harmful text can be put into, or paragraphs of ordinary
+// texts where there are no documents.
+func carriers(examples []Example) []string {
+	var documents, around []string
+	for i := range examples {
+		switch e := &examples[i]; {
+		case !isOrdinary(e), e.Source == "clean_tweets", e.Source == "goemotions_reddit":
+			// Tweets and forum posts are harmless only on average. Hundreds of them in one text would not be.
+		case e.IsDocument():
+			documents = append(documents, e.Text)
+		case e.Register == "":
+			around = append(around, e.Text)
+		}
+	}
+	if len(documents) > 0 {
+		return documents
+	}
+	for len(around) > 0 {
+		n := min(len(around), 60)
 		var b strings.Builder
-		for put := false; b.Len() < size || !put; {
-			part := e.Text
-			if !put && b.Len() >= place {
-				put = true
-			} else {
-				part = around[r.IntN(len(around))]
-			}
-			b.WriteString(part)
-			if !endsSentence(part) && r.IntN(4) > 0 {
+		for _, t := range around[:n] {
+			b.WriteString(t)
+			if !endsSentence(t) {
 				b.WriteByte('.')
 			}
 			b.WriteByte(' ')
 		}
-		e.Text = b.String()
-		out = append(out, e)
+		documents, around = append(documents, b.String()), around[n:]
 	}
-	return out
+	return documents
+}
+
+// Insert puts a text between two sentences of one of the documents, cut to about size bytes or less.
+func Insert(documents []string, text string, size int, r *rand.Rand) string {
+	d := documents[r.IntN(len(documents))]
+	if len(d) > size {
+		from := 0
+		if start := r.IntN(len(d) - size + 1); start > 0 {
+			from = sentenceEnd(d, start-1)
+		}
+		if len(d)-from > size {
+			d = d[from : from+sentenceEnd(d[from:], size)]
+		} else {
+			d = d[from:]
+		}
+	}
+	place := 0
+	if at := r.IntN(len(d) + 1); at > 0 {
+		place = sentenceEnd(d, at-1)
+	}
+	before, after := d[:place], d[place:]
+	if before != "" && !strings.HasSuffix(before, " ") && !strings.HasSuffix(before, "\n") {
+		before += " "
+	}
+	if after != "" {
+		if !endsSentence(text) && r.IntN(4) > 0 {
+			text += "."
+		}
+		text += []string{" ", " ", "\n"}[r.IntN(3)]
+	}
+	return before + text + after
 }
 
 // endsSentence reports whether a text ends with the mark of a sentence.

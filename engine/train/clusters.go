@@ -24,22 +24,29 @@ const (
 // embedding is the skip-gram embedding of a word.
 type embedding [dimensions]float32
 
-// Cluster groups the words of the texts by the contexts that they are used in: skip-gram embeddings with negative
+// cluster groups the words of the texts by the contexts that they are used in: skip-gram embeddings with negative
 // sampling (Mikolov et al. 2013), then k-means. It does not use labels. Texts are tokenized with the
-// dictionary. The result maps the hash of a word to its cluster, from 0; it is nil for few words.
-func Cluster(examples []Example, dictionary *text.Dictionary, seed uint64) map[uint64]uint16 {
+// dictionary. The result maps the hash of a word to its cluster, from 0, and to its embedding; there are no clusters of
+// few words.
+func cluster(examples []Example, dictionary *text.Dictionary, seed uint64) (map[uint64]uint16, map[uint64]embedding) {
 	v := newSkipGram(examples, dictionary)
-	if len(v.words) < 4*clusterCount {
-		return nil
-	}
 	r := rand.New(rand.NewPCG(seed, 5))
 	vectors := v.embed(r)
+	byWord := make(map[uint64]embedding, len(v.words))
+	for i, w := range v.words {
+		e := vectors[i]
+		normalise(&e)
+		byWord[w] = e
+	}
+	if len(v.words) < 4*clusterCount {
+		return nil, byWord
+	}
 	assigned := kMeans(vectors, v.counts, r)
 	out := make(map[uint64]uint16, len(assigned))
 	for i, c := range assigned {
 		out[v.words[i]] = uint16(c)
 	}
-	return out
+	return out, byWord
 }
 
 // skipGram is what skip-gram embeddings are learned from: the words that occur often enough, and the texts as indexes

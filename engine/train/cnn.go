@@ -15,7 +15,7 @@ import (
 
 // CNNOptions configure [FitCNN]. The zero value of a field stands for its default.
 type CNNOptions struct {
-	// Epochs is the number of passes over the texts of the corpus. Default: 4.
+	// Epochs is the number of passes over the texts of the corpus and the hard negatives. Default: 5.
 	Epochs int
 	// Rate is Adam's learning rate at the start. It falls to zero linearly. Default: 0.002.
 	Rate float64
@@ -34,6 +34,10 @@ type CNNOptions struct {
 	EmbeddingRate float64
 	// InitialNorm is the length of the initial embeddings of words. Default: 1.
 	InitialNorm float64
+	// Plain are ordinary texts without labels, which the network learns English from before it sees a label, in
+	// PretrainEpochs passes. Default: none, one pass.
+	Plain          []Example
+	PretrainEpochs int
 	// Seed seeds the order of the texts, the initial weights and the dropout.
 	Seed uint64
 }
@@ -45,7 +49,10 @@ func (o CNNOptions) withDefaults() CNNOptions {
 		}
 	}
 	if o.Epochs == 0 {
-		o.Epochs = 4
+		o.Epochs = 5
+	}
+	if o.PretrainEpochs == 0 {
+		o.PretrainEpochs = 1
 	}
 	set(&o.Rate, 0.002)
 	set(&o.PublicShare, 0.15)
@@ -102,8 +109,12 @@ func FitCNN(examples []Example, linear *Fitted, opt CNNOptions) *cnn.Model {
 		clusters:   linear.Weights.Clusters,
 		dictionary: text.NewDictionary(linear.Weights.Words),
 	}
-	tr.buildVocabulary()
-	tr.initWeights()
+	plain := tr.buildVocabulary()
+	tr.initWeights(linear.vectors)
+	if len(plain) > 0 {
+		tr.pretrain(plain)
+		tr.adam = newMoments(cnn.DenseSize)
+	}
 	var logOdds [model.Heads]float64
 	tr.positiveWeight, logOdds = balance(examples)
 	for h, o := range logOdds {
@@ -114,7 +125,7 @@ func FitCNN(examples []Example, linear *Fitted, opt CNNOptions) *cnn.Model {
 }
 
 // initWeights draws the initial weights.
-func (tr *cnnTrainer) initWeights() {
+func (tr *cnnTrainer) initWeights(vectors map[uint64]embedding) {
 	r := rand.New(rand.NewPCG(tr.opt.Seed, 11))
 	fill := func(weights []float32, deviation float64) {
 		for i := range weights {
@@ -130,7 +141,7 @@ func (tr *cnnTrainer) initWeights() {
 	fill(tr.dense.HiddenWeights, 1/math.Sqrt(cnn.Pooled))
 	fill(tr.dense.OutputWeights, 0.5/math.Sqrt(cnn.Hidden))
 	fill(tr.words.values, 0.1)
-	tr.initEmbeddings(r)
+	tr.initEmbeddings(vectors)
 	fill(tr.subwords.values, 0.05)
 	tr.adam = newMoments(cnn.DenseSize)
 	tr.allocateTransposed()
@@ -141,7 +152,7 @@ func (tr *cnnTrainer) run() {
 	r := rand.New(rand.NewPCG(tr.opt.Seed, 12))
 	var corpus, public []int
 	for i := range tr.examples {
-		if tr.examples[i].InCorpus {
+		if tr.examples[i].InCorpus || tr.examples[i].Hard {
 			corpus = append(corpus, i)
 		} else {
 			public = append(public, i)
@@ -173,10 +184,8 @@ func (tr *cnnTrainer) run() {
 	}
 }
 
-// trainBatch takes one step on a mini-batch.
-func (tr *cnnTrainer) trainBatch(workers []*cnnWorker, batch []int, rate float64) {
-	tr.steps++
-	tr.transposeWeights()
+// accumulateAll has the workers add the gradients of a mini-batch, each on a goroutine of its own and in a fixed order.
+func accumulateAll[W interface{ accumulate(i int) }](workers []W, batch []int) {
 	var wait sync.WaitGroup
 	for i, w := range workers {
 		wait.Go(func() {
@@ -186,6 +195,13 @@ func (tr *cnnTrainer) trainBatch(workers []*cnnWorker, batch []int, rate float64
 		})
 	}
 	wait.Wait()
+}
+
+// trainBatch takes one step on a mini-batch.
+func (tr *cnnTrainer) trainBatch(workers []*cnnWorker, batch []int, rate float64) {
+	tr.steps++
+	tr.transposeWeights()
+	accumulateAll(workers, batch)
 	scale := float32(1) / float32(len(batch))
 	first := workers[0]
 	for _, w := range workers[1:] {

@@ -40,6 +40,9 @@ func newEmbeddingTable(rows int) embeddingTable {
 	return embeddingTable{values: make([]float32, rows*channels), moments: newMoments(rows * channels)}
 }
 
+// rows returns the number of embeddings.
+func (t *embeddingTable) rows() int { return len(t.values) / channels }
+
 func (t *embeddingTable) row(r int32) []float32 {
 	return t.values[int(r)*channels : (int(r)+1)*channels]
 }

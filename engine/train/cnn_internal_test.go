@@ -143,3 +143,56 @@ func TestGradientsAreTheSlopesOfTheLoss(t *testing.T) {
 		}
 	}
 }
+
+// The same for pretraining, whose loss is the cross entropy of each word's answer.
+func TestPretrainingGradientsAreTheSlopesOfTheLoss(t *testing.T) {
+	t.Parallel()
+	tr := tinyTrainer(12)
+	p := &pretraining{trainer: tr, head: make([]float32, channels+1)}
+	for c := range p.head {
+		p.head[c] = float32(c%5) / 10
+	}
+	w := &pretrainWorker{cnnWorker: newCNNWorker(tr, 0), pretraining: p, head: make([]float32, channels+1)}
+	text := &tr.texts[0]
+	for k := range text.words {
+		w.replaced = append(w.replaced, k%3 == 0)
+	}
+	tr.transposeWeights()
+	w.learn(text)
+	loss := func() (sum float64) {
+		w.forward(text, false)
+		for k, replaced := range w.replaced {
+			z := float64(p.head[channels])
+			for c, v := range w.layers[cnn.Layers][k*channels : (k+1)*channels] {
+				z += float64(v * p.head[c])
+			}
+			sum += (math.Log1p(math.Exp(-math.Abs(z))) + max(z, 0) - indicator(replaced)*z) * answerWeight
+		}
+		return sum / float64(len(w.replaced))
+	}
+	for _, g := range []struct {
+		name           string
+		weights, grads []float32
+	}{
+		{"answer", p.head, w.head},
+		{"shape features", tr.dense.Shape, w.dense.Shape},
+		{"kernel 0", tr.dense.Kernel[0], w.dense.Kernel[0]},
+		{"kernel 2", tr.dense.Kernel[2], w.dense.Kernel[2]},
+	} {
+		var wrong, all float64
+		for i := 0; i < len(g.weights); i += 1 + len(g.weights)/100 {
+			const step = 2e-3
+			old := g.weights[i]
+			g.weights[i] = old + step
+			above := loss()
+			g.weights[i] = old - step
+			slope := (above - loss()) / (2 * step)
+			g.weights[i] = old
+			wrong += (slope - float64(g.grads[i])) * (slope - float64(g.grads[i]))
+			all += slope * slope
+		}
+		if all == 0 || wrong > 1e-3*all {
+			t.Errorf("%s: the gradients differ from the slopes by %.2g of %.2g, want at most a thousandth", g.name, wrong, all)
+		}
+	}
+}

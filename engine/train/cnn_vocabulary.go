@@ -4,8 +4,6 @@
 package train
 
 import (
-	"math/rand/v2"
-
 	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
@@ -27,21 +25,17 @@ type vocabText struct {
 }
 
 // buildVocabulary finds the words of the texts, and makes the tables of their embeddings. Only words that occur often
-// enough get an embedding of their own; a word of the corpus counts twice.
-func (tr *cnnTrainer) buildVocabulary() {
+// enough get an embedding of their own; a word of the corpus counts twice. It returns the ordinary texts to pretrain
+// on.
+func (tr *cnnTrainer) buildVocabulary() (plain []vocabText) {
 	const minCount = 3
 	s := text.Get()
 	defer text.Put(s)
 	index := map[string]int32{}
 	var features model.Features
-	for i := range tr.examples {
-		tokens := limit(s.TokenizeWith(tr.examples[i].Text, tr.dictionary))
+	read := func(content string, count int) (t vocabText) {
+		tokens := limit(s.TokenizeWith(content, tr.dictionary))
 		features.Extract(tokens)
-		var t vocabText
-		count := 1
-		if tr.examples[i].InCorpus {
-			count = 2
-		}
 		for j, token := range tokens {
 			if features.Repeats(j) {
 				continue
@@ -61,11 +55,23 @@ func (tr *cnnTrainer) buildVocabulary() {
 			t.words = append(t.words, at)
 			t.shapes = append(t.shapes, cnn.AppendShapeFeatures(nil, token.Flags))
 		}
-		tr.texts = append(tr.texts, t)
+		return t
+	}
+	for i := range tr.examples {
+		count := 1
+		if tr.examples[i].InCorpus {
+			count = 2
+		}
+		tr.texts = append(tr.texts, read(tr.examples[i].Text, count))
+	}
+	labelled := len(tr.vocab)
+	for i := range tr.opt.Plain {
+		plain = append(plain, read(tr.opt.Plain[i].Text, 1))
 	}
 	rows := 0
 	for i := range tr.vocab {
-		if tr.vocab[i].count >= minCount {
+		// Words that no labelled text has are worth an embedding of their own only where they are common.
+		if c := tr.vocab[i].count; c >= minCount && (i < labelled || c >= 20) {
 			tr.vocab[i].row = int32(rows)
 			rows++
 		}
@@ -74,6 +80,7 @@ func (tr *cnnTrainer) buildVocabulary() {
 	tr.words, tr.wordGradients = newEmbeddingTable(rows), newRowGradients(rows)
 	tr.groups, tr.groupGradients = newEmbeddingTable(groups), newRowGradients(groups)
 	tr.subwords, tr.subwordGradients = newEmbeddingTable(cnn.SubwordRows), newRowGradients(cnn.SubwordRows)
+	return plain
 }
 
 // group returns the row that a word shares with the others of its class or else of its cluster, or -1.
@@ -88,17 +95,9 @@ func (tr *cnnTrainer) group(folded []byte) int32 {
 }
 
 // initEmbeddings sets the initial embeddings of words to their skip-gram embeddings.
-func (tr *cnnTrainer) initEmbeddings(r *rand.Rand) {
-	v := newSkipGram(tr.examples, tr.dictionary)
-	vectors := v.embed(r)
-	index := make(map[uint64]int, len(v.words))
-	for i, w := range v.words {
-		index[w] = i
-	}
+func (tr *cnnTrainer) initEmbeddings(vectors map[uint64]embedding) {
 	for _, word := range tr.vocab {
-		if i, ok := index[word.hash]; ok && word.row >= 0 {
-			e := vectors[i]
-			normalise(&e)
+		if e, ok := vectors[word.hash]; ok && word.row >= 0 {
 			for d, x := range e {
 				tr.words.values[int(word.row)*channels+d] = x * float32(tr.opt.InitialNorm)
 			}

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -37,7 +39,9 @@ type row struct {
 }
 
 // Read reads all files that training uses. corpus holds JSON Lines and annotations.tsv. data, which may be nil, holds
-// the folder moderation with the public sources. Missing files are left out. An error names the file and line.
+// the folder moderation with the public sources, the folder plain with ordinary text and the folder languages with
+// sentences in other languages. Missing files are left out. An error names the file and line. A category that is
+// misspelt or missing in the labels of the corpus is an error.
 func Read(corpus, data fs.FS) ([]Example, error) {
 	var all, public []Example
 	names, err := fs.Glob(corpus, "*.jsonl")
@@ -45,17 +49,11 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		err := lines(corpus, name, func(r row) {
-			if r.Hit != nil || len(r.Labels) == 0 {
-				return // a text for themes
-			}
-			e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, InCorpus: true}
-			setCorpusLabels(r.Labels, weightCorpus, &e)
-			all = append(all, e)
-		})
+		rows, err := ReadTexts(corpus, name)
 		if err != nil {
 			return nil, err
 		}
+		all = append(all, rows...)
 	}
 	if data == nil {
 		return all, nil
@@ -78,6 +76,11 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 		}
 		public = append(public, rows...)
 	}
+	plain, err := readPlain(data, annotations)
+	if err != nil {
+		return nil, err
+	}
+	public = append(public, plain...)
 	// Annotated rows come first, because the first label of a text is not overruled.
 	for _, e := range public {
 		if e.InCorpus {
@@ -90,6 +93,47 @@ func Read(corpus, data fs.FS) ([]Example, error) {
 		}
 	}
 	return append(all, words.examples()...), nil
+}
+
+// ReadTexts reads the texts of a file of the corpus or of an examination. Rows that pair a text with a theme are left
+// out. An error names the file and line.
+func ReadTexts(files fs.FS, name string) ([]Example, error) {
+	var all []Example
+	err := checkedLines(files, name, func(r row) error {
+		if r.isTheme() {
+			return nil
+		}
+		if err := r.Labels.checkCategories(); err != nil {
+			return err
+		}
+		e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, InCorpus: true}
+		setCorpusLabels(r.Labels, weightCorpus, &e)
+		all = append(all, e)
+		return nil
+	})
+	return all, err
+}
+
+// isTheme reports whether a row of the corpus pairs a text with a theme. The classifier does not learn from it.
+func (r *row) isTheme() bool { return r.Hit != nil }
+
+// checkCategories says what is wrong with the labels of a row of the corpus: they must be the five categories, each
+// from 0 to 1. A category that is misspelt or missing would otherwise count as no.
+func (n sourceLabels) checkCategories() error {
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		switch v := n[name]; {
+		case !slices.Contains(categoryNames[:], name):
+			return fmt.Errorf("the labels have %q, want %s", name, strings.Join(categoryNames[:], ", "))
+		case v < 0 || v > 1:
+			return fmt.Errorf("the label of %s is %v, want 0 or 1", name, v)
+		}
+	}
+	for _, name := range categoryNames {
+		if !n.has(name) {
+			return fmt.Errorf("the labels lack %s", name)
+		}
+	}
+	return nil
 }
 
 // annotation holds this project's labels of a text from a public source.
@@ -106,7 +150,11 @@ var annotationLetters = map[rune]string{
 // readAnnotations parses annotations.tsv: lines of a text's [Key], a tab and the letters of the categories that
 // apply, or - for none. A question mark at the end says that two careful annotators might differ.
 func readAnnotations(corpus fs.FS) (map[string]annotation, error) {
-	const name = "annotations.tsv"
+	return readLetters(corpus, "annotations.tsv")
+}
+
+// readLetters parses a file in the format of [readAnnotations]. A missing file is an empty one.
+func readLetters(corpus fs.FS, name string) (map[string]annotation, error) {
 	file, err := fs.ReadFile(corpus, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -147,8 +195,10 @@ func (a annotation) annotate(e *Example) {
 	}
 	bySource := e.Labels
 	setCorpusLabels(a.labels, weight, e)
+	harmless := e.Harmless()
 	for h := categories; h < model.Heads; h++ {
-		if bySource[h].Weight > 0 {
+		// A text to which no category applies may still be toxic to a crowd, so that says nothing about attributes.
+		if bySource[h].Weight > 0 || harmless {
 			e.Labels[h] = bySource[h]
 		}
 	}
@@ -194,6 +244,14 @@ func (s source) read(data fs.FS, annotations map[string]annotation) ([]Example, 
 
 // lines calls yield for every line of a JSON Lines file, which is compressed if its name ends in .gz.
 func lines(files fs.FS, name string, yield func(row)) error {
+	return checkedLines(files, name, func(r row) error {
+		yield(r)
+		return nil
+	})
+}
+
+// checkedLines is [lines] with a yield that may refuse a row. The error names the file and line then.
+func checkedLines(files fs.FS, name string, yield func(row) error) error {
 	f, err := files.Open(name)
 	if err != nil {
 		return err
@@ -218,7 +276,9 @@ func lines(files fs.FS, name string, yield func(row)) error {
 		if err := json.Unmarshal(scan.Bytes(), &r); err != nil {
 			return fmt.Errorf("%s, line %d: %w", name, n, err)
 		}
-		yield(r)
+		if err := yield(r); err != nil {
+			return fmt.Errorf("%s, line %d: %w", name, n, err)
+		}
 	}
 	if err := scan.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)

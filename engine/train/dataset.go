@@ -80,6 +80,9 @@ func merge(into, e *Example) {
 
 // split returns the split of an example with the given key.
 func split(e *Example, key uint64, ship bool) Split {
+	if e.Measured || !ship && slices.Contains(heldOutRegisters, e.Register) {
+		return Test
+	}
 	if !ship && e.InCorpus {
 		if slices.Contains(heldOutFiles, e.Source) || e.Group > 0 && e.Group%4 == 0 {
 			return Test

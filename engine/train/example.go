@@ -4,10 +4,11 @@
 // Package train makes the weights file that package model loads.
 //
 // [Read] maps the labels of every source to the 13 heads and masks missing ones. [NewDataset] removes duplicates and
-// splits. [Augment], [Surround] and [Swap] add copies, and [Neutral] adds sentences. [Fit] fits the linear model with
-// AdaGrad on one goroutine, [FitCNN] the convolutional network with Adam on two, both with fixed seeds. [Calibrate]
-// fits probabilities on examples that the weights were not fitted on, and [Evaluate] reports. The same data gives the
-// same bytes.
+// splits. [Prepare] adds copies ([Augment], [Surround], [Swap]) and sentences ([Patterns]), and puts most ordinary
+// texts aside, among which [Mine] finds hard negatives. [Fit] fits the linear model with AdaGrad, [FitCNN] the
+// convolutional network with Adam, each on two goroutines in a fixed order and with fixed seeds. [Calibrate] fits
+// probabilities on examples that the weights were not fitted on, and [Evaluate] reports. The same data gives the same
+// bytes.
 package train
 
 import (
@@ -43,6 +44,12 @@ type Example struct {
 	InCorpus bool
 	// Derived reports whether the text was made from others, by [Augment] or [Surround].
 	Derived bool
+	// Register is the name of the file of ordinary text that the text comes from, or "".
+	Register string
+	// Measured reports whether the text may not be trained on: it is in the test split, and nothing else.
+	Measured bool
+	// Hard reports whether the text is a hard negative that [Mine] found.
+	Hard bool
 }
 
 // Positive reports whether the label of a head is a yes, from 0.5 on.

@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
@@ -35,6 +37,9 @@ type Options struct {
 	Buckets int
 	// Seed seeds the order of the examples.
 	Seed uint64
+	// Like is an earlier fit, of which the dictionary, the clusters and the vectors of words are taken. Nil makes them
+	// anew.
+	Like *Fitted
 	// English reports whether a folded word is in a list of English words: see [Dictionary]. Nil stands for an empty
 	// list.
 	English func(folded []byte) bool
@@ -72,6 +77,7 @@ func (o Options) withDefaults() Options {
 type Fitted struct {
 	Header  model.Header
 	Weights model.Weights
+	vectors map[uint64]embedding // skip-gram embeddings of words, by hash
 }
 
 // File returns the weights as a file without calibration.
@@ -92,9 +98,6 @@ type token struct {
 	features int32 // the number of features of the document up to its end, known or not
 }
 
-// vector holds one number per head.
-type vector [model.Heads]float32
-
 // fitter is the state of a training.
 type fitter struct {
 	opt            Options
@@ -102,42 +105,39 @@ type fitter struct {
 	tokens         []token
 	documents      []document
 	examples       []Example
-	index          map[uint64]uint32
+	index          hashIndex
 	hashes         []uint64 // by index
 	counts         []float32
 	rateFactors    []float32 // by index: the learning rate, relative to Options.Rate
-	weights        []vector
-	squares        [][2]float32 // by index: AdaGrad's accumulators, of the categories and of the attributes
 	bias           [model.Heads]float64
 	positiveWeight [model.Heads]float32
-	prefix         []vector       // scratch of maxLogits
-	windows        []model.Window // scratch of maxLogits
+	parts          [2]*part // the categories and the attributes
 	clusters       map[uint64]uint16
+	vectors        map[uint64]embedding
 	words          []text.Word
 	dictionary     *text.Dictionary // of words
 }
 
-// Fit fits the linear model with AdaGrad. It runs on one goroutine in a fixed order, so that the same examples and
-// options give the same weights.
+// Fit fits the linear model with AdaGrad. Categories and attributes share no weight, so each are fitted on a goroutine
+// of their own, in a fixed order: the same examples and options give the same weights.
 func Fit(examples []Example, opt Options) *Fitted {
-	f := &fitter{opt: opt.withDefaults(), examples: examples, index: map[uint64]uint32{}}
-	f.words = Dictionary(examples, f.opt.English)
-	f.dictionary = text.NewDictionary(f.words)
-	f.clusters = Cluster(examples, f.dictionary, f.opt.Seed)
+	f := &fitter{opt: opt.withDefaults(), examples: examples}
+	if like := opt.Like; like != nil {
+		f.words, f.clusters, f.vectors = like.Weights.Words, like.Weights.Clusters, like.vectors
+		f.dictionary = text.NewDictionary(f.words)
+	} else {
+		f.words = Dictionary(examples, f.opt.English)
+		f.dictionary = text.NewDictionary(f.words)
+		f.clusters, f.vectors = cluster(examples, f.dictionary, f.opt.Seed)
+	}
 	f.collect()
 	f.positiveWeight, f.bias = balance(examples)
-	order := make([]int, len(examples))
-	for i := range order {
-		order[i] = i
+	f.parts = [2]*part{f.newPart(0, categories), f.newPart(categories, model.Heads)}
+	var wait sync.WaitGroup
+	for _, p := range f.parts {
+		wait.Go(p.run)
 	}
-	r := rand.New(rand.NewPCG(f.opt.Seed, 2))
-	for epoch := range f.opt.Epochs {
-		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		rate := f.opt.Rate * (1 - 0.8*float64(epoch)/float64(f.opt.Epochs))
-		for _, i := range order {
-			f.step(&f.examples[i], f.documents[i], rate)
-		}
-	}
+	wait.Wait()
 	return f.export()
 }
 
@@ -145,62 +145,90 @@ func Fit(examples []Example, opt Options) *Fitted {
 func (f *fitter) collect() {
 	const counters = 1 << 26
 	seen := make([]uint8, counters)
-	features := model.Features{Clusters: f.clusters}
-	scratch := text.Get()
-	defer text.Put(scratch)
-	for i := range f.examples {
-		e := &f.examples[i]
+	f.extract(func(i int, x *extracted) {
 		weight := uint8(1)
-		if e.InCorpus {
+		if f.examples[i].InCorpus {
 			weight = 2
 		}
-		tokens := limit(scratch.TokenizeWith(e.Text, f.dictionary))
-		features.Extract(tokens)
-		for i := range tokens {
-			if features.Repeats(i) {
-				continue
+		for _, h := range x.hashes {
+			// A few features share each counter.
+			if c := &seen[h>>38]; *c < 200 {
+				*c += weight
 			}
-			countFeatures(seen, features.Word(i), weight)
-			countFeatures(seen, features.Context(i), weight)
 		}
-	}
-	for i := range f.examples {
-		tokens := limit(scratch.TokenizeWith(f.examples[i].Text, f.dictionary))
-		features.Extract(tokens)
-		first, count := int32(len(f.tokens)), int32(0)
-		for i := range tokens {
-			if !features.Repeats(i) {
-				word, whole := features.Word(i), features.WholeWord(i)
-				count += f.add(seen, word[:whole], 1) + f.add(seen, word[whole:], float32(f.opt.SubwordRate))
-				count += f.add(seen, features.Context(i), 1)
-			}
+	})
+	f.extract(func(_ int, x *extracted) {
+		first, from, count := int32(len(f.tokens)), 0, int32(0)
+		for _, t := range x.tokens {
+			f.add(seen, x.hashes[from:t.whole], 1)
+			f.add(seen, x.hashes[t.whole:t.letters], float32(f.opt.SubwordRate))
+			f.add(seen, x.hashes[t.letters:t.end], 1)
+			count += int32(t.end - from)
+			from = t.end
 			f.tokens = append(f.tokens, token{int32(len(f.ids)), count})
 		}
 		f.documents = append(f.documents, document{first, int32(len(f.tokens))})
-	}
-	f.weights = make([]vector, len(f.hashes))
-	f.squares = make([][2]float32, len(f.hashes))
+	})
 }
 
-// countFeatures adds to the counters of features. A few features share each counter.
-func countFeatures(seen []uint8, hashes []uint64, weight uint8) {
-	for _, h := range hashes {
-		if c := &seen[h>>38]; *c < 200 {
-			*c += weight
+// extracted holds the hashes of the features of a text.
+type extracted struct {
+	hashes []uint64
+	tokens []extractedToken
+}
+
+// extractedToken says where the hashes of a token end: of the whole word, of its letters, and of its context.
+type extractedToken struct{ whole, letters, end int }
+
+// extract calls use for every example in order, with its features. They are computed on all processors.
+func (f *fitter) extract(use func(i int, x *extracted)) {
+	const batch = 4096
+	texts := make([]extracted, batch)
+	for first := 0; first < len(f.examples); first += batch {
+		n := min(batch, len(f.examples)-first)
+		jobs := runtime.GOMAXPROCS(0)
+		var wait sync.WaitGroup
+		for job := range jobs {
+			wait.Go(func() {
+				features := model.Features{Clusters: f.clusters}
+				scratch := text.Get()
+				defer text.Put(scratch)
+				for i := job; i < n; i += jobs {
+					x := &texts[i]
+					x.hashes, x.tokens = x.hashes[:0], x.tokens[:0]
+					tokens := limit(scratch.TokenizeWith(f.examples[first+i].Text, f.dictionary))
+					features.Extract(tokens)
+					for k := range tokens {
+						var t extractedToken
+						t.whole, t.letters = len(x.hashes), len(x.hashes)
+						if !features.Repeats(k) {
+							word := features.Word(k)
+							t.whole = len(x.hashes) + features.WholeWord(k)
+							x.hashes = append(x.hashes, word...)
+							t.letters = len(x.hashes)
+							x.hashes = append(x.hashes, features.Context(k)...)
+						}
+						t.end = len(x.hashes)
+						x.tokens = append(x.tokens, t)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		for i := range n {
+			use(first+i, &texts[i])
 		}
 	}
 }
 
-// add appends the features that occur often enough to the current document, and returns the number of all hashes.
-func (f *fitter) add(seen []uint8, hashes []uint64, rateFactor float32) int32 {
+// add appends the features that occur often enough to the current document.
+func (f *fitter) add(seen []uint8, hashes []uint64, rateFactor float32) {
 	for _, h := range hashes {
 		if int(seen[h>>38]) < f.opt.MinCount {
 			continue
 		}
-		id, ok := f.index[h]
-		if !ok {
-			id = uint32(len(f.hashes))
-			f.index[h] = id
+		id, known := f.index.add(h)
+		if !known {
 			f.hashes = append(f.hashes, h)
 			f.counts = append(f.counts, 0)
 			f.rateFactors = append(f.rateFactors, rateFactor)
@@ -208,7 +236,53 @@ func (f *fitter) add(seen []uint8, hashes []uint64, rateFactor float32) int32 {
 		f.counts[id]++
 		f.ids = append(f.ids, id)
 	}
-	return int32(len(hashes))
+}
+
+// hashIndex numbers hashes in the order in which they are added: a table with open addressing, because the hashes are
+// uniform already.
+type hashIndex struct {
+	keys  []uint64 // 0 for a free place
+	ids   []uint32
+	count uint32
+}
+
+// add returns the number of a hash, and whether it was known.
+func (x *hashIndex) add(hash uint64) (id uint32, known bool) {
+	if hash == 0 {
+		hash = 1
+	}
+	if 2*int(x.count) >= len(x.keys) {
+		x.grow()
+	}
+	at := x.find(hash)
+	if x.keys[at] == hash {
+		return x.ids[at], true
+	}
+	x.keys[at], x.ids[at] = hash, x.count
+	x.count++
+	return x.count - 1, false
+}
+
+// find returns the place of a hash, or the free one where it belongs.
+func (x *hashIndex) find(hash uint64) int {
+	mask := len(x.keys) - 1
+	at := int(hash*0x9e3779b97f4a7c15>>20) & mask
+	for x.keys[at] != 0 && x.keys[at] != hash {
+		at = (at + 1) & mask
+	}
+	return at
+}
+
+func (x *hashIndex) grow() {
+	old := *x
+	n := max(1<<16, 2*len(old.keys))
+	x.keys, x.ids = make([]uint64, n), make([]uint32, n)
+	for i, hash := range old.keys {
+		if hash != 0 {
+			at := x.find(hash)
+			x.keys[at], x.ids[at] = hash, old.ids[i]
+		}
+	}
 }
 
 // limit cuts a text to the tokens that training uses.
@@ -233,48 +307,101 @@ func balance(examples []Example) (positiveWeight [model.Heads]float32, logOdds [
 	return positiveWeight, logOdds
 }
 
+// part fits the weights of some of the heads.
+type part struct {
+	*fitter
+	from, to int       // the heads, to is exclusive
+	weights  []partRow // by index of the feature
+	squares  []float32 // by index: AdaGrad's accumulators
+	sums     []partRow // of the weights before each token: scratch of maxLogits
+	windows  []model.Window
+	best     []float64 // by head: the largest logit of a window,
+	which    []model.Window
+	gradient []float32
+}
+
+// partRow holds a number for each head of a part; the rest is 0. Its length is fixed because that is faster.
+type partRow [max(categories, model.Heads-categories)]float32
+
+func (f *fitter) newPart(from, to int) *part {
+	n := to - from
+	return &part{
+		fitter: f, from: from, to: to,
+		weights: make([]partRow, len(f.hashes)), squares: make([]float32, len(f.hashes)),
+		best: make([]float64, n), which: make([]model.Window, n), gradient: make([]float32, n),
+	}
+}
+
+// run makes all passes.
+func (p *part) run() {
+	order := make([]int, len(p.examples))
+	for i := range order {
+		order[i] = i
+	}
+	r := rand.New(rand.NewPCG(p.opt.Seed, 2))
+	for epoch := range p.opt.Epochs {
+		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		rate := p.opt.Rate * (1 - 0.8*float64(epoch)/float64(p.opt.Epochs))
+		for _, i := range order {
+			p.step(&p.examples[i], p.documents[i], rate)
+		}
+	}
+}
+
+// minGradient is the absolute gradient of a logit below which a head learns nothing from an example.
+const minGradient = 0.002
+
 // step learns from one example. For each head the label applies to the window with the largest logit: in a long text
 // one harmful window is enough for a yes, and all must be harmless for a no.
-func (f *fitter) step(e *Example, d document, rate float64) {
-	tokens := f.tokens[d.from:d.to]
+func (p *part) step(e *Example, d document, rate float64) {
+	labelled := false
+	for _, l := range e.Labels[p.from:p.to] {
+		labelled = labelled || l.Weight > 0
+	}
+	if !labelled {
+		return
+	}
+	tokens := p.tokens[d.from:d.to]
 	first := int32(0)
 	if d.from > 0 {
-		first = f.tokens[d.from-1].end
+		first = p.tokens[d.from-1].end
 	}
-	best, which := f.maxLogits(tokens, first)
+	p.maxLogits(tokens, first)
 
-	var grad vector // of each head's sum over the features of its window
-	for h, l := range e.Labels {
+	// The gradients of each head's sum over the features of its window.
+	begin, end := len(tokens), 0
+	for k := range p.gradient {
+		h := p.from + k
+		p.gradient[k] = 0
+		l := e.Labels[h]
 		if l.Weight == 0 {
 			continue
 		}
 		const smoothing = 0.01
 		y := float64(l.Value)*(1-2*smoothing) + smoothing
-		weight := l.Weight * (1 + (f.positiveWeight[h]-1)*l.Value)
-		g := float32(1/(1+math.Exp(-best[h]))-y) * weight
-		f.bias[h] -= rate * 0.002 * float64(g)
-		grad[h] = g * norm(tokens, which[h])
-	}
-	for i, t := range tokens {
-		var g vector
-		var squares [2]float32
-		for h, w := range which {
-			if i >= w.First && i < w.End {
-				g[h] = grad[h]
-				squares[min(h/categories, 1)] += g[h] * g[h]
-			}
+		weight := l.Weight * (1 + (p.positiveWeight[h]-1)*l.Value)
+		g := float32(1/(1+math.Exp(-p.best[k]))-y) * weight
+		p.bias[h] -= rate * 0.002 * float64(g)
+		if g > minGradient || g < -minGradient {
+			p.gradient[k] = g * norm(tokens, p.which[k])
+			begin, end = min(begin, p.which[k].First), max(end, p.which[k].End)
 		}
-		if squares[0]+squares[1] > 0 {
-			for _, id := range f.ids[first:t.end] {
-				row, sums := &f.weights[id], &f.squares[id]
-				sums[0] += squares[0]
-				sums[1] += squares[1]
-				// Categories and attributes learn from different examples, so each has an accumulator of its own.
-				if squares[0] > 0 {
-					f.move(row[:categories], g[:categories], rate*float64(f.rateFactors[id]), sums[0])
+	}
+	var g partRow
+	for i, t := range tokens {
+		if i >= begin && i < end {
+			squares := float32(0)
+			for k, w := range p.which {
+				g[k] = 0
+				if i >= w.First && i < w.End {
+					g[k] = p.gradient[k]
+					squares += g[k] * g[k]
 				}
-				if squares[1] > 0 {
-					f.move(row[categories:], g[categories:], rate*float64(f.rateFactors[id]), sums[1])
+			}
+			if squares > 0 {
+				for _, id := range p.ids[first:t.end] {
+					p.squares[id] += squares
+					p.move(&p.weights[id], &g, rate*float64(p.rateFactors[id]), p.squares[id])
 				}
 			}
 		}
@@ -282,43 +409,51 @@ func (f *fitter) step(e *Example, d document, rate float64) {
 	}
 }
 
-// move takes a step of AdaGrad on a part of a row.
-func (f *fitter) move(row, grad []float32, rate float64, squares float32) {
-	step := float32(rate / math.Sqrt(float64(squares)+f.opt.InitialAccumulator))
-	keep := 1 - step*float32(f.opt.Decay)
+// move takes a step of AdaGrad on a row.
+func (p *part) move(row, grad *partRow, rate float64, squares float32) {
+	step := float32(rate / math.Sqrt(float64(squares)+p.opt.InitialAccumulator))
+	keep := 1 - step*float32(p.opt.Decay)
 	for h := range row {
 		row[h] = row[h]*keep - step*grad[h]
 	}
 }
 
-// maxLogits returns, for each head, the largest logit of a window, and the window.
-func (f *fitter) maxLogits(tokens []token, first int32) (best [model.Heads]float64, which [model.Heads]model.Window) {
-	prefix := append(f.prefix[:0], vector{})
+// maxLogits finds, for each head, the window with the largest logit.
+func (p *part) maxLogits(tokens []token, first int32) {
+	sums := append(p.sums[:0], partRow{})
 	for i, t := range tokens {
-		sum := prefix[i]
-		for _, id := range f.ids[first:t.end] {
-			row := &f.weights[id]
+		sum := sums[i]
+		for _, id := range p.ids[first:t.end] {
+			row := &p.weights[id]
 			for h := range sum {
 				sum[h] += row[h]
 			}
 		}
-		prefix = append(prefix, sum)
+		sums = append(sums, sum)
 		first = t.end
 	}
-	f.prefix = prefix
-	for h := range best {
-		best[h] = math.Inf(-1)
+	p.sums = sums
+	for h := range p.best {
+		p.best[h] = math.Inf(-1)
 	}
-	f.windows = model.AppendLargeWindows(f.windows[:0], len(tokens))
-	for _, w := range f.windows {
-		n := norm(tokens, w)
-		for h := range best {
-			if z := float64((prefix[w.End][h]-prefix[w.First][h])*n) + f.bias[h]; z > best[h] {
-				best[h], which[h] = z, w
+	p.windows = model.AppendLargeWindows(p.windows[:0], len(tokens))
+	for _, w := range p.windows {
+		scale := norm(tokens, w)
+		for h := range p.best {
+			if z := float64((sums[w.End][h]-sums[w.First][h])*scale) + p.bias[p.from+h]; z > p.best[h] {
+				p.best[h], p.which[h] = z, w
 			}
 		}
 	}
-	return best, which
+}
+
+// weight returns the weight of a feature for a head.
+func (f *fitter) weight(feature, head int) float32 {
+	p := f.parts[0]
+	if head >= p.to {
+		p = f.parts[1]
+	}
+	return p.weights[feature][head-p.from]
 }
 
 // norm returns the factor of the sum over a window.
@@ -336,14 +471,15 @@ func norm(tokens []token, w model.Window) float32 {
 // export rounds the weights to int8 with a scale per head, and keeps the most important rows.
 func (f *fitter) export() *Fitted {
 	out := &Fitted{
+		vectors: f.vectors,
 		Weights: model.Weights{Clusters: f.clusters, Words: f.words},
-		Header:  model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples)},
+		Header:  model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples), HarmShare: harmShare},
 	}
 	var scale [model.Heads]float32
 	for h := range scale {
-		sizes := make([]float32, 0, len(f.weights))
-		for i := range f.weights {
-			if w := f.weights[i][h]; w != 0 {
+		sizes := make([]float32, 0, len(f.hashes))
+		for i := range f.hashes {
+			if w := f.weight(i, h); w != 0 {
 				sizes = append(sizes, max(w, -w))
 			}
 		}
@@ -357,12 +493,12 @@ func (f *fitter) export() *Fitted {
 			Scale: float64(scale[h]), Bias: f.bias[h], Alone: model.Curve{Large: 1},
 		}
 	}
-	importance := make(map[uint64]float64, len(f.weights))
-	for i := range f.weights {
+	importance := make(map[uint64]float64, len(f.hashes))
+	for i := range f.hashes {
 		row := model.Row{Hash: f.hashes[i]}
 		largest := 0.0
-		for h, w := range f.weights[i] {
-			q := math.Round(float64(w / scale[h]))
+		for h := range model.Heads {
+			q := math.Round(float64(f.weight(i, h) / scale[h]))
 			row.Weights[h] = int8(min(max(q, -127), 127))
 			largest = max(largest, math.Abs(q))
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -50,9 +49,9 @@ func (p *prediction) margin() float64 {
 // predict computes the probabilities of examples.
 func predict(m *model.Model, examples []Example) []prediction {
 	all := make([]prediction, len(examples))
-	for i := range examples {
+	inParallel(len(examples), func(i int) {
 		all[i] = prediction{Example: &examples[i], probabilities: m.Probabilities(examples[i].Text)}
-	}
+	})
 	return all
 }
 
@@ -60,6 +59,7 @@ func predict(m *model.Model, examples []Example) []prediction {
 func Evaluate(w io.Writer, m *model.Model, examples []Example) {
 	all := predict(m, examples)
 	fmt.Fprintf(w, "Model %s, %d training texts, %d held-back texts.\n\n", m.Version(), m.Header().Examples, len(all))
+	reportRanking(w, all)
 	inCorpus := func(p *prediction) bool { return p.InCorpus }
 	reportHeads(w, "Categories, on texts written or labelled for this project", all, inCorpus, 0, categories)
 	bySource := func(p *prediction) bool { return !p.InCorpus && p.Source != "lexicon" }
@@ -186,17 +186,6 @@ func Examine(w io.Writer, m *model.Model, rows []Example) {
 	fmt.Fprintln(w)
 }
 
-// ReadTexts reads a JSON Lines file of texts with labels of all five categories, in the format of the corpus.
-func ReadTexts(files fs.FS, name string) ([]Example, error) {
-	var all []Example
-	err := lines(files, name, func(r row) {
-		e := Example{Text: r.Text, Source: base(name), Kind: r.Kind, Group: r.Group, InCorpus: true}
-		setCorpusLabels(r.Labels, weightCorpus, &e)
-		all = append(all, e)
-	})
-	return all, err
-}
-
 // crowds are the sources that say how many of several annotators called a text toxic, or how offensive it is. [Read]
 // makes labels of yes and no of it, and leaves out what is between.
 var crowds = []struct {
@@ -241,12 +230,12 @@ func Agreement(w io.Writer, m *model.Model, data fs.FS, dataset *Dataset) error 
 // reportOrdinary reports how much ordinary text is flagged.
 func reportOrdinary(w io.Writer, all []prediction) {
 	fmt.Fprintf(w, "\n## Ordinary harmless text that is flagged\n\n"+
-		"| source | texts | any category | hate | harassment | self-harm | sexual | violence |\n"+
+		"| source or register | texts | any category | hate | harassment | self-harm | sexual | violence |\n"+
 		"|---|---|---|---|---|---|---|---|\n")
 	names := map[string]bool{}
 	for i := range all {
 		if isOrdinary(all[i].Example) {
-			names[all[i].Source] = true
+			names[ordinaryName(all[i].Example)] = true
 		}
 	}
 	for _, name := range sorted(names) {
@@ -254,7 +243,7 @@ func reportOrdinary(w io.Writer, all []prediction) {
 		var by [categories]float64
 		for i := range all {
 			p := &all[i]
-			if p.Source != name || !isOrdinary(p.Example) {
+			if !isOrdinary(p.Example) || ordinaryName(p.Example) != name {
 				continue
 			}
 			texts++
@@ -274,6 +263,17 @@ func reportOrdinary(w io.Writer, all []prediction) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w)
+}
+
+// ordinaryName returns what the report calls the source or register of an ordinary text.
+func ordinaryName(e *Example) string {
+	switch {
+	case e.Measured:
+		return e.Kind
+	case e.Register != "":
+		return e.Register
+	}
+	return e.Source
 }
 
 // reportCode reports how much harmless code and talk about code is flagged, and how much harm within code is found. It
@@ -317,46 +317,4 @@ func indicator(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// reportLengths reports on long harmless texts, and on one flagged text inside them.
-func reportLengths(w io.Writer, m *model.Model, all []prediction) {
-	var plain []string
-	var bad []*prediction
-	for i := range all {
-		p := &all[i]
-		switch {
-		case isOrdinary(p.Example) && p.Source != "clean_tweets" && p.Source != "goemotions_reddit":
-			plain = append(plain, p.Text)
-		case p.InCorpus && !p.Harmless() && p.flagged() && len(p.Text) < 200:
-			bad = append(bad, p)
-		}
-	}
-	if len(plain) < 100 || len(bad) < 20 {
-		return
-	}
-	fmt.Fprintf(w, "## Length\n\nHarmless documents are joined from ordinary texts; in the others one flagged text of "+
-		"at most 200 bytes stands in the middle.\n\n"+
-		"| characters | harmless flagged | flagged text found |\n|---|---|---|\n")
-	r := rand.New(rand.NewPCG(9, 9))
-	const documents = 200
-	for _, size := range []int{500, 2000, 10000} {
-		var flagged, found float64
-		for range documents {
-			var before, after strings.Builder
-			for before.Len() < size/2 {
-				before.WriteString(plain[r.IntN(len(plain))] + " ")
-			}
-			for after.Len() < size/2 {
-				after.WriteString(" " + plain[r.IntN(len(plain))])
-			}
-			p := prediction{probabilities: m.Probabilities(before.String() + after.String())}
-			flagged += indicator(p.flagged())
-			p = prediction{probabilities: m.Probabilities(
-				before.String() + bad[r.IntN(len(bad))].Text + after.String())}
-			found += indicator(p.flagged())
-		}
-		fmt.Fprintf(w, "| %d | %.1f %% | %.1f %% |\n", size, 100*flagged/documents, 100*found/documents)
-	}
-	fmt.Fprintln(w)
 }

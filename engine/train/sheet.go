@@ -4,8 +4,6 @@
 package train
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -47,11 +45,22 @@ type Sheet struct {
 	// Sources counts the texts of the public sources, in the order of the table of sources. The last entry is that of
 	// the lexicons.
 	Sources []SourceRows
+	// Plain counts the files of ordinary text, by name.
+	Plain []PlainFile
+	// Annotations counts the annotated texts of the sources and of ordinary text by family, and Annotated all lines of
+	// the file of annotations.
+	Annotations []AnnotatedFamily
+	Annotated   int
+	// Readings compares two readers.
+	Readings *Readings
 	// Training, Calibration and Test are the numbers of texts in the splits, without duplicates and copies.
 	Training, Calibration, Test int
-	// Disguised, Surrounded and Swapped are the numbers of copies that are added to the training split.
+	// Base is the number of texts and pieces of documents of the training split that are trained on as they are, and
+	// Mineable that of the ordinary ones that only hard negatives are taken from.
+	Base, Mineable int
+	// Disguised, Surrounded and Swapped are the numbers of copies that are added to them.
 	Disguised, Surrounded, Swapped int
-	// Patterns is the number of texts that [Neutral] makes.
+	// Patterns is the number of texts that [Patterns] makes.
 	Patterns int
 	// Digest is that of the [Dataset].
 	Digest string
@@ -82,14 +91,6 @@ type Coverage struct {
 	Positives, Hard [model.NumCategories]int
 }
 
-// SourceRows counts the texts of a public source, without duplicates.
-type SourceRows struct {
-	// Name is the name of the source.
-	Name string
-	// Labelled texts have the source's own labels. Annotated texts have labels of the corpus.
-	Labelled, Annotated int
-}
-
 // corpusRow is a row of the corpus with what a data sheet counts.
 type corpusRow struct {
 	row
@@ -108,11 +109,15 @@ func (r *corpusRow) harmless() bool {
 	return true
 }
 
-// Survey counts what a training for shipping learns from: the corpus and data of [Read], and copies with the given
-// shares and seed. It returns the errors of [Read].
-func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
+// Survey counts what a training for shipping learns from: the corpus and data of [Read], as [Prepare] prepares them. It
+// returns the errors of [Read], and those of the second readings.
+func Survey(corpus, data fs.FS, p Preparation) (*Sheet, error) {
 	s := new(Sheet)
 	if err := s.countCorpus(corpus); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.Readings, err = compareReadings(corpus); err != nil {
 		return nil, err
 	}
 	all, err := Read(corpus, data)
@@ -123,10 +128,9 @@ func Survey(corpus, data fs.FS, copies Copies, seed uint64) (*Sheet, error) {
 	training := dataset.Splits[Training]
 	s.Training, s.Calibration, s.Test = len(training), len(dataset.Splits[Calibration]), len(dataset.Splits[Test])
 	s.Digest = dataset.Digest
-	s.Disguised = len(Augment(training, copies.Disguise, seed))
-	s.Surrounded = len(Surround(training, copies.Surround, seed))
-	s.Swapped = len(Swap(training, copies.Swap, seed))
-	s.Patterns = len(Neutral())
+	made := prepare(training, p)
+	s.Base, s.Mineable, s.Patterns = len(made.base), len(made.plain), len(made.patterns)
+	s.Disguised, s.Surrounded, s.Swapped = len(made.disguised), len(made.surrounded), len(made.swapped)
 	if data == nil {
 		return s, nil
 	}
@@ -175,27 +179,15 @@ func (s *Sheet) countCorpus(corpus fs.FS) error {
 
 // readCorpusFile appends the rows of a file that have labels.
 func (s *Sheet) readCorpusFile(rows []corpusRow, corpus fs.FS, name string) ([]corpusRow, error) {
-	file, err := fs.ReadFile(corpus, name)
-	if err != nil {
-		return nil, err
-	}
-	n := 0
-	for line := range strings.Lines(string(file)) {
-		n++
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		r := corpusRow{file: len(s.Files)}
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", name, n, err)
-		}
-		if r.Hit != nil || len(r.Labels) == 0 {
+	err := checkedLines(corpus, name, func(r row) error {
+		if r.isTheme() {
 			s.Themes++
-			continue
+			return nil
 		}
-		rows = append(rows, r)
-	}
-	return rows, nil
+		rows = append(rows, corpusRow{row: r, file: len(s.Files)})
+		return r.Labels.checkCategories()
+	})
+	return rows, err
 }
 
 // findPatterns marks the rows that differ from another row only in words for groups of people.
@@ -369,42 +361,4 @@ func bandName(i int) string {
 		return fmt.Sprintf("%d and more", lengthBands[i-1])
 	}
 	return fmt.Sprintf("%d to %d", lengthBands[i-1], lengthBands[i]-1)
-}
-
-// countPublic counts the texts of each public source without duplicates, and those of them that are annotated.
-func (s *Sheet) countPublic(corpus, data fs.FS, all []Example, dataset *Dataset) error {
-	used := map[string]int{}
-	for _, split := range dataset.Splits {
-		for i := range split {
-			if e := &split[i]; !e.InCorpus {
-				used[e.Source]++
-			}
-		}
-	}
-	seen := map[uint64]bool{}
-	for i := range all {
-		if e := &all[i]; e.InCorpus && e.Source != "annotated" {
-			seen[key(e.Text)] = true
-		}
-	}
-	annotations, err := readAnnotations(corpus)
-	if err != nil {
-		return err
-	}
-	for _, source := range sources {
-		n := SourceRows{Name: source.name, Labelled: used[source.name]}
-		err := lines(data, "moderation/"+source.name+".jsonl.gz", func(r row) {
-			k := key(r.Text)
-			if _, ok := annotations[fmt.Sprintf("%016x", k)]; ok && !seen[k] {
-				seen[k] = true
-				n.Annotated++
-			}
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		s.Sources = append(s.Sources, n)
-	}
-	s.Sources = append(s.Sources, SourceRows{Name: "lexicon", Labelled: used["lexicon"]})
-	return nil
 }

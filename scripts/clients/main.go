@@ -59,6 +59,7 @@ func clients(o options) []client {
 		forService("go-openai", o.update, use(goProgram("goopenai"))),
 		forService("coral", o.update, coral),
 		forService("discourse", o.update, discourse),
+		{"fixed-hosts", fixedHosts},
 		retries(o.update),
 	}
 }
@@ -72,6 +73,13 @@ type options struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == inNamespace { // started by fixedHosts
+		if err := hostsInNamespace(context.Background(), os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	flag.StringVar(&o.caddy, "caddy", "./caddy", "the server to check; ./caddy is built when it is missing")
 	flag.BoolVar(&o.unguarded, "unguarded", false,

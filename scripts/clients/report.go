@@ -18,7 +18,7 @@ import (
 //	skip: curl: HTTP/3: this curl cannot
 type report struct {
 	out    io.Writer
-	client string // whose checks are being made
+	client string // whose checks are being made; empty for a program that prints its own
 
 	passed, failed, skipped int
 }
@@ -34,17 +34,25 @@ func (r *report) check(what string, do func() error) {
 
 func (r *report) ok(what string) {
 	r.passed++
-	fmt.Fprintf(r.out, "ok: %s: %s\n", r.client, what)
+	fmt.Fprintf(r.out, "ok: %s\n", r.named(what))
 }
 
 func (r *report) fail(what string, err error) {
 	r.failed++
-	fmt.Fprintf(r.out, "FAIL: %s: %s: %s\n", r.client, what, oneLine(err.Error()))
+	fmt.Fprintf(r.out, "FAIL: %s: %s\n", r.named(what), oneLine(err.Error()))
 }
 
 func (r *report) skip(what, why string) {
 	r.skipped++
-	fmt.Fprintf(r.out, "skip: %s: %s: %s\n", r.client, what, oneLine(why))
+	fmt.Fprintf(r.out, "skip: %s: %s\n", r.named(what), oneLine(why))
+}
+
+// named returns a check's name with that of its client.
+func (r *report) named(what string) string {
+	if r.client == "" {
+		return what
+	}
+	return r.client + ": " + what
 }
 
 // oneLine turns a text into one readable line of limited length.

@@ -44,6 +44,7 @@ type site struct {
 	Pin      string // base64 of the SHA-256 of the TLS key's SubjectPublicKeyInfo, as browsers take it
 
 	app     *app
+	binary  string // the server's absolute path
 	folder  string
 	process *server.Process
 
@@ -113,7 +114,7 @@ func newSite(ctx context.Context, caddy string, unguarded bool) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{}
+	s := &site{binary: binary}
 	if err := s.start(ctx, binary, unguarded); err != nil {
 		s.close()
 		return nil, err

@@ -137,21 +137,28 @@ func (v *volume) fill(leave int64) (free func(), err error) {
 	}
 	defer file.Close()
 	size := int64(0)
-	for range 20 {
+	for part := int64(1); part <= 1<<20; {
 		var stat unix.Statfs_t
 		if err := unix.Fstatfs(int(file.Fd()), &stat); err != nil {
 			return nil, err
 		}
-		more := int64(stat.Bavail)*stat.Bsize - leave
-		if more <= 0 {
+		free := int64(stat.Bavail)*stat.Bsize - leave
+		if free <= 0 {
 			break
 		}
-		// Other writes may take some of it meanwhile: then try again with what is left.
+		// A part that does not fit is not taken at all, and other writes may take some of it meanwhile: then a smaller
+		// part is tried.
+		more := min(free, max(free/part, 64<<10))
 		if err := unix.Fallocate(int(file.Fd()), 0, size, more); err == nil {
 			size += more
-		} else if !errors.Is(err, unix.ENOSPC) {
+		} else if errors.Is(err, unix.ENOSPC) {
+			part *= 2
+		} else {
 			return nil, err
 		}
+	}
+	if size == 0 {
+		return nil, errors.New("the file system could not be filled: other writes were faster")
 	}
 	return func() { _ = os.Remove(file.Name()) }, nil
 }

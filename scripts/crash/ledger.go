@@ -237,6 +237,9 @@ type usage struct {
 		Requests int64 `json:"requests"`
 	} `json:"days"`
 	Flagged map[string]int64 `json:"flagged"`
+	Keys    []struct {
+		Requests int64 `json:"requests"`
+	} `json:"keys"`
 }
 
 type record struct {
@@ -303,6 +306,15 @@ func differences(before, after *ledger, s *stored) (all []string) {
 			days != u.Period.Requests {
 			compare("days", low.Requests, high.Requests, days)
 		}
+		// The requests of the API have a key, those of guards have none.
+		byKey, lowByKey, highByKey := int64(0), bounds{}, bounds{}
+		for _, k := range u.Keys {
+			byKey += k.Requests
+		}
+		if id == apiAccount {
+			lowByKey, highByKey = low.Requests, high.Requests
+		}
+		compare("by key", lowByKey, highByKey, byKey)
 		minute := u.Minute.Reset.Unix()/60 - 1
 		compare("minute", value(low.Minutes, minute), value(high.Minutes, minute), u.Minute.Requests)
 		for _, f := range slices.Sorted(maps.Keys(u.Flagged)) {

@@ -30,9 +30,10 @@ func full() (*ledger, *stored) {
 	u := usage{Flagged: map[string]int64{"hate": 1}}
 	u.Period.Requests, u.Minute.Requests = 1, 2
 	u.Minute.Reset = now.Truncate(time.Minute).Add(time.Minute)
-	u.Days = append(u.Days, struct {
+	one := struct {
 		Requests int64 `json:"requests"`
-	}{1})
+	}{1}
+	u.Days, u.Keys = append(u.Days, one), append(u.Keys, one)
 	return l, &stored{
 		usage:    map[string]usage{"api": u},
 		feedback: []record{{Account: "api", Text: "text", Token: "one"}},
@@ -50,12 +51,16 @@ func TestLedgerFindsDifferences(t *testing.T) {
 	}{
 		"nothing": {func(*stored) {}, ""},
 		"what was sent may be stored": {func(s *stored) {
-			change(s, func(u *usage) { u.Period.Requests, u.Days[0].Requests, u.Minute.Requests = 2, 2, 3 })
+			change(s, func(u *usage) {
+				u.Period.Requests, u.Days[0].Requests, u.Keys[0].Requests, u.Minute.Requests = 2, 2, 2, 3
+			})
 		}, ""},
 		"a count is lost":             {func(s *stored) { change(s, func(u *usage) { u.Period.Requests = 0 }) }, "period"},
 		"a count too many":            {func(s *stored) { change(s, func(u *usage) { u.Period.Requests = 3 }) }, "period"},
 		"a minute lost what it keeps": {func(s *stored) { change(s, func(u *usage) { u.Minute.Requests = 1 }) }, "minute"},
 		"a day is lost":               {func(s *stored) { change(s, func(u *usage) { u.Days[0].Requests = 0 }) }, "days"},
+		"requests of a key are lost":  {func(s *stored) { change(s, func(u *usage) { u.Keys[0].Requests = 0 }) }, "by key"},
+		"a key has too many":          {func(s *stored) { change(s, func(u *usage) { u.Keys[0].Requests = 3 }) }, "by key"},
 		"flagged content is lost":     {func(s *stored) { change(s, func(u *usage) { u.Flagged["hate"] = 0 }) }, "flagged hate"},
 		"flagged for something else":  {func(s *stored) { change(s, func(u *usage) { u.Flagged["violence"] = 1 }) }, "violence"},
 		"no usage":                    {func(s *stored) { delete(s.usage, "api") }, "no usage"},

@@ -389,24 +389,26 @@ var (
 
 // The promises, in the words of docs/operations.md.
 const (
-	whatSurvives   = "An answer is sent only after its effects are kept as the table says."
-	powerSurvives  = "| Counts: the minute, the day, the period, flagged content | everything acknowledged | all but at most the last second |"
-	fullDisk       = "When there is room again, it continues by itself; nothing has to be restarted or repaired."
-	siteGoesOn     = "When the cause is gone, or the process has died, the server recovers by itself, with everything that was acknowledged."
-	nothingIsTaken = "In a directory that was removed or replaced, nothing is acknowledged any more until the server is restarted."
-	wholeBackup    = "A backup is taken from the running server and holds everything that was acknowledged before it began."
-	reloadKeeps    = "without losing a count: the old and the new configuration share the open database."
-	moveKeeps      = "After a reload with another `storage`, requests in flight continue with the old store, and are counted there."
-	damageIsSaid   = "A database whose files are damaged or missing is refused at the start; the error names a file, and nothing is changed."
-	upgradeKeeps   = "An older version refuses a database that a newer one has written, and leaves it unchanged"
-	upgradeGoesOn  = "A database of an older version is upgraded in place at the start; if that is interrupted, the next start continues it."
-	restIsSaved    = "`--save` writes a backup of what can still be read and says what it leaves out; in this case, too, the exit status is 1."
-	oneServer      = "Two servers, containers or replicas cannot share a directory: the second one does not start."
-	noStart        = "It does not start on such a disk."
-	nothingElse    = "It is the same program and needs nothing else: a read-only root file system will do."
-	slowSurvives   = "If the disk is slower than the requests, answers wait for it: more than the last second is never at risk."
-	sharedProcess  = "the database shares the process of the server, and a failing disk may end both. The log warns of this once."
-	deletedIsGone  = "Requests in flight count for nobody, even if the account is created again"
+	whatSurvives    = "An answer is sent only after its effects are kept as the table says."
+	powerSurvives   = "| Counts: the minute, the day, the period, its requests by key, flagged content | everything acknowledged | all but at most the last second |"
+	fullDisk        = "When there is room again, it continues by itself; nothing has to be restarted or repaired."
+	siteGoesOn      = "When the cause is gone, or the process has died, the server recovers by itself, with everything that was acknowledged."
+	nothingIsTaken  = "In a directory that was removed or replaced, nothing is acknowledged any more until the server is restarted."
+	deletedIsErased = "After [feedback was deleted](#feedback) all tables are merged once, so that nothing of it is left in a file. " +
+		"That waits for the same room. If the server is killed meanwhile, the next start does it."
+	wholeBackup   = "A backup is taken from the running server and holds everything that was acknowledged before it began."
+	reloadKeeps   = "without losing a count: the old and the new configuration share the open database."
+	moveKeeps     = "After a reload with another `storage`, requests in flight continue with the old store, and are counted there."
+	damageIsSaid  = "A database whose files are damaged or missing is refused at the start; the error names a file, and nothing is changed."
+	upgradeKeeps  = "An older version refuses a database whose layout it does not know, and leaves it unchanged"
+	upgradeGoesOn = "A database of an older version is upgraded in place at the start; if that is interrupted, the next start continues it."
+	restIsSaved   = "`--save` writes a backup of what can still be read and says what it leaves out; in this case, too, the exit status is 1."
+	oneServer     = "Two servers, containers or replicas cannot share a directory: the second one does not start."
+	noStart       = "It does not start on such a disk."
+	nothingElse   = "It is the same program and needs nothing else: a read-only root file system will do."
+	slowSurvives  = "If the disk is slower than the requests, answers wait for it: more than the last second of answers is never at risk."
+	sharedProcess = "the database shares the process of the server, and a failing disk may end both. The log warns of this once."
+	deletedIsGone = "Requests in flight count for nobody, even if the account is created again"
 )
 
 var rounds = slices.Concat([]*round{
@@ -417,6 +419,7 @@ var rounds = slices.Concat([]*round{
 	{"freeze-store", siteGoesOn, true, nil, freezeStore, false},
 	{"kill-start", whatSurvives, true, nil, killStart, false},
 	{"kill-backup", wholeBackup, true, nil, killBackup, false},
+	{"kill-delete", deletedIsErased, true, nil, killDelete, false},
 	{"kill-reload", reloadKeeps, true, nil, killReload, false},
 	{"kill-upgrade", upgradeKeeps, true, nil, killUpgrade, false},
 	{"upgrade", upgradeGoesOn, true, nil, upgrade, false},

@@ -268,7 +268,7 @@ func (w *world) cutPower(ctx context.Context, worse func()) error {
 	}
 	before := w.ledger.clone()
 	// The promise is one second; allow for a machine that stalls.
-	before.counts = w.countsBefore(time.Now().Add(-3 * time.Second))
+	before.counts = w.countsBefore(3 * time.Second)
 	w.up.Store(false)
 	if err := v.shutDown(); err != nil {
 		return err

@@ -275,6 +275,7 @@ func (s *stored) add(o *stored) {
 		for f, n := range more.Flagged {
 			u.Flagged[f] += n
 		}
+		u.Keys = append(u.Keys, more.Keys...) // only their sum is compared
 		s.usage[id] = u
 	}
 	for what, reason := range o.errs {

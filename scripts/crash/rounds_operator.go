@@ -270,7 +270,9 @@ func readOnlyRoot(ctx context.Context, w *world, _ *rig) error {
 
 // powerCutOfASlowDisk cuts the power while each sync takes longer than the second that may be lost.
 func powerCutOfASlowDisk(ctx context.Context, w *world, _ *rig) error {
-	const late = 4 * time.Second
+	// The store syncs twice before it goes on, and a request may have to wait for two rounds of that: four times this
+	// is far below what clients wait.
+	const late = 2 * time.Second
 	var slow atomic.Bool
 	err := w.supervise([]string{"fsync", "fdatasync", "msync"}, func(faults.Call) syscall.Errno {
 		if slow.Load() {
@@ -284,6 +286,6 @@ func powerCutOfASlowDisk(ctx context.Context, w *world, _ *rig) error {
 	defer slow.Store(false)
 	return w.cutPower(ctx, func() {
 		slow.Store(true)
-		pause(ctx, 2*late)
+		pause(ctx, 4*late)
 	})
 }

@@ -88,8 +88,9 @@ type world struct {
 
 // sample holds the counts at an instant.
 type sample struct {
-	at     time.Time
-	counts map[string]*counts
+	at      time.Time
+	answers int64
+	counts  map[string]*counts
 }
 
 // worlds counts them.
@@ -719,7 +720,7 @@ func (w *world) tryKeys(before, after *ledger) {
 // sampling samples the counts again and again.
 func (w *world) sampling(ctx context.Context) {
 	for ctx.Err() == nil {
-		s := sample{time.Now(), w.ledger.cloneCounts()}
+		s := sample{time.Now(), w.answers.Load(), w.ledger.cloneCounts()}
 		w.mu.Lock()
 		w.samples = append(w.samples, s)
 		w.mu.Unlock()
@@ -727,18 +728,22 @@ func (w *world) sampling(ctx context.Context) {
 	}
 }
 
-// countsBefore returns the counts at the last sample before an instant.
-func (w *world) countsBefore(instant time.Time) map[string]*counts {
+// countsBefore returns the counts as they were before the last answers: those of the last d in which answers came.
+// While the store holds answers back, none come, and that time does not count: what was answered last stays at risk
+// until the store has synced it.
+func (w *world) countsBefore(d time.Duration) map[string]*counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := map[string]*counts{}
-	for _, s := range w.samples {
-		if s.at.After(instant) {
-			break
+	i := len(w.samples) - 1
+	for ; i > 0 && d > 0; i-- {
+		if w.samples[i].answers > w.samples[i-1].answers {
+			d -= w.samples[i].at.Sub(w.samples[i-1].at)
 		}
-		last = s.counts
 	}
-	return last
+	if i < 0 {
+		return map[string]*counts{}
+	}
+	return w.samples[i].counts
 }
 
 // limitFiles sets how many descriptors a process may have open, and returns the former limit.

@@ -10,6 +10,7 @@
 //	go run ./scripts/load kill    [-rounds 10] [-connections 32] [-caddy ./caddy]
 //	go run ./scripts/load reload  [-rounds 20] [-connections 8] [-caddy ./caddy]
 //	go run ./scripts/load start   [-rounds 10] [-caddy ./caddy]
+//	go run ./scripts/load stores  [-rounds 7] [-time 2s] [-connections 64] [-lease 50] [-address HOST:PORT]
 //
 // analyze measures the latency of comments:analyze, with clients that send without pauses and with clients that pause.
 // On a busy machine the best round says more than the median.
@@ -32,6 +33,11 @@
 //
 // start measures the time from the start of the process to the first accepted connection, and the memory when idle.
 //
+// stores compares a server with the embedded database, one with Redis or Valkey, and one with Redis and leases:
+// requests per second under load, and the latency of one request at a time beside the round trip of the store's own
+// PING. It starts redis-server or valkey-server itself (REDISTEST_SERVER names the program), unless -address names a
+// server.
+//
 // The server is the binary that -caddy names, or this program itself: Caddy, the moderation modules and the baseline
 // handler are compiled in.
 package main
@@ -53,7 +59,7 @@ import (
 
 func main() {
 	modes := map[string]func(context.Context, []string) error{"analyze": analyze, "compare": compare, "guard": guard,
-		"kill": kill, "reload": reload, "start": start}
+		"kill": kill, "reload": reload, "start": start, "stores": stores}
 	name := ""
 	if len(os.Args) > 1 {
 		name = os.Args[1]
@@ -65,7 +71,8 @@ func main() {
 	}
 	mode, ok := modes[name]
 	if !ok {
-		fmt.Fprintln(os.Stderr, "use: load analyze|compare|guard|kill|reload|start [flags]; -h after the mode lists its flags")
+		fmt.Fprintln(os.Stderr, "use: load analyze|compare|guard|kill|reload|start|stores [flags]; "+
+			"-h after the mode lists its flags")
 		os.Exit(2)
 	}
 	runtime.GOMAXPROCS(1)

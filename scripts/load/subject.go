@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -41,6 +42,11 @@ func newSubject(caddy string) (*subject, error) {
 
 // newSite prepares a server of one site with the given directives and further global options.
 func newSite(caddy, options, site string) (*subject, error) {
+	return newSiteOn(caddy, "", options, site)
+}
+
+// newSiteOn is newSite with another storage than a database in the server's folder.
+func newSiteOn(caddy, storage, options, site string) (*subject, error) {
 	s := &subject{Key: "mod_sk_" + letters(32)}
 	if caddy != "" {
 		path, err := filepath.Abs(caddy)
@@ -63,6 +69,9 @@ func newSite(caddy, options, site string) (*subject, error) {
 	if s.folder, err = os.MkdirTemp("", "caddy-moderation-load-"); err != nil {
 		return nil, err
 	}
+	if storage == "" {
+		storage = fmt.Sprintf("badger %q", filepath.Join(s.folder, "data"))
+	}
 	config := fmt.Sprintf(`{
 	admin %s
 	persist_config off
@@ -71,7 +80,7 @@ func newSite(caddy, options, site string) (*subject, error) {
 	}
 	%s
 	moderation {
-		storage badger %q
+		storage %s
 		demo off
 		tier load 1000000000000 1000000000000
 		feedback {
@@ -88,7 +97,7 @@ func newSite(caddy, options, site string) (*subject, error) {
 http://%s {
 	%s
 }
-`, s.Admin, options, filepath.Join(s.folder, "data"), s.Address, site)
+`, s.Admin, options, storage, s.Address, site)
 	if err := os.WriteFile(filepath.Join(s.folder, "Caddyfile"), []byte(config), 0o600); err != nil {
 		return nil, err
 	}
@@ -118,6 +127,39 @@ func (s *subject) start(ctx context.Context, env ...string) error {
 	}
 	s.process = process
 	return nil
+}
+
+// storedKey makes an account and a key in the store, and uses the key from now on. A server looks up stored keys for
+// each request, and declared ones in its configuration.
+func (s *subject) storedKey(ctx context.Context) error {
+	// The address answers before the store is open.
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		answer, err := get(ctx, "http://"+s.Admin+"/moderation/health/ready")
+		if err == nil {
+			answer.Body.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+	}
+	if _, err := s.command(ctx, "account", "create", "stored", "--tier", "load"); err != nil {
+		return err
+	}
+	key, err := s.command(ctx, "key", "create", "--account", "stored")
+	s.Key = strings.TrimSpace(key)
+	return err
+}
+
+// command runs a command on the running server and returns what it prints.
+func (s *subject) command(ctx context.Context, args ...string) (string, error) {
+	command := append(append(s.caddy[:len(s.caddy):len(s.caddy)], "moderation"), args...)
+	command = append(command, "--address", s.Admin)
+	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		return "", fmt.Errorf("%s %s: %w: %s", args[0], args[1], err, failed.Stderr)
+	}
+	return string(out), err
 }
 
 // close ends the server, if it runs, and removes its data.
@@ -187,12 +229,8 @@ func get(ctx context.Context, url string) (*http.Response, error) {
 
 // feedbackStored is the number of stored feedback records, as the operator's command exports them.
 func (s *subject) feedbackStored(ctx context.Context) (int64, error) {
-	command := append(s.caddy, "moderation", "feedback", "export", "--address", s.Admin)
-	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
-	if err != nil {
-		return 0, fmt.Errorf("feedback export: %w", err)
-	}
-	return int64(strings.Count(string(out), "\n")), nil
+	out, err := s.command(ctx, "feedback", "export")
+	return int64(strings.Count(out, "\n")), err
 }
 
 // letters returns n random letters.

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// curl stands in for the program of that name on machines without it. It knows the flags of the README's commands: -s
+// curl stands in for the program of that name on machines without it. It knows the flags of the pages' commands: -s
 // -S -i -D -o -X -H and -d.
 func curl(args []string, stdout io.Writer) error {
 	call := struct {
@@ -41,7 +41,10 @@ func curl(args []string, stdout io.Writer) error {
 		case "-X":
 			call.method = value
 		case "-d":
-			call.body = value
+			if call.body != "" {
+				value = "&" + value
+			}
+			call.body += value
 		case "-D":
 			call.head = value
 		case "-o":
@@ -70,6 +73,9 @@ func curl(args []string, stdout io.Writer) error {
 		return err
 	}
 	request.Header = call.header
+	if call.body != "" && call.header.Get("Content-Type") == "" {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
 	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableCompression: true}}
 	response, err := client.Do(request)
 	if err != nil {

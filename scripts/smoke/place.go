@@ -21,7 +21,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
-// The addresses that the README and Caddyfile.example name, and that are replaced by free ones.
+// The addresses that the pages and Caddyfile.example name, and that are replaced by free ones.
 const (
 	siteAddress  = "localhost:8080"
 	adminAddress = "localhost:2019"
@@ -35,10 +35,12 @@ type place struct {
 	site, admin string // localhost:<port>
 	process     *server.Process
 	key         string // of the account demo
+	firstNotice string // what the first start printed
 	path        string // PATH of the shells
 }
 
-func newPlace(caddy string) (*place, error) {
+// newPlace makes a place. With own, its commands run with [curl].
+func newPlace(caddy string, own bool) (*place, error) {
 	binary, err := filepath.Abs(caddy)
 	if err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func newPlace(caddy string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &place{site: onLocalhost(addresses[0]), admin: onLocalhost(addresses[1]), path: os.Getenv("PATH")}
+	p := &place{site: onLocalhost(addresses[0]), admin: onLocalhost(addresses[1])}
 	if p.folder, err = os.MkdirTemp("", "caddy-moderation-smoke-"); err != nil {
 		return nil, err
 	}
@@ -58,23 +60,24 @@ func newPlace(caddy string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The pages run ./caddy, as after a build, or caddy, as after an installation.
+	bin := filepath.Join(p.folder, "bin")
+	p.path = bin + string(os.PathListSeparator) + os.Getenv("PATH")
 	err = errors.Join(
 		os.Symlink(binary, filepath.Join(p.folder, "caddy")),
+		os.Mkdir(bin, 0o700),
+		os.Symlink(binary, filepath.Join(bin, "caddy")),
 		os.WriteFile(filepath.Join(p.folder, "Caddyfile.example"), []byte(p.here(string(config))), 0o600),
 		os.WriteFile(filepath.Join(p.folder, "Caddyfile.real"), []byte(realDeployment(string(config))), 0o600),
 	)
-	return p, err
-}
-
-// ownCurl lets the shells of this place run this program as "curl", see [curl].
-func (p *place) ownCurl() error {
+	if err != nil || !own {
+		return p, err
+	}
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	bin := filepath.Join(p.folder, "bin")
-	p.path = bin + string(os.PathListSeparator) + os.Getenv("PATH")
-	return errors.Join(os.Mkdir(bin, 0o700), os.Symlink(self, filepath.Join(bin, "curl")))
+	return p, os.Symlink(self, filepath.Join(bin, "curl"))
 }
 
 func onLocalhost(address string) string {
@@ -89,7 +92,7 @@ func (p *place) close() {
 	_ = os.RemoveAll(p.folder)
 }
 
-// here replaces the README's addresses by those of this place; there reverses it.
+// here replaces the pages' addresses by those of this place; there reverses it.
 func (p *place) here(text string) string {
 	return strings.NewReplacer(siteAddress, p.site, adminAddress, p.admin).Replace(text)
 }
@@ -170,12 +173,12 @@ func (p *place) start(ctx context.Context) error {
 	return err
 }
 
-// firstStart starts the server on an empty directory, takes the key that it prints and runs the command that it prints.
-func (p *place) firstStart(ctx context.Context, update bool) error {
+// firstStart starts the server on an empty directory and takes the key that it prints.
+func (p *place) firstStart(ctx context.Context) error {
 	if err := p.start(ctx); err != nil {
 		return err
 	}
-	out, err := p.process.WaitOutput("wonderful", 10*time.Second)
+	out, err := p.process.WaitOutput(noticeEnd, 10*time.Second)
 	if err != nil {
 		return err
 	}
@@ -183,30 +186,66 @@ func (p *place) firstStart(ctx context.Context, update bool) error {
 	if p.key == "" {
 		return fmt.Errorf("no key in the output:\n%s", out)
 	}
-	notice := notice(out)
-	if err := compareNotice(p.there(notice), update); err != nil {
+	p.firstNotice = notice(out)
+	return p.ready(ctx)
+}
+
+// tryNotice compares what the first start printed with what the documentation shows, and runs the request in it.
+func (p *place) tryNotice(ctx context.Context, update bool) error {
+	notice := p.firstNotice
+	// Here the commands need an address, because the admin endpoint has a port of its own.
+	shown := strings.ReplaceAll(p.there(notice), " --address "+adminAddress, "")
+	if err := compareNotice(shown, update); err != nil {
 		return err
 	}
 	_, printed, _ := strings.Cut(notice, "curl ")
+	printed, _, _ = strings.Cut(printed, "\n\n")
 	answer, err := p.runOnce(ctx, "curl -sS "+printed)
 	if err != nil {
 		return err
 	}
 	if !strings.Contains(answer, `"status":"completed"`) || !strings.Contains(answer, `"recommendation":"approve"`) {
-		return fmt.Errorf("the printed command was answered with: %s", answer)
+		return fmt.Errorf("the printed request was answered with: %s", answer)
 	}
 	return nil
 }
 
+// runNextCommands runs the commands that the first start names: they replace the key and lift the limits. The key that
+// they end is refused from then on.
+func (p *place) runNextCommands(ctx context.Context) error {
+	_, next, _ := strings.Cut(p.firstNotice, "\n    ./caddy moderation ")
+	next = "./caddy moderation " + next
+	out, err := p.runOnce(ctx, next)
+	if err != nil {
+		return err
+	}
+	replaced := keyPattern.FindString(out)
+	if replaced == "" || replaced == p.key {
+		return fmt.Errorf("got no other key from:\n%s\nwhich printed:\n%s", next, out)
+	}
+	if err := p.moderate(ctx, p.key); err == nil {
+		return errors.New("the key that was replaced is still valid")
+	}
+	for range 12 { // more than the account demo may make in a minute
+		if err := p.moderate(ctx, replaced); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noticeEnd stands in the last line of the notice.
+const noticeEnd = "account update demo"
+
 // notice returns the part of the first start's output that is not a log: from the line that says what was made to the
-// end of the command.
+// last command.
 func notice(out string) string {
 	var kept []string
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "The moderation service made") || len(kept) > 0 {
 			kept = append(kept, line)
 		}
-		if strings.HasSuffix(line, "}'\n") {
+		if len(kept) > 0 && strings.Contains(line, noticeEnd) {
 			break
 		}
 	}
@@ -248,7 +287,7 @@ func (p *place) restart(ctx context.Context) error {
 	if err := p.process.Stop(); err != nil {
 		return err
 	}
-	if out := p.process.Output(); strings.Count(out, p.key) != strings.Count(strings.SplitN(out, "wonderful", 2)[0],
+	if out := p.process.Output(); strings.Count(out, p.key) != strings.Count(strings.SplitN(out, noticeEnd, 2)[0],
 		p.key) {
 		return errors.New("the key is in the output beside the notice of the first start")
 	}

@@ -97,27 +97,13 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := disk.MakeDirectory(dir); err != nil {
+	if err := beginFilling(dir); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	found, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("restore: %w", err)
-	}
-	for _, f := range found {
-		// A new file system has this directory.
-		if f.Name() != "lost+found" {
-			return fmt.Errorf("restore: the directory %s is not empty", dir)
-		}
-	}
-	mark := filepath.Join(dir, unfinished)
-	if err := os.WriteFile(mark, []byte("A backup is being restored into this directory.\n"), 0o600); err != nil {
-		return fmt.Errorf("restore: %w", err)
-	}
-	if err := errors.Join(disk.SyncFile(dir), load(ctx, dir, r)); err != nil {
+	if err := load(ctx, dir, r); err != nil {
 		return errors.Join(fmt.Errorf("restore into %s: %w", dir, err), empty(dir))
 	}
-	return errors.Join(os.Remove(mark), disk.SyncFile(dir))
+	return errors.Join(os.Remove(filepath.Join(dir, unfinished)), disk.SyncFile(dir))
 }
 
 // empty removes the files that a restore has made, its mark last.

@@ -62,6 +62,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/process"
+	"github.com/caddy-moderation/caddy-moderation/storage/contents"
 )
 
 // Errors of [Open] and [Restore]. The errors that wrap them name the directory.
@@ -73,8 +74,8 @@ var (
 	ErrSchema = disk.ErrSchema
 	// ErrDamaged says that files of the database are missing or changed. Nothing was touched.
 	ErrDamaged = disk.ErrDamaged
-	// ErrUnfinished says that a restore into the directory did not finish.
-	ErrUnfinished = errors.New("a restore did not finish")
+	// ErrUnfinished says that a restore or a migration into the directory did not finish.
+	ErrUnfinished = contents.ErrUnfinished
 )
 
 // Options configure a [Store].
@@ -130,8 +131,9 @@ type Store struct {
 	syncer   syncer
 }
 
-// Open opens the database in o.Dir, or makes it. Errors wrap [ErrLocked], [ErrSchema], [ErrDamaged], [ErrUnfinished]
-// and [storage.ErrUnavailable] where they apply. Whatever is wrong with the files, they are left as they are.
+// Open opens the database in o.Dir, or makes it. Errors wrap [ErrLocked], [ErrSchema], [ErrDamaged], [ErrUnfinished],
+// [contents.ErrMoved] and [storage.ErrUnavailable] where they apply. Whatever is wrong with the files, they are left as
+// they are.
 func Open(o Options) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("badger storage: no directory is given")
@@ -141,7 +143,10 @@ func Open(o Options) (*Store, error) {
 		return nil, fmt.Errorf("badger storage: %w", err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, unfinished)); err == nil {
-		return nil, fmt.Errorf("badger storage: %w: empty the directory %s and restore again", ErrUnfinished, dir)
+		return nil, fmt.Errorf("badger storage: %s: %w: empty the directory and repeat it", dir, ErrUnfinished)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, moved)); err == nil {
+		return nil, movedError(dir, text)
 	}
 	return open(dir, o)
 }

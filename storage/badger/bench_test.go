@@ -23,12 +23,15 @@ func BenchmarkRequest(b *testing.B) {
 	for _, test := range []struct {
 		name     string
 		accounts int
+		keys     int // of each account
 		here     bool
 	}{
-		{"one account", 1, false},
-		{"one account in process", 1, true},
-		{"1000 accounts", 1000, false},
-		{"1000 accounts in process", 1000, true},
+		{"one account", 1, 1, false},
+		{"one account in process", 1, 1, true},
+		{"1000 accounts", 1000, 1, false},
+		{"1000 accounts in process", 1000, 1, true},
+		{"1000 keys", 1, 1000, false},
+		{"1000 keys in process", 1, 1000, true},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			s, err := badger.Open(badger.Options{Dir: b.TempDir(), InProcess: test.here})
@@ -36,16 +39,16 @@ func BenchmarkRequest(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			charges := make([]quota.Charge, test.accounts)
+			charges := make([]quota.Charge, test.accounts*test.keys)
 			for i := range charges {
-				id := fmt.Sprintf("account-%04d", i)
-				charges[i] = quota.Charge{Account: id, Key: "key_" + id, Requests: 1, Now: now,
+				id := fmt.Sprintf("account-%04d", i%test.accounts)
+				charges[i] = quota.Charge{Account: id, Key: fmt.Sprintf("key_%s-%04d", id, i), Requests: 1, Now: now,
 					Period: quota.PeriodOf(0, now)}
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
 			took := callers(b, 64, func(ctx context.Context, i int) error {
-				c := charges[i%test.accounts]
+				c := charges[i%len(charges)]
 				if _, _, err := s.Take(ctx, c); err != nil {
 					return err
 				}

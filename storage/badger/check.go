@@ -154,7 +154,7 @@ func kind(key []byte) string {
 		return "entries in indexes of keys"
 	case 'l':
 		return "last uses of keys"
-	case 'm', 'd', 'p', 'b':
+	case 'm', 'd', 'p', 'q', 'b':
 		return "counts"
 	case 'f':
 		return "feedback"

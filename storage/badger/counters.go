@@ -4,10 +4,12 @@
 package badger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -217,12 +219,17 @@ func (s *Store) Take(ctx context.Context, charge quota.Charge) (quota.Counts, qu
 	if limits.RequestsPerMinute > 0 && n > limits.RequestsPerMinute-minute.count {
 		return counts, quota.MinuteWindow, nil
 	}
+	key, err := s.keyCount(t.account, period, charge.Key)
+	if err != nil {
+		return quota.Counts{}, quota.NoWindow, err
+	}
 	if err := s.counters.enqueue(t); err != nil {
 		return quota.Counts{}, quota.NoWindow, err
 	}
 	t.minutes.count(minute, n)
 	t.days.count(day, n)
 	t.periods.count(period, n)
+	period.add(key, n)
 	if charge.Key != "" {
 		t.use(charge.Key, day.start)
 	}
@@ -245,6 +252,20 @@ func (s *Store) longWindows(t *tally, now time.Time, p quota.Period) (day, perio
 	}
 	period, err = s.window(t.account, &t.periods, p.Start.Unix())
 	return day, period, err
+}
+
+// settled is what an outcome may change.
+type settled struct {
+	day, period *window
+	key         *keyCount
+}
+
+// settled returns what the outcome of a charge may change. The pointers are valid until the tally is unlocked.
+func (s *Store) settled(t *tally, charge quota.Charge) (w settled, err error) {
+	if w.day, w.period, err = s.longWindows(t, charge.Now, charge.Period); err == nil {
+		w.key, err = s.keyCount(t.account, w.period, charge.Key)
+	}
+	return w, err
 }
 
 // Record implements [quota.Counters].
@@ -298,24 +319,25 @@ func (s *Store) rollBack(charge quota.Charge, outcome quota.Outcome) {
 	if isCurrent, err := s.isCurrent(t, charge); err != nil || !isCurrent {
 		return // the account was deleted, or the store closed, meanwhile
 	}
-	day, period, err := s.longWindows(t, charge.Now, charge.Period)
+	w, err := s.settled(t, charge)
 	if err != nil || s.counters.enqueue(t) != nil {
 		return // closed meanwhile
 	}
 	if !outcome.Refund {
-		refund(charge, day, period)
+		w.refund(charge)
 	}
-	period.flag(outcome.Flagged, -1)
+	w.period.flag(outcome.Flagged, -1)
 }
 
 // refund gives requests back to windows that exist.
-func refund(charge quota.Charge, from ...*window) {
-	for _, w := range from {
+func (w settled) refund(charge quota.Charge) {
+	for _, w := range []*window{w.day, w.period} {
 		if w.exists {
 			w.count = max(w.count-charge.Requests, 0)
 			w.dirty = true
 		}
 	}
+	w.period.add(w.key, -charge.Requests)
 }
 
 // flag adds n to the counts of categories in a window that exists.
@@ -340,7 +362,7 @@ func (s *Store) settle(charge quota.Charge, outcome quota.Outcome) (*batch, erro
 		return nil, err
 	}
 	if outcome.Refund || len(outcome.Flagged) > 0 {
-		day, period, err := s.longWindows(t, charge.Now, charge.Period)
+		w, err := s.settled(t, charge)
 		if err != nil {
 			return nil, err
 		}
@@ -348,9 +370,9 @@ func (s *Store) settle(charge quota.Charge, outcome quota.Outcome) (*batch, erro
 			return nil, err
 		}
 		if outcome.Refund {
-			refund(charge, day, period)
+			w.refund(charge)
 		}
-		period.flag(outcome.Flagged, 1)
+		w.period.flag(outcome.Flagged, 1)
 	}
 	return s.counters.pending(t)
 }
@@ -434,6 +456,46 @@ func (s *Store) Flagged(ctx context.Context, account string, p quota.Period) (ma
 	return flagged, nil
 }
 
+// KeyRequests implements [quota.Counters].
+func (s *Store) KeyRequests(ctx context.Context, account string, p quota.Period) (map[string]int64, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	// The tally is locked, so that no count is committed and dropped from memory between the scan and the loop after
+	// it.
+	t := s.counters.lock(account)
+	defer t.mu.Unlock()
+	period, err := s.window(account, &t.periods, p.Start.Unix())
+	if err != nil {
+		return nil, err
+	}
+	requests := make(map[string]int64)
+	if !period.exists {
+		return requests, nil
+	}
+	if !period.begun {
+		prefix := appendWindow(nil, 'q', account, period.start)
+		for r, err := range s.scan(prefix, nil) {
+			var count int64
+			if err == nil {
+				err = r.decode(func(v []byte) error {
+					_, err := decodeCounts(v, &count)
+					return err
+				})
+			}
+			if err != nil {
+				return nil, err
+			}
+			requests[string(r.Key[len(prefix):])] = count
+		}
+	}
+	for id, k := range period.keys {
+		requests[id] = k.count
+	}
+	maps.DeleteFunc(requests, func(_ string, count int64) bool { return count == 0 })
+	return requests, nil
+}
+
 // write is the writer: it commits when somebody waits, and every syncInterval what nobody waits for.
 func (c *counters) write() {
 	flush, sweep := time.NewTicker(syncInterval), time.NewTicker(sweepInterval)
@@ -492,12 +554,17 @@ func (c *counters) commit(scratch *scratch) error {
 	for _, t := range b.tallies {
 		t.mu.Lock()
 		if !t.removed {
-			entries, buf = t.entries(entries, buf)
-			t.batch = b
+			var err error
+			entries, buf, err = c.store.changes(t, entries, buf)
+			b.err = cmp.Or(b.err, err)
+			t.batch, t.dirty = b, false // failed puts it on the open batch
 		}
 		t.mu.Unlock()
 	}
-	if b.err = c.store.writeCounts(entries); b.err != nil {
+	if b.err == nil {
+		b.err = c.store.writeCounts(entries)
+	}
+	if b.err != nil {
 		c.failed(b)
 	}
 	scratch.recycle(entries, buf)

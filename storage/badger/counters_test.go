@@ -6,6 +6,7 @@ package badger
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,7 +54,7 @@ func TestSweepLosesNothing(t *testing.T) {
 			for i := range 200 {
 				n := (worker + i) % accounts
 				c := quota.Charge{
-					Account: fmt.Sprint(n), Key: "k", Requests: 1,
+					Account: fmt.Sprint(n), Key: fmt.Sprint("key_", 1+i%2), Requests: 1,
 					Period: quota.PeriodOf(0, now), Limits: quota.Limits{RequestsPerMonth: limit},
 					// Many windows at once, so that old ones are trimmed too.
 					Now: now.Add(time.Duration(i%5) * 24 * time.Hour),
@@ -90,9 +91,14 @@ func TestSweepLosesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := admitted[n].Load(); a != limit || got.Period != limit || sum != limit || flagged["hate"] != limit {
-			t.Errorf("account %d: admitted %d, stored %d, in days %d, flagged %d; want %d of each", n, a, got.Period,
-				sum, flagged["hate"], limit)
+		keys, err := s.KeyRequests(ctx, fmt.Sprint(n), quota.PeriodOf(0, now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := admitted[n].Load(); a != limit || got.Period != limit || sum != limit || flagged["hate"] != limit ||
+			keys["key_1"]+keys["key_2"] != limit || keys["key_2"] == 0 {
+			t.Errorf("account %d: admitted %d, stored %d, in days %d, flagged %d, by key %v; want %d of each", n, a,
+				got.Period, sum, flagged["hate"], keys, limit)
 		}
 	}
 	if dropped.Load() == 0 {
@@ -180,5 +186,85 @@ func TestFailedCommitIsTriedAgain(t *testing.T) {
 	flagged, err := s.Flagged(ctx, "a", c.Period)
 	if err != nil || flagged["hate"] != 1 {
 		t.Fatalf("flagged is %v, %v", flagged, err)
+	}
+	keys, err := s.KeyRequests(ctx, "a", c.Period)
+	if err != nil || keys["k"] != 1 {
+		t.Fatalf("requests by key are %v, %v", keys, err)
+	}
+}
+
+// TestEvictionThatFails guards against requests by key that come back, or are lost, when the commit that deletes them
+// fails, and the window has begun again before the next one.
+func TestEvictionThatFails(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	dir := t.TempDir()
+	var full atomic.Bool
+	s, err := Open(Options{Dir: dir, open: func(ctx context.Context, o disk.Options) (database, error) {
+		db, err := openInProcess(ctx, o)
+		return fullDisk{db, &full}, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	month := func(n int) quota.Period {
+		return quota.PeriodOf(0, time.Date(2026, 3, 15, 12, 0, 30, 0, time.UTC).AddDate(0, n, 0))
+	}
+	take := func(n int, key string) {
+		t.Helper()
+		p := month(n)
+		c := quota.Charge{Account: "a", Key: key, Requests: 1, Now: p.Start, Period: p}
+		if _, _, err := s.Take(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush := func(fails bool) {
+		t.Helper()
+		full.Store(fails)
+		if err := s.flush(ctx); (err != nil) != fails {
+			t.Fatalf("a commit: got the error %v, want one: %t", err, fails)
+		}
+	}
+	// Of the first period the database holds two keys, and the memory none.
+	take(0, "old")
+	take(0, "both")
+	flush(false)
+	s.counters.sweep()
+	s.counters.sweep()
+	for n := 1; n <= quota.KeptPeriods; n++ {
+		take(n, "k")
+	}
+	flush(false)
+	take(quota.KeptPeriods+1, "k")
+	flush(true)
+	take(0, "both")
+	flush(true)
+	flush(false)
+	take(0, "new")
+	flush(true)
+	flush(false)
+	for range 2 {
+		got, err := s.KeyRequests(ctx, "a", month(0))
+		if want := map[string]int64{"both": 1, "new": 1}; err != nil || !maps.Equal(got, want) {
+			t.Errorf("requests by key: got %v, %v; want %v", got, err, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = Open(Options{Dir: dir, InProcess: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer s.Close()
+	left := 0
+	for _, err := range s.scan([]byte("q/"), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left++
+	}
+	// Both of month 0, and one of each other period that is kept.
+	if want := 2 + quota.KeptPeriods; left != want {
+		t.Errorf("records of keys: got %d, want %d: others must be deleted with their period", left, want)
 	}
 }

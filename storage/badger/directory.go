@@ -4,6 +4,7 @@
 package badger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
+	"github.com/caddy-moderation/caddy-moderation/storage/internal/stored"
 )
 
 // get decodes the record with a key. If there is none, the error names what is missing and wraps [quota.ErrNotFound].
@@ -100,7 +102,7 @@ func (s *Store) readAccount(id string, into *quota.Account) error {
 
 // setAccount returns the entry that stores an account.
 func setAccount(a quota.Account) (disk.Entry, error) {
-	return set(accountKey(a.ID), storedAccount{a, a.Incarnation})
+	return set(accountKey(a.ID), stored.Of(a))
 }
 
 // UpdateAccount implements [quota.Directory].
@@ -158,8 +160,10 @@ func (s *Store) deleteAccount(id string) (*change, error) {
 	defer t.mu.Unlock()
 	// Counts that are not committed yet are written first: undoing the deletion restores what the database held.
 	var c *change
-	pending, _ := t.entries(nil, nil)
-	err := s.writeCounts(pending)
+	pending, _, err := s.changes(t, nil, nil)
+	if err == nil {
+		err = s.writeCounts(pending)
+	}
 	if err == nil {
 		c, err = s.apply(func() ([]disk.Entry, error) { return s.deletions(id) })
 	}
@@ -186,7 +190,7 @@ func (s *Store) deletions(id string) (entries []disk.Entry, err error) {
 		// It is not cached again before it is deleted: filling the cache takes the lock that the caller holds.
 		s.keys.Invalidate(k.Hash)
 	}
-	for _, table := range []byte("mdpb") {
+	for _, table := range []byte("mdpqb") {
 		for r, err := range s.scan(ownedPrefix(table, id), nil) {
 			if err != nil {
 				return nil, err
@@ -332,6 +336,11 @@ func (s *Store) storedKeys(account string) iter.Seq2[quota.Key, error] {
 			}
 			if err == nil {
 				err = s.readKey(hash, &k)
+				if errors.Is(err, errDamaged) {
+					// The record has the hash as its key, which tells nobody which key it is.
+					id := string(r.Key[bytes.IndexByte(r.Key, 0)+1+timeSize:])
+					err = unavailable(fmt.Errorf("%w: %s", errDamaged, describe(keyIDKey(id))))
+				}
 			}
 			if errors.Is(err, quota.ErrNotFound) {
 				continue // deleted meanwhile

@@ -45,7 +45,7 @@ func (s *Store) appendFeedback(r feedback.Record, value []byte, bound feedback.B
 
 // feedbackEntries returns the entries that store a record and its count, if the bound leaves room for it.
 func (s *Store) feedbackEntries(r feedback.Record, value []byte, bound feedback.Bound) ([]disk.Entry, error) {
-	key := feedbackKey(r)
+	key := feedbackKey(r.Ref())
 	used := appendWindow(nil, 'b', r.Account, dayOf(r.Time))
 	found, err := s.supervisor.get(key, used)
 	if err != nil {
@@ -116,4 +116,67 @@ func (s *Store) Feedback(ctx context.Context, account string) iter.Seq2[feedback
 			}
 		}
 	}
+}
+
+// DeleteFeedback implements [feedback.Store]. Some seconds later nothing of the records is left in the files of the
+// database; see [disk.Erase].
+func (s *Store) DeleteFeedback(ctx context.Context, records ...feedback.Ref) (deleted int, err error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	if len(records) > feedback.MaxDelete {
+		return 0, feedback.ErrTooMany
+	}
+	c, deleted, err := s.deleteFeedback(records)
+	if err != nil {
+		return 0, err
+	}
+	if deleted == 0 {
+		// Another call may have deleted them a moment ago.
+		return 0, s.syncer.join().wait()
+	}
+	if err := c.wait(); err != nil {
+		return 0, err
+	}
+	return deleted, nil
+}
+
+func (s *Store) deleteFeedback(records []feedback.Ref) (c *change, deleted int, err error) {
+	s.appending.Lock()
+	defer s.appending.Unlock()
+	c, err = s.apply(func() ([]disk.Entry, error) {
+		entries, err := s.feedbackDeletions(records)
+		deleted = max(len(entries)-1, 0)
+		if err == nil && deleted == 0 {
+			err = errNothing
+		}
+		return entries, err
+	})
+	if errors.Is(err, errNothing) {
+		return nil, 0, nil
+	}
+	return c, deleted, err
+}
+
+// errNothing says that there is nothing to change.
+var errNothing = errors.New("nothing to change")
+
+// feedbackDeletions returns the entries that delete those records that there are, and one to have them erased.
+func (s *Store) feedbackDeletions(records []feedback.Ref) (entries []disk.Entry, err error) {
+	keys := make([][]byte, len(records))
+	for i, r := range records {
+		keys[i] = feedbackKey(r)
+	}
+	slices.SortFunc(keys, slices.Compare)
+	keys = slices.CompactFunc(keys, slices.Equal)
+	found, err := s.supervisor.get(keys...)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range found {
+		if !absent(r) {
+			entries = append(entries, disk.Entry{Key: keys[i], Delete: true})
+		}
+	}
+	return append(entries, disk.Erase()), nil
 }

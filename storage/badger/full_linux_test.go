@@ -261,3 +261,35 @@ func fillWithRecords(t *testing.T, size int, compacts bool) {
 		t.Errorf("a copy of the directory holds %d records of %d", again, stored)
 	}
 }
+
+// TestLeftoversAreRemovedBeforeRoomIsLookedFor kills a database while it is compacted: the copies that it leaves take
+// the room that the next start wants. It must remove them instead of waiting for somebody else to do so.
+func TestLeftoversAreRemovedBeforeRoomIsLookedFor(t *testing.T) {
+	t.Parallel()
+	ctx, dir := context.Background(), smallDisk(t, 96)
+	o := smallOptions(dir)
+	s, err := badger.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.CreateAccount(ctx, quota.Account{ID: "a"}), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	copies := filepath.Join(o.Dir, "COMPACTION")
+	if err := os.Mkdir(copies, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(copies, "000001.sst"), make([]byte, 60<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = badger.Open(o); err != nil {
+		t.Fatalf("Open beside copies that fill the disk: got the error %v, want none", err)
+	}
+	defer s.Close()
+	if _, err := s.Account(ctx, "a"); err != nil {
+		t.Errorf("Account: got the error %v, want none", err)
+	}
+	if _, err := os.Stat(copies); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the copies: got the error %v, want that they are gone", err)
+	}
+}

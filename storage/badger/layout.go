@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
+	"github.com/caddy-moderation/caddy-moderation/storage/internal/stored"
 )
 
 // schema is the version of the layout below. Backups hold it. The format of the database is versioned by package disk.
@@ -29,11 +28,17 @@ import (
 //	m/ account 0 minute                 requests; see quota.KeptMinutes
 //	d/ account 0 day                    requests; see quota.KeptDays
 //	p/ account 0 start of the period    requests and flagged categories; see quota.KeptPeriods
+//	q/ account 0 start of the period key id
+//	                                    requests of a key; they go with the period
 //	b/ account 0 day                    feedback records and their bytes; see feedback.KeptDays
 //	f/ time id                          feedback record, JSON
 //
 // Numbers in keys are big-endian, so that keys sort like what they name. Ids contain no zero byte. A value whose
 // format may change begins with a byte that says how the rest is encoded.
+//
+// A version that does not know a table leaves its records alone, and backups hold them. So a table can be added
+// without a new schema if the other tables need not agree with it: versions without the table q count less by key than
+// by period, and leave the counts of keys behind when they evict a period or delete an account.
 const schema = 1
 
 // encoding is the first byte of values.
@@ -70,6 +75,8 @@ func describe(key []byte) string {
 		return "the count of a day of account " + string(owner)
 	case 'p':
 		return "the count of a period of account " + string(owner)
+	case 'q':
+		return "the requests of a key of account " + string(owner)
 	case 'b':
 		return "the feedback of a day of account " + string(owner)
 	case 'f':
@@ -114,7 +121,7 @@ func keyOfAccount(k quota.Key) []byte {
 	return append(appendTime(ownedPrefix('u', k.Account), k.Created), k.ID...)
 }
 
-func feedbackKey(r feedback.Record) []byte {
+func feedbackKey(r feedback.Ref) []byte {
 	return append(appendTime([]byte("f/"), r.Time), r.ID...)
 }
 
@@ -125,47 +132,32 @@ func appendSortable(b []byte, n int64) []byte {
 
 func sortable(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ 1<<63) }
 
+// timeSize is the length of what appendTime appends.
+const timeSize = 12
+
 func appendTime(b []byte, t time.Time) []byte {
 	return binary.BigEndian.AppendUint32(appendSortable(b, t.Unix()), uint32(t.Nanosecond()))
 }
 
-// encodeJSON returns v as JSON behind the encoding byte. Characters are not escaped: JSON that came from a caller
-// must come back unchanged.
-func encodeJSON(v any) ([]byte, error) {
-	b := bytes.NewBuffer([]byte{encoding})
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
+// encodeJSON returns v as JSON behind the encoding byte.
+func encodeJSON(v any) ([]byte, error) { return stored.Append([]byte{encoding}, v) }
 
 func decodeJSON(b []byte, v any) error {
 	if len(b) == 0 || b[0] != encoding {
 		return errDamaged
 	}
-	if err := json.Unmarshal(b[1:], v); err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	return nil
-}
-
-// storedAccount is an account as it is stored, with the incarnation, which its JSON leaves out elsewhere.
-type storedAccount struct {
-	quota.Account
-	Incarnation string `json:"incarnation,omitempty"`
+	return stored.Decode(b[1:], v)
 }
 
 // decodeAccount decodes an account. For an account that was stored before there were incarnations, the time of its
 // creation stands in; the incarnations of later accounts never look like one.
 func decodeAccount(b []byte, into *quota.Account) error {
-	var stored storedAccount
-	if err := decodeJSON(b, &stored); err != nil {
+	var a stored.Account
+	if err := decodeJSON(b, &a); err != nil {
 		return err
 	}
-	*into = stored.Account
-	into.Incarnation = cmp.Or(stored.Incarnation, stored.Created.Format(time.RFC3339Nano))
+	*into = a.Account
+	into.Incarnation = cmp.Or(a.Incarnation, a.Created.Format(time.RFC3339Nano))
 	return nil
 }
 

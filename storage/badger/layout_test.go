@@ -6,6 +6,7 @@ package badger
 import (
 	"bytes"
 	"maps"
+	"reflect"
 	"testing"
 	"time"
 
@@ -26,26 +27,47 @@ func TestLayoutStaysReadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	replaced, err := encodeJSON(quota.Key{
+		ID: "key_a", Account: "a", Created: at, Expires: &at,
+		Replaced: &quota.Replacement{By: "key_b", At: at, OriginalExpires: &at},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var hash quota.Hash
 	hash[31] = 0xff
 	for name, test := range map[string]struct{ got, want string }{
 		"schema":         {string(encodeSchema(schema)), "\x00\x00\x00\x01"},
 		"account":        {string(account), "\x01" + `{"id":"a","tier":"free","status":"active","anchor_day":31,"created":"2026-03-15T12:00:30.000000007Z","updated":"2026-03-15T12:00:30.000000007Z"}`},
 		"key":            {string(key), "\x01" + `{"id":"key_a","account":"a","name":"<b>","created":"2026-03-15T12:00:30.000000007Z","expires":"2026-03-15T12:00:30.000000007Z"}`},
+		"replaced key":   {string(replaced), "\x01" + `{"id":"key_a","account":"a","created":"2026-03-15T12:00:30.000000007Z","expires":"2026-03-15T12:00:30.000000007Z","replaced":{"by":"key_b","at":"2026-03-15T12:00:30.000000007Z","original_expires":"2026-03-15T12:00:30.000000007Z"}}`},
 		"account key":    {string(accountKey("a")), "a/a"},
 		"hash key":       {string(hashKey(hash)), "k/\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff"},
 		"key id key":     {string(keyIDKey("key_a")), "i/key_a"},
 		"last used key":  {string(lastUsedKey("key_a")), "l/key_a"},
 		"key of account": {string(keyOfAccount(quota.Key{ID: "key_a", Account: "a", Created: at})), "u/a\x00\x80\x00\x00\x00\x69\xb6\x9f\x5e\x00\x00\x00\x07key_a"},
-		"feedback key":   {string(feedbackKey(feedback.Record{ID: "1", Time: at})), "f/\x80\x00\x00\x00\x69\xb6\x9f\x5e\x00\x00\x00\x071"},
+		"feedback key":   {string(feedbackKey(feedback.Ref{ID: "1", Time: at})), "f/\x80\x00\x00\x00\x69\xb6\x9f\x5e\x00\x00\x00\x071"},
 		"minute key":     {string(appendWindow(nil, 'm', "a", 258)), "m/a\x00\x80\x00\x00\x00\x00\x00\x01\x02"},
 		"early day key":  {string(appendWindow(nil, 'd', "a", -1)), "d/a\x00\x7f\xff\xff\xff\xff\xff\xff\xff"},
+		"key count key":  {string(append(appendWindow(nil, 'q', "a", 258), "key_a"...)), "q/a\x00\x80\x00\x00\x00\x00\x00\x01\x02key_a"},
 		"counts":         {string(appendCounts(nil, 1, -1, 300)), "\x01\x02\x01\xd8\x04"},
 		"period":         {string(appendPeriod(nil, 5, map[string]int64{"hate": 2, "a": 1})), "\x01\x0a\x01a\x02\x04hate\x04"},
 	} {
 		if test.got != test.want {
 			t.Errorf("%s is %q, want %q", name, test.got, test.want)
 		}
+	}
+}
+
+// TestKeysFromBeforeReplacements reads a key as it was stored when rotations left no trace: nothing replaces it.
+func TestKeysFromBeforeReplacements(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 15, 12, 0, 30, 7, time.UTC)
+	var got quota.Key
+	err := decodeJSON([]byte("\x01"+`{"id":"key_a","account":"a","created":"2026-03-15T12:00:30.000000007Z","expires":"2026-03-15T12:00:30.000000007Z"}`), &got)
+	want := quota.Key{ID: "key_a", Account: "a", Created: at, Expires: &at}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v (%v), want %+v", got, err, want)
 	}
 }
 

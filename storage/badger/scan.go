@@ -31,9 +31,14 @@ func (r record) decode(decode func(value []byte) error) error {
 // parts and uses the database only while it reads: a consumer may take its time, and may change the records that it
 // is given.
 func (s *Store) scan(prefix, from []byte) iter.Seq2[record, error] {
+	return s.scanFrom(prefix, from, 0)
+}
+
+// scanFrom is scan in parts of n records; 0 is the default of [disk.Range].
+func (s *Store) scanFrom(prefix, from []byte, n int) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		for {
-			records, next, err := s.supervisor.scan(disk.Range{Prefix: prefix, From: from})
+			records, next, err := s.supervisor.scan(disk.Range{Prefix: prefix, From: from, Records: n})
 			if err != nil {
 				yield(record{}, err)
 				return

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -78,6 +79,8 @@ type supervisor struct {
 	changes []*change
 	// full says why a healthy database refused the last write, nil if it did not.
 	full error
+	// failures counts the databases that were abandoned.
+	failures atomic.Uint64
 
 	// ctx ends when the supervisor is stopped.
 	ctx        context.Context
@@ -397,6 +400,7 @@ func (sv *supervisor) fail(db database, err error) {
 		return // another caller was first, or the store is being closed
 	}
 	sv.db, sv.full, sv.failure, sv.failedAt, sv.back = nil, nil, unavailable(err), time.Now(), make(chan struct{})
+	sv.failures.Add(1)
 	recoverable := db.Abandon()
 	if !recoverable {
 		sv.failure, sv.back = fmt.Errorf("%w; the server must be restarted", sv.failure), nil

@@ -36,6 +36,8 @@ type tally struct {
 	incarnation            string
 	minutes, days, periods windowSet
 	keys                   map[string]keyUse
+	// keysDirty says that some of keys are dirty.
+	keysDirty bool
 }
 
 func newTally(account string) *tally {
@@ -70,6 +72,13 @@ type window struct {
 	start   int64
 	count   int64
 	flagged map[string]int64 // only of a period
+	// keys are the counts of keys in a period, of those that were used since the window is in memory.
+	keys map[string]*keyCount
+	// changed are the dirty ones of keys.
+	changed []*keyCount
+	// begun says that the window began since it is in memory: keys holds all that there are, and what the database
+	// may hold is of an evicted window.
+	begun bool
 	// exists says that something was counted in the window: it is among the starts.
 	exists bool
 	// recent says that the window was used since the last sweep.
@@ -77,10 +86,19 @@ type window struct {
 	dirty  bool
 }
 
+// keyCount counts the requests of one key in a billing period.
+type keyCount struct {
+	id    string
+	count int64
+	dirty bool
+}
+
 // evictedWindow is a window that the next commit deletes, if it is dirty, or that an earlier one has deleted.
 type evictedWindow struct {
 	start int64
 	dirty bool
+	// again says that the window has begun again since, so that only the counts of its keys are deleted.
+	again bool
 }
 
 // keyUse is the last day on which a key was used.
@@ -156,11 +174,57 @@ func (s *Store) listWindows(account string, set *windowSet, wanted *window) erro
 	return nil
 }
 
+// keyCount returns the count of a key in a period, and reads it from the database if it is not in memory. Without a
+// key it returns nil. It is valid as long as the window is.
+func (s *Store) keyCount(account string, w *window, key string) (*keyCount, error) {
+	if key == "" {
+		return nil, nil
+	}
+	if k, ok := w.keys[key]; ok {
+		return k, nil
+	}
+	k := &keyCount{id: key}
+	if w.exists && !w.begun {
+		err := s.readCounter(append(appendWindow(nil, 'q', account, w.start), key...), func(v []byte) error {
+			_, err := decodeCounts(v, &k.count)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if w.keys == nil {
+		w.keys = make(map[string]*keyCount, 1)
+	}
+	w.keys[key] = k
+	return k, nil
+}
+
+// add adds n, which may be negative, to the count of a key in a window that exists. K is nil for a call without a key.
+func (w *window) add(k *keyCount, n int64) {
+	if k == nil || !w.exists {
+		return
+	}
+	k.count = max(k.count+n, 0)
+	w.change(k)
+}
+
+func (w *window) change(k *keyCount) {
+	if !k.dirty {
+		k.dirty = true
+		w.changed = append(w.changed, k)
+	}
+}
+
 // count counts n requests in a window. The first count in a window evicts those that are not kept beside it.
 func (set *windowSet) count(w *window, n int64) {
 	if !w.exists {
-		w.exists = true
-		set.evicted = slices.DeleteFunc(set.evicted, func(e evictedWindow) bool { return e.start == w.start })
+		w.exists, w.begun = true, true
+		for i := range set.evicted {
+			if e := &set.evicted[i]; e.start == w.start {
+				e.again = true
+			}
+		}
 		i, _ := slices.BinarySearch(set.starts, w.start)
 		set.starts = slices.Insert(set.starts, i, w.start)
 		older, newer := evictions(len(set.starts), i, set.keep)
@@ -180,7 +244,7 @@ func evictions(windows, i, keep int) (older, newer int) {
 // evict evicts n windows from an index on. They keep their places in memory, because pointers to others are in use.
 func (set *windowSet) evict(from, n int) {
 	for _, start := range set.starts[from : from+n] {
-		set.evicted = append(set.evicted, evictedWindow{start, true})
+		set.evicted = append(set.evicted, evictedWindow{start: start, dirty: true})
 		for i := range set.cached {
 			if w := &set.cached[i]; w.start == start {
 				*w = window{start: start}
@@ -208,13 +272,20 @@ func (t *tally) use(key string, day int64) {
 		t.keys = make(map[string]keyUse, 1)
 	}
 	t.keys[key] = keyUse{day: day, dirty: true}
+	t.keysDirty = true
 }
 
 // markAllDirty marks everything as changed, after a commit failed. Values are absolute: writing one again does no harm.
 func (t *tally) markAllDirty() {
 	for _, set := range t.windowSets() {
 		for i := range set.cached {
-			set.cached[i].dirty = set.cached[i].exists
+			w := &set.cached[i]
+			if w.dirty = w.exists; !w.exists {
+				continue
+			}
+			for _, k := range w.keys {
+				w.change(k)
+			}
 		}
 		for i := range set.evicted {
 			set.evicted[i].dirty = true
@@ -222,7 +293,28 @@ func (t *tally) markAllDirty() {
 	}
 	for id, u := range t.keys {
 		t.keys[id] = keyUse{u.day, true}
+		t.keysDirty = true
 	}
+}
+
+// changes is [tally.entries] with the deletion of what the database holds of the keys of evicted periods. After an
+// error nothing is appended, and the tally is as dirty as before. The caller holds committing, so that the database
+// holds all that is not in memory.
+func (s *Store) changes(t *tally, to []disk.Entry, buf []byte) ([]disk.Entry, []byte, error) {
+	before := len(to)
+	for _, e := range t.periods.evicted {
+		if !e.dirty {
+			continue
+		}
+		for r, err := range s.scan(appendWindow(nil, 'q', t.account, e.start), nil) {
+			if err != nil {
+				return to[:before], buf, err
+			}
+			to = append(to, disk.Entry{Key: r.Key, Delete: true})
+		}
+	}
+	to, buf = t.entries(to, buf)
+	return to, buf, nil
 }
 
 // entries appends the changed records to to, and marks the tally as clean. Their keys and values are appended to buf.
@@ -231,7 +323,9 @@ func (t *tally) entries(to []disk.Entry, buf []byte) ([]disk.Entry, []byte) {
 		for i := range set.evicted {
 			if e := &set.evicted[i]; e.dirty {
 				e.dirty = false
-				to = append(to, disk.Entry{Key: appendWindow(nil, set.table, t.account, e.start), Delete: true})
+				if !e.again {
+					to = append(to, disk.Entry{Key: appendWindow(nil, set.table, t.account, e.start), Delete: true})
+				}
 			}
 		}
 		for i := range set.cached {
@@ -242,16 +336,33 @@ func (t *tally) entries(to []disk.Entry, buf []byte) ([]disk.Entry, []byte) {
 				value := len(buf)
 				buf = appendPeriod(buf, w.count, w.flagged)
 				to = append(to, disk.Entry{Key: buf[from:value:value], Value: buf[value:len(buf):len(buf)]})
+				to, buf = w.keyEntries(to, buf, t.account)
 			}
 		}
 	}
-	for id, u := range t.keys {
-		if u.dirty {
-			t.keys[id] = keyUse{day: u.day}
-			to = append(to, disk.Entry{Key: lastUsedKey(id), Value: appendCounts(nil, u.day)})
+	if t.keysDirty {
+		for id, u := range t.keys {
+			if u.dirty {
+				t.keys[id] = keyUse{day: u.day}
+				to = append(to, disk.Entry{Key: lastUsedKey(id), Value: appendCounts(nil, u.day)})
+			}
 		}
 	}
-	t.dirty = false
+	t.dirty, t.keysDirty = false, false
+	return to, buf
+}
+
+// keyEntries appends the changed counts of keys, as entries does.
+func (w *window) keyEntries(to []disk.Entry, buf []byte, account string) ([]disk.Entry, []byte) {
+	for i, k := range w.changed {
+		k.dirty, w.changed[i] = false, nil
+		from := len(buf)
+		buf = append(appendWindow(buf, 'q', account, w.start), k.id...)
+		value := len(buf)
+		buf = appendCounts(buf, k.count)
+		to = append(to, disk.Entry{Key: buf[from:value:value], Value: buf[value:len(buf):len(buf)]})
+	}
+	w.changed = w.changed[:0]
 	return to, buf
 }
 
@@ -277,7 +388,7 @@ func (t *tally) reset() {
 	for _, set := range t.windowSets() {
 		set.listed, set.starts, set.cached, set.evicted = false, nil, nil, nil
 	}
-	t.keys = nil
+	t.keys, t.keysDirty = nil, false
 }
 
 // isCurrent reports whether the account of a charge is still the stored one.
@@ -319,5 +430,8 @@ func (s *Store) lastUsed(k quota.Key) (string, error) {
 	if day < 0 {
 		return "", nil
 	}
-	return time.Unix(day*secondsPerDay, 0).UTC().Format(time.DateOnly), nil
+	return dayText(day), nil
 }
+
+// dayText returns a day as quota.Key has it.
+func dayText(day int64) string { return time.Unix(day*secondsPerDay, 0).UTC().Format(time.DateOnly) }

@@ -36,6 +36,7 @@ type seen struct {
 	Counts  quota.Counts
 	Days    []int64
 	Flagged map[string]int64
+	Keys    map[string]int64
 }
 
 func look(t *testing.T, s storage.Store, now time.Time) (all seen) {
@@ -48,6 +49,8 @@ func look(t *testing.T, s storage.Store, now time.Time) (all seen) {
 	all.Days, err = s.Days(ctx, "a", now, 40)
 	must(t, err)
 	all.Flagged, err = s.Flagged(ctx, "a", p)
+	must(t, err)
+	all.Keys, err = s.KeyRequests(ctx, "a", p)
 	must(t, err)
 	return all
 }
@@ -71,7 +74,7 @@ func wrongClock(t *testing.T, open Open) {
 			got := look(t, s, there)
 			n := int64(i+1) * 2
 			want := seen{quota.Counts{Minute: n, Day: n, Period: n}, make([]int64, 40),
-				map[string]int64{"sexual": int64(i + 1)}}
+				map[string]int64{"sexual": int64(i + 1)}, map[string]int64{"key_a": n}}
 			want.Days[0] = n
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("clock wrong by %+d days, call %d: got %+v, want %+v", wrong/day, i, got, want)

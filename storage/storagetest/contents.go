@@ -41,6 +41,7 @@ func fill(t *testing.T, s storage.Store) {
 		settle(t, s, c, quota.Outcome{Refund: true})
 		c = chargeAt(noon.AddDate(0, 0, -1), 7)
 		c.Account = id
+		c.Key = "key_2" + id
 		call(t, s, c)
 		for n := range 3 {
 			must(t, s.AppendFeedback(ctx, record(id, n), feedback.Bound{Records: 3}))
@@ -54,6 +55,11 @@ func fill(t *testing.T, s storage.Store) {
 	_, err = s.UpdateKey(ctx, "key_a", func(k *quota.Key) error {
 		revoked := noon.Add(time.Minute)
 		k.Revoked = &revoked
+		return nil
+	})
+	must(t, err)
+	_, err = s.UpdateKey(ctx, "key_b", func(k *quota.Key) error {
+		k.Replaced = &quota.Replacement{By: "key_2b", At: noon}
 		return nil
 	})
 	must(t, err)
@@ -79,7 +85,9 @@ func read(t *testing.T, s storage.Store) contents {
 		must(t, err)
 		flagged, err := s.Flagged(ctx, id, march)
 		must(t, err)
-		all.Usage[id] = seen{c, days, flagged}
+		keys, err := s.KeyRequests(ctx, id, march)
+		must(t, err)
+		all.Usage[id] = seen{c, days, flagged, keys}
 	}
 	return all
 }
@@ -91,21 +99,25 @@ func (c contents) check(t *testing.T) {
 		c.Accounts[1].Status != "on_hold" {
 		t.Errorf("accounts: got %+v, want a and b, a changed", c.Accounts)
 	}
-	if len(c.Keys) != 4 || c.Keys[1].Revoked == nil || c.Keys[1].LastUsed == "" || c.Keys[0].LastUsed != "" {
-		t.Errorf("keys: got %+v, want two each of a and b, the second one of a revoked and used", c.Keys)
+	if len(c.Keys) != 4 || c.Keys[1].Revoked == nil || c.Keys[1].LastUsed == "" || c.Keys[0].LastUsed == "" {
+		t.Errorf("keys: got %+v, want two each of a and b, all used, the second one of a revoked", c.Keys)
+	} else if r := c.Keys[3].Replaced; r == nil || r.By != "key_2b" || !r.At.Equal(noon) || r.OriginalExpires != nil {
+		t.Errorf("the second key of b: got the replacement %+v, want key_2b, at noon", r)
 	}
 	if len(c.Feedback) != 9 || !c.Seeded {
 		t.Errorf("got %d feedback records, seeded %t; want 9, true", len(c.Feedback), c.Seeded)
 	}
 	want := seen{quota.Counts{Minute: 6, Day: 3, Period: 10}, make([]int64, 40),
-		map[string]int64{"hate": 2, "sexual": 1}}
+		map[string]int64{"hate": 2, "sexual": 1}, nil}
 	want.Days[0], want.Days[1] = 3, 7
 	for _, id := range []string{"a", "b"} {
+		want.Keys = map[string]int64{"key_" + id: 3, "key_2" + id: 7}
 		if !reflect.DeepEqual(c.Usage[id], want) {
 			t.Errorf("usage of %s: got %+v, want %+v", id, c.Usage[id], want)
 		}
 	}
-	if left := c.Usage["gone"]; left.Counts != (quota.Counts{}) || len(left.Flagged) != 0 || left.Days[1] != 0 {
+	if left := c.Usage["gone"]; left.Counts != (quota.Counts{}) || len(left.Flagged) != 0 || left.Days[1] != 0 ||
+		len(left.Keys) != 0 {
 		t.Errorf("usage of the deleted account: got %+v, want nothing", left)
 	}
 }

@@ -6,12 +6,14 @@ package storagetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
@@ -233,6 +235,149 @@ func lateFlags(t *testing.T, open Open) {
 	}
 }
 
+// keyRequests guards against requests that are counted for the wrong key, the wrong account or the wrong period, that
+// a refund does not give back, and that do not survive.
+func keyRequests(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	next := quota.PeriodOf(0, march.End)
+	made := func(account, key string, n int64, now time.Time, o quota.Outcome) {
+		c := charge(account, n, quota.Limits{RequestsPerMonth: 100})
+		c.Key, c.Now, c.Period = key, now, quota.PeriodOf(0, now)
+		take(t, s, c)
+		settle(t, s, c, o)
+	}
+	// The last one is not stored, as a declared key: all of them are counted alike.
+	must(t, s.CreateKey(ctx, key("key_1", "a", 0)))
+	must(t, s.CreateKey(ctx, key("key_2", "a", 0)))
+	made("a", "key_1", 2, noon, quota.Outcome{})
+	made("a", "key_1", 3, noon, quota.Outcome{Flagged: []string{"hate"}})
+	made("a", "key_2", 1, noon, quota.Outcome{})
+	made("a", "key_2", 50, noon, quota.Outcome{Refund: true})
+	made("a", "declared", 7, noon, quota.Outcome{})
+	made("a", "given_back", 4, noon, quota.Outcome{Refund: true})
+	made("a", "", 8, noon, quota.Outcome{})
+	made("a", "key_1", 9, march.End, quota.Outcome{})
+	made("ab", "key_1", 11, noon, quota.Outcome{})
+	refused := charge("a", 100, quota.Limits{RequestsPerMonth: 100})
+	refused.Key = "key_2"
+	if _, window := take(t, s, refused); window != quota.MonthWindow {
+		t.Errorf("a call beyond the limit: got %q as refusing window, want %q", window, quota.MonthWindow)
+	}
+	for range 2 {
+		for _, of := range []struct {
+			account string
+			period  quota.Period
+			want    map[string]int64
+		}{
+			{"a", march, map[string]int64{"key_1": 5, "key_2": 1, "declared": 7}},
+			{"a", next, map[string]int64{"key_1": 9}},
+			{"ab", march, map[string]int64{"key_1": 11}},
+			{"ab", next, map[string]int64{}},
+			{"b", march, map[string]int64{}},
+			{"a", quota.PeriodOf(15, noon), map[string]int64{}},
+		} {
+			got, err := s.KeyRequests(ctx, of.account, of.period)
+			must(t, err)
+			if !reflect.DeepEqual(got, of.want) {
+				t.Errorf("requests by key of %s from %s on: got %#v, want %v", of.account, of.period.Start, got, of.want)
+			}
+			// The map is the caller's.
+			got["key_1"] = 99
+		}
+		if got := counts(t, s, "a"); got.Period != 21 {
+			t.Errorf("counts: got %+v, want 21 in the period: 13 by key and 8 without", got)
+		}
+		s = reopened(s, reopen)
+	}
+}
+
+// manyKeys counts for more keys than a store reads at a time, concurrently, over reopenings.
+func manyKeys(t *testing.T, open Open) {
+	ctx := context.Background()
+	s, reopen := open(t)
+	const keys = 600
+	want := map[string]int64{}
+	for range 2 {
+		var wg sync.WaitGroup
+		for worker := range 8 {
+			wg.Go(func() {
+				for i := worker; i < keys; i += 8 {
+					c := charge("a", int64(i+1), quota.Limits{})
+					c.Key = fmt.Sprintf("key_%04d", i)
+					_, _, err := s.Take(ctx, c)
+					if err := errors.Join(err, s.Settle(ctx, c, quota.Outcome{})); err != nil {
+						t.Errorf("a call: got the error %v, want none", err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		sum := int64(0)
+		for i := range keys {
+			want[fmt.Sprintf("key_%04d", i)] += int64(i + 1)
+			sum += want[fmt.Sprintf("key_%04d", i)]
+		}
+		got, err := s.KeyRequests(ctx, "a", march)
+		must(t, err)
+		if !reflect.DeepEqual(got, want) || counts(t, s, "a").Period != sum {
+			t.Errorf("requests by key: got %d keys, want %d with 1 to %d requests each time, %d in all",
+				len(got), len(want), keys, sum)
+		}
+		s = reopened(s, reopen)
+	}
+}
+
+// keyEviction guards against requests by key that outlive their period: in a window that was evicted and begins
+// again, nothing of before may show, whether the store was reopened in between or not.
+func keyEviction(t *testing.T, open Open) {
+	ctx := context.Background()
+	for _, often := range []bool{false, true} {
+		t.Run(map[bool]string{false: "in one go", true: "reopened each time"}[often], func(t *testing.T) {
+			t.Parallel()
+			s, reopen := open(t)
+			at := func(month int, key string, n int64) {
+				c := chargeAt(noon.AddDate(0, month, 0), n)
+				c.Key = key
+				call(t, s, c)
+				if often {
+					s = reopened(s, reopen)
+				}
+			}
+			check := func(month int, want map[string]int64) {
+				t.Helper()
+				got, err := s.KeyRequests(ctx, "a", quota.PeriodOf(0, noon.AddDate(0, month, 0)))
+				must(t, err)
+				if !reflect.DeepEqual(got, want) {
+					t.Errorf("requests by key of month %d: got %#v, want %v", month, got, want)
+				}
+			}
+			at(0, "old", 1)
+			at(0, "both", 2)
+			for month := 1; month <= quota.KeptPeriods; month++ {
+				at(month, "later", 3)
+			}
+			check(0, map[string]int64{"old": 1, "both": 2})
+			at(quota.KeptPeriods+1, "later", 3)
+			check(0, map[string]int64{})
+			late := chargeAt(noon, 1)
+			late.Key = "old"
+			settle(t, s, late, quota.Outcome{Refund: true})
+			check(0, map[string]int64{})
+			// A clock that goes back makes the window again.
+			at(0, "both", 5)
+			check(0, map[string]int64{"both": 5})
+			at(0, "new", 1)
+			at(0, "old", 7)
+			for range 2 {
+				check(0, map[string]int64{"both": 5, "new": 1, "old": 7})
+				check(quota.KeptPeriods+1, map[string]int64{"later": 3})
+				s = reopened(s, reopen)
+			}
+		})
+	}
+}
+
 func daysListed(t *testing.T, open Open) {
 	ctx := context.Background()
 	s, reopen := open(t)
@@ -364,6 +509,10 @@ func doneContext(t *testing.T, open Open) {
 	wantErr(t, err, context.Canceled)
 	wantErr(t, s.DeleteAccount(done, "a"), context.Canceled)
 	wantErr(t, s.AppendFeedback(done, record("a", 0), noBound), context.Canceled)
+	kept := record("kept", 0)
+	must(t, s.AppendFeedback(background, kept, noBound))
+	_, err = s.DeleteFeedback(done, kept.Ref())
+	wantErr(t, err, context.Canceled)
 	for _, err := range s.Accounts(done) {
 		wantErr(t, err, context.Canceled)
 	}
@@ -376,8 +525,8 @@ func doneContext(t *testing.T, open Open) {
 	if n := len(collect(t, s.Keys(background, ""))); n != 1 {
 		t.Errorf("keys after calls with a done context: got %d, want 1", n)
 	}
-	if n := len(collect(t, s.Feedback(background, ""))); n != 0 {
-		t.Errorf("feedback records after calls with a done context: got %d, want none", n)
+	if all := collect(t, s.Feedback(background, "")); len(all) != 1 || all[0].ID != kept.ID {
+		t.Errorf("feedback records after calls with a done context: got %v, want the one that was there", all)
 	}
 }
 
@@ -421,11 +570,14 @@ func closing(t *testing.T, open Open) {
 	_, countsErr := s.Counts(ctx, "a", noon, march)
 	_, daysErr := s.Days(ctx, "a", noon, 30)
 	_, flaggedErr := s.Flagged(ctx, "a", march)
+	_, keyRequestsErr := s.KeyRequests(ctx, "a", march)
+	_, deleteErr := s.DeleteFeedback(ctx, feedback.Ref{Time: noon, ID: "a"})
 	_, seededErr := s.Seeded(ctx)
 	errs := map[string]error{
 		"Take": takeErr, "Account": accountErr, "Key": keyErr, "KeyByHash": hashErr,
 		"UpdateAccount": updateErr, "UpdateKey": updateKeyErr,
 		"Counts": countsErr, "Days": daysErr, "Flagged": flaggedErr, "Seeded": seededErr,
+		"KeyRequests": keyRequestsErr, "DeleteFeedback": deleteErr,
 		"Settle":         s.Settle(ctx, c, quota.Outcome{}),
 		"Record":         s.Record(c, quota.Outcome{}).Wait(ctx),
 		"CreateAccount":  s.CreateAccount(ctx, quota.Account{ID: "b"}),
@@ -443,8 +595,8 @@ func closing(t *testing.T, open Open) {
 	for _, err := range s.Feedback(ctx, "") {
 		errs["Feedback"] = err
 	}
-	if len(errs) != 20 {
-		t.Errorf("got %d errors of methods and listings, want 20: a listing of a closed store must yield an error",
+	if len(errs) != 22 {
+		t.Errorf("got %d errors of methods and listings, want 22: a listing of a closed store must yield an error",
 			len(errs))
 	}
 	errs["Health"] = s.Health()

@@ -16,12 +16,12 @@ import (
 )
 
 func account(id string) quota.Account {
-	month, minute := int64(5), int64(0)
+	month, minute, share := int64(5), int64(0), 0.02
 	return quota.Account{
 		ID: id, Name: "Ünï <b>&</b>", Tier: "free", Status: "on_hold", AnchorDay: 31,
 		Overrides: quota.Overrides{
 			RequestsPerMonth: &month, RequestsPerMinute: &minute,
-			Thresholds: map[string]float64{"hate": 0.1, "sexual": 0.9999},
+			Thresholds: map[string]float64{"hate": 0.1, "sexual": 0.9999}, HarmShare: &share,
 		},
 		Created: noon, Updated: noon.Add(time.Second), Incarnation: "first",
 	}
@@ -144,6 +144,8 @@ func keysAreKept(t *testing.T, open Open) {
 	want.Name, want.Environment = "näme", "live"
 	expires, revoked := noon.Add(time.Hour), noon.Add(time.Minute)
 	want.Expires, want.Revoked = &expires, &revoked
+	original := noon.Add(2*time.Hour + time.Nanosecond)
+	want.Replaced = &quota.Replacement{By: "key_b", At: noon.Add(time.Second), OriginalExpires: &original}
 	must(t, s.CreateKey(ctx, want))
 	for range 2 {
 		got, err := s.Key(ctx, "key_a")

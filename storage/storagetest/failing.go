@@ -85,6 +85,9 @@ func failingCalls(t *testing.T, open OpenFailing) {
 		if !reflect.DeepEqual(flagged, map[string]int64{"hate": 1}) {
 			t.Errorf("flagged after a failed call: got %v, want hate once", flagged)
 		}
+		if keys := look(t, s, noon).Keys; !reflect.DeepEqual(keys, map[string]int64{"key_a": 2}) {
+			t.Errorf("requests by key after a failed call: got %v, want 2", keys)
+		}
 		s = reopen()
 	}
 	call(t, s, c)
@@ -100,6 +103,7 @@ func failingChanges(t *testing.T, open OpenFailing) {
 	before := read(t, s)
 	refusing(t, s, fail)
 	_, updateErr := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.Name = "new"; return nil })
+	_, deleteErr := s.DeleteFeedback(ctx, record("a", 0).Ref(), record("b", 1).Ref())
 	_, keyErr := s.UpdateKey(ctx, "key_b", func(k *quota.Key) error { k.Name = "new"; return nil })
 	for doing, err := range map[string]error{
 		"creating an account": s.CreateAccount(ctx, quota.Account{ID: "c"}),
@@ -107,6 +111,7 @@ func failingChanges(t *testing.T, open OpenFailing) {
 		"deleting an account": s.DeleteAccount(ctx, "a"),
 		"creating a key":      s.CreateKey(ctx, key("key_c", "a", 0)),
 		"updating a key":      keyErr,
+		"deleting feedback":   deleteErr,
 		"keeping feedback":    s.AppendFeedback(ctx, record("b", 5), feedback.Bound{Records: 4}),
 	} {
 		if !errors.Is(err, storage.ErrUnavailable) {
@@ -125,6 +130,9 @@ func failingChanges(t *testing.T, open OpenFailing) {
 	must(t, s.CreateKey(ctx, key("key_c", "a", 0)))
 	must(t, s.AppendFeedback(ctx, record("b", 5), feedback.Bound{Records: 4}))
 	wantErr(t, s.AppendFeedback(ctx, record("b", 6), feedback.Bound{Records: 4}), feedback.ErrBound)
+	if n, err := s.DeleteFeedback(ctx, record("a", 0).Ref(), record("b", 1).Ref()); n != 2 || err != nil {
+		t.Errorf("deleting two records: got %d, %v", n, err)
+	}
 }
 
 // failingUnderLoad makes a store fail over and over under load. In the end exactly the calls that were acknowledged
@@ -183,6 +191,9 @@ func failingUnderLoad(t *testing.T, open OpenFailing) {
 		if c.Period != want || c.Day != want || c.Minute < want || flagged["hate"] != want {
 			t.Errorf("got the counts %+v and flagged %v, want the %d acknowledged calls, and no less in the minute",
 				c, flagged, want)
+		}
+		if keys := look(t, s, noon).Keys; keys["key_a"] != want {
+			t.Errorf("requests by key: got %v, want the %d acknowledged calls", keys, want)
 		}
 		if n := int64(len(collect(t, s.Feedback(ctx, "a")))); n != kept.Load() {
 			t.Errorf("feedback records: got %d, want the %d that were acknowledged", n, kept.Load())

@@ -77,6 +77,9 @@ func deletedInFlight(t *testing.T, open Open) {
 	if c := counts(t, s, "a"); c != (quota.Counts{}) {
 		t.Errorf("counts of a deleted account after late calls: got %+v, want none", c)
 	}
+	if keys := look(t, s, noon).Keys; len(keys) != 0 {
+		t.Errorf("requests by key of a deleted account after late calls: got %v, want none", keys)
+	}
 	second := born(t, s, "second")
 	must(t, s.CreateKey(ctx, key("key_a", "a", 0)))
 	nothing()
@@ -94,6 +97,9 @@ func deletedInFlight(t *testing.T, open Open) {
 		must(t, err)
 		if len(flagged) != 1 || flagged["hate"] != 1 {
 			t.Errorf("flagged of the new account: got %v, want hate once", flagged)
+		}
+		if keys := look(t, s, noon).Keys; len(keys) != 1 || keys["key_a"] != 1 {
+			t.Errorf("requests by key of the new account: got %v, want 1", keys)
 		}
 		s = reopened(s, reopen)
 		nothing()
@@ -160,6 +166,9 @@ func deletionRaces(t *testing.T, open Open) {
 		}
 		flagged, err := s.Flagged(ctx, "a", march)
 		must(t, err)
+		if keys := look(t, s, noon).Keys; keys["key_a"] != want {
+			t.Errorf("requests by key of the last incarnation: got %v, want %d", keys, want)
+		}
 		if flagged["hate"] != want {
 			t.Errorf("flagged of the last incarnation: got %v, want hate %d times", flagged, want)
 		}

@@ -32,6 +32,7 @@ type Memory struct {
 	keys     map[string]quota.Key
 	counts   map[counter]int64
 	flagged  map[counter]map[string]int64
+	byKey    map[counter]map[string]int64
 	feedback []feedback.Record
 	bounds   map[counter]feedback.Bound
 }
@@ -50,6 +51,7 @@ func NewMemory() *Memory {
 		keys:     map[string]quota.Key{},
 		counts:   map[counter]int64{},
 		flagged:  map[counter]map[string]int64{},
+		byKey:    map[counter]map[string]int64{},
 		bounds:   map[counter]feedback.Bound{},
 	}
 }
@@ -130,6 +132,7 @@ func (m *Memory) DeleteAccount(ctx context.Context, id string) error {
 	maps.DeleteFunc(m.keys, func(_ string, k quota.Key) bool { return k.Account == id })
 	maps.DeleteFunc(m.counts, func(c counter, _ int64) bool { return c.account == id })
 	maps.DeleteFunc(m.flagged, func(c counter, _ map[string]int64) bool { return c.account == id })
+	maps.DeleteFunc(m.byKey, func(c counter, _ map[string]int64) bool { return c.account == id })
 	maps.DeleteFunc(m.bounds, func(c counter, _ feedback.Bound) bool { return c.account == id })
 	return nil
 }
@@ -277,9 +280,16 @@ func (m *Memory) Take(ctx context.Context, c quota.Charge) (quota.Counts, quota.
 			for _, old := range evicted(m.counts, w, keep) {
 				delete(m.counts, old)
 				delete(m.flagged, old)
+				delete(m.byKey, old)
 			}
 		}
 		m.counts[w] += c.Requests
+	}
+	if c.Key != "" {
+		if m.byKey[period] == nil {
+			m.byKey[period] = map[string]int64{}
+		}
+		m.byKey[period][c.Key] += c.Requests
 	}
 	if k, ok := m.keys[c.Key]; ok {
 		k.LastUsed = c.Now.UTC().Format(time.DateOnly)
@@ -347,6 +357,9 @@ func (m *Memory) record(c quota.Charge, o quota.Outcome) error {
 			m.counts[w] = max(count-c.Requests, 0)
 		}
 	}
+	if count, ok := m.byKey[period][c.Key]; ok && o.Refund {
+		m.byKey[period][c.Key] = max(count-c.Requests, 0)
+	}
 	if _, ok := m.counts[period]; !ok {
 		return nil
 	}
@@ -392,6 +405,19 @@ func (m *Memory) Flagged(ctx context.Context, account string, p quota.Period) (m
 	flagged := map[string]int64{}
 	maps.Copy(flagged, m.flagged[period])
 	return flagged, nil
+}
+
+// KeyRequests implements [quota.Counters].
+func (m *Memory) KeyRequests(ctx context.Context, account string, p quota.Period) (map[string]int64, error) {
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	_, _, period := windows(account, time.Time{}, p)
+	requests := map[string]int64{}
+	maps.Copy(requests, m.byKey[period])
+	maps.DeleteFunc(requests, func(_ string, n int64) bool { return n == 0 })
+	return requests, nil
 }
 
 // AppendFeedback implements [feedback.Store].
@@ -456,6 +482,25 @@ func (m *Memory) Feedback(ctx context.Context, account string) iter.Seq2[feedbac
 		}
 		return records
 	})
+}
+
+// DeleteFeedback implements [feedback.Store].
+func (m *Memory) DeleteFeedback(ctx context.Context, records ...feedback.Ref) (deleted int, err error) {
+	if err := m.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	if len(records) > feedback.MaxDelete {
+		return 0, feedback.ErrTooMany
+	}
+	for _, ref := range records {
+		at, found := slices.BinarySearchFunc(m.feedback, feedback.Record{Time: ref.Time, ID: ref.ID}, byTimeAndID)
+		if found {
+			m.feedback = slices.Delete(m.feedback, at, at+1)
+			deleted++
+		}
+	}
+	return deleted, nil
 }
 
 // Seeded implements [storage.Store].

@@ -61,6 +61,7 @@ func RunProperties(t *testing.T, open Open) {
 			"tour": m.tour, "clock": m.moveClock,
 			"limits": m.changeLimits, "account": m.createAccount, "delete": m.deleteAccount,
 			"key": m.createKey, "revoke": m.revokeKey, "rotate": m.rotateKey, "feedback": m.feedback,
+			"erase": m.erase,
 		}
 		if reopen != nil {
 			actions["reopen"] = func(*rapid.T) { m.use(reopen()) }
@@ -81,6 +82,7 @@ type machine struct {
 	secrets  []string            // of all keys, the oldest first
 	counts   map[counter]int64
 	flagged  map[counter]map[string]int64
+	byKey    map[counter]map[string]int64
 	bounds   map[counter]feedback.Bound
 	records  []feedback.Record
 
@@ -112,6 +114,7 @@ func newMachine(r *rapid.T, id string, s storage.Store) *machine {
 		id: id, now: noon,
 		accounts: map[string]quota.Account{}, keys: map[string]modelKey{},
 		counts: map[counter]int64{}, flagged: map[counter]map[string]int64{}, bounds: map[counter]feedback.Bound{},
+		byKey: map[counter]map[string]int64{},
 	}
 	declared := quota.Account{ID: id + "declared", Tier: "free", Status: quota.Active, AnchorDay: 31, Declared: true}
 	m.accounts[declared.ID] = declared
@@ -137,7 +140,7 @@ func (m *machine) use(s storage.Store) {
 	}
 }
 
-// leave deletes what the round has stored, except feedback, which cannot be deleted.
+// leave deletes what the round has stored, except feedback.
 func (m *machine) leave(t *testing.T) {
 	for id, a := range m.accounts {
 		if !a.Declared {
@@ -239,6 +242,10 @@ func (m *machine) take(c quota.Charge) (quota.Counts, quota.Window) {
 		m.count(minute, quota.KeptMinutes, c.Requests)
 		m.count(day, quota.KeptDays, c.Requests)
 		m.count(period, quota.KeptPeriods, c.Requests)
+		if m.byKey[period] == nil {
+			m.byKey[period] = map[string]int64{}
+		}
+		m.byKey[period][c.Key] += c.Requests
 		for secret, k := range m.keys {
 			if k.ID == c.Key && !k.Declared {
 				k.LastUsed = c.Now.Format(time.DateOnly)
@@ -256,6 +263,7 @@ func (m *machine) count(w counter, keep int, n int64) {
 		for _, old := range evictedByModel(m.counts, w, keep) {
 			delete(m.counts, old)
 			delete(m.flagged, old)
+			delete(m.byKey, old)
 		}
 	}
 	m.counts[w] += n
@@ -291,6 +299,9 @@ func (m *machine) settled(c quota.Charge, o quota.Outcome) {
 		if n, ok := m.counts[w]; ok && o.Refund {
 			m.counts[w] = max(0, n-c.Requests)
 		}
+	}
+	if m.byKey[period] != nil && o.Refund {
+		m.byKey[period][c.Key] = max(0, m.byKey[period][c.Key]-c.Requests)
 	}
 	if _, ok := m.counts[period]; !ok {
 		return
@@ -514,7 +525,8 @@ func (m *machine) changeLimits(r *rapid.T) {
 	case "overrides":
 		limit := rapid.Ptr(rapid.Int64Range(0, 80), true)
 		a.Overrides = quota.Overrides{RequestsPerMonth: limit.Draw(r, "month"),
-			RequestsPerMinute: limit.Draw(r, "minute")}
+			RequestsPerMinute: limit.Draw(r, "minute"),
+			HarmShare:         rapid.Ptr(rapid.Float64Range(0.001, 0.99), true).Draw(r, "share")}
 		change.Overrides = &a.Overrides
 	}
 	a.Updated = m.now.UTC()
@@ -556,6 +568,7 @@ func (m *machine) deleteAccount(r *rapid.T) {
 		if w.account == id {
 			delete(m.counts, w)
 			delete(m.flagged, w)
+			delete(m.byKey, w)
 		}
 	}
 	for w := range m.bounds {
@@ -607,7 +620,7 @@ func (m *machine) revokeKey(r *rapid.T) {
 func (m *machine) rotateKey(r *rapid.T) {
 	secret, k := m.storedKey(r)
 	overlap := time.Duration(rapid.IntRange(0, 48).Draw(r, "hours")) * time.Hour
-	next, got, err := m.gate.RotateKey(context.Background(), k.ID, overlap)
+	rotation, err := m.gate.RotateKey(context.Background(), k.ID, overlap)
 	switch {
 	case k.removed:
 		want(r, "rotating a key that was removed", err, quota.ErrNotFound)
@@ -615,16 +628,42 @@ func (m *machine) rotateKey(r *rapid.T) {
 	case m.refused(k):
 		want(r, "rotating a key that is refused", err, quota.ErrInvalid)
 		return
+	case m.replaced(k):
+		want(r, "rotating a key that is replaced", err, quota.ErrReplaced)
+		return
 	}
 	want(r, "rotating a key", err, nil)
-	key := quota.Key{ID: got.ID, Account: k.Account, Name: k.Name, Hash: quota.HashKey(next), Created: m.now.UTC(),
-		Expires: k.Expires}
-	same(r, "the new key", got, key)
-	m.add(next, key)
+	original := k.Expires
+	if k.Replaced != nil {
+		original = k.Replaced.OriginalExpires
+	}
+	key := quota.Key{ID: rotation.Key.ID, Account: k.Account, Name: k.Name, Hash: quota.HashKey(rotation.Secret),
+		Created: m.now.UTC(), Expires: original}
+	same(r, "the new key", rotation.Key, key)
+	m.add(rotation.Secret, key)
+	k.Replaced = &quota.Replacement{By: key.ID, At: m.now.UTC(), OriginalExpires: original}
 	if end := m.now.UTC().Add(overlap); k.Expires == nil || end.Before(*k.Expires) {
 		k.Expires = &end
 	}
+	same(r, "the old key", rotation.Old, k.Key)
 	m.keys[secret] = k
+}
+
+// replaced reports whether one of the keys that replace a key, one after the other, is valid now.
+func (m *machine) replaced(k modelKey) bool {
+	for k.Replaced != nil {
+		for _, next := range m.keys {
+			if next.ID != k.Replaced.By {
+				continue
+			}
+			if !m.refused(next) {
+				return true
+			}
+			k = next
+			break
+		}
+	}
+	return false
 }
 
 // feedback appends a record, with a bound that may be used up.
@@ -660,6 +699,27 @@ func (m *machine) feedback(r *rapid.T) {
 	}
 	m.bounds[today] = used
 	m.records = slices.Insert(m.records, at, record)
+}
+
+// erase deletes some records of feedback, and some that are not there.
+func (m *machine) erase(r *rapid.T) {
+	var refs []feedback.Ref
+	for range rapid.IntRange(1, 4).Draw(r, "records") {
+		ref := feedback.Ref{Time: m.now.UTC(), ID: m.id + "none"}
+		if len(m.records) > 0 && rapid.Bool().Draw(r, "there") {
+			ref = pick(r, "record", m.records).Ref()
+		}
+		refs = append(refs, ref)
+	}
+	deleted, err := m.store.DeleteFeedback(context.Background(), refs...)
+	want(r, "deleting feedback", err, nil)
+	before := len(m.records)
+	m.records = slices.DeleteFunc(m.records, func(record feedback.Record) bool {
+		return slices.ContainsFunc(refs, func(ref feedback.Ref) bool {
+			return ref.ID == record.ID && ref.Time.Equal(record.Time)
+		})
+	})
+	same(r, "the number of deleted records", deleted, before-len(m.records))
 }
 
 // check compares everything that can be asked for with the model.
@@ -739,7 +799,21 @@ func (m *machine) checkWindows(r *rapid.T, id string) {
 			expected[i] = m.counts[counter{'d', id, today.at - int64(i)}]
 		}
 		same(r, "the days of "+id+" at "+at.String(), days, expected)
+		keys, err := m.store.KeyRequests(ctx, id, p)
+		want(r, "requests by key", err, nil)
+		same(r, "the requests by key of "+id+" at "+at.String(), keys, m.keyRequests(period))
 	}
+}
+
+// keyRequests returns the requests by key of a period, without keys that have none.
+func (m *machine) keyRequests(period counter) map[string]int64 {
+	requests := map[string]int64{}
+	for key, n := range m.byKey[period] {
+		if n > 0 {
+			requests[key] = n
+		}
+	}
+	return requests
 }
 
 func (m *machine) checkKeys(r *rapid.T, id string) {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
@@ -24,13 +25,19 @@ type Charge struct {
 	services   *app.Services
 	decision   quota.Decision
 	settlement quota.Settlement
+	harmShare  *float64  // of the account
 	once       sync.Once // Wait is called by the writer of the answer, and by the reader of the body
 	err        error
 }
 
 // Charged has the accounts that a message is charged to already, so that each counts it once however many handlers and
 // matchers moderate it. The zero value is empty. It is used by one goroutine at a time.
-type Charged struct{ accounts []string }
+type Charged struct{ accounts []chargedAccount }
+
+type chargedAccount struct {
+	name      string   // of the direction and the account
+	harmShare *float64 // of the account
+}
 
 // errQuota says that the limits of the account are used up.
 var errQuota = errors.New("the limits of the account are used up")
@@ -48,14 +55,23 @@ func (m *Moderator) FailClosed() bool { return m.failClosed }
 // account. After an error the message must not be moderated.
 func (m *Moderator) Charge(ctx context.Context, charged *Charged) (*Charge, error) {
 	account := string(m.direction) + " " + m.account
-	if m.account == "" || slices.Contains(charged.accounts, account) {
+	if m.account == "" {
 		return nil, nil
 	}
+	if i := slices.IndexFunc(charged.accounts, func(c chargedAccount) bool { return c.name == account }); i >= 0 {
+		m.learnHarmShare(charged.accounts[i].harmShare)
+		return nil, nil
+	}
+	_, span := tracing.Start(ctx, tracing.Charge)
 	c, err := m.admit(ctx)
+	if err != nil {
+		span.Refuse(chargeReason(err), !errors.Is(err, errQuota))
+	}
+	span.End()
 	unavailable := errors.Is(err, storage.ErrUnavailable) || errors.Is(err, app.ErrStarting)
 	switch {
 	case err == nil:
-		charged.accounts = append(charged.accounts, account)
+		charged.accounts = append(charged.accounts, chargedAccount{account, c.harmShare})
 		return c, nil
 	case errors.Is(err, errQuota):
 		return nil, err
@@ -65,6 +81,14 @@ func (m *Moderator) Charge(ctx context.Context, charged *Charged) (*Charge, erro
 	// The message is still moderated: a failing store is no reason to let a threat through.
 	m.ReportUncounted(err)
 	return nil, nil
+}
+
+// chargeReason returns the reason for an error of [Moderator.admit], for the trace.
+func chargeReason(err error) string {
+	if errors.Is(err, errQuota) {
+		return ReasonQuota
+	}
+	return ReasonAccount
 }
 
 // admit charges one message to the account.
@@ -82,6 +106,7 @@ func (m *Moderator) admit(ctx context.Context) (c *Charge, err error) {
 	if err != nil && (m.enforceQuota || who.Account.ID == "") {
 		return nil, err
 	}
+	m.learnHarmShare(who.Account.Overrides.HarmShare)
 	if !m.enforceQuota {
 		who.Limits = quota.Limits{}
 	}
@@ -92,7 +117,8 @@ func (m *Moderator) admit(ctx context.Context) (c *Charge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Charge{services: services, decision: decision}, nil
+	m.app.Metrics().AdmittedInOutage(decision.Counts.Basis, 1)
+	return &Charge{services: services, decision: decision, harmShare: who.Account.Overrides.HarmShare}, nil
 }
 
 // ReportUncounted logs and counts a message that could not be counted.
@@ -111,13 +137,22 @@ func (c *Charge) Settle(flagged []string) {
 
 // Wait returns when the charge is durable, or when the store has failed and taken it back. It may be called several
 // times, after [Charge.Settle].
-func (c *Charge) Wait() error {
+func (c *Charge) Wait() error { return c.WaitIn(context.Background()) }
+
+// WaitIn is [Charge.Wait] as a step in the trace of the request whose context is given. It waits even if the context
+// has ended.
+func (c *Charge) WaitIn(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
 	c.once.Do(func() {
+		_, span := tracing.Start(ctx, tracing.Settle)
+		defer span.End()
 		defer c.services.Release()
 		c.err = c.settlement.Wait(context.Background()) // a client that leaves does not undo what was done for it
+		if c.err != nil {
+			span.Refuse(ReasonAccount, true)
+		}
 	})
 	return c.err
 }

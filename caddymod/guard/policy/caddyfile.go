@@ -24,6 +24,7 @@ func (p *Policy) Options(allowed map[string]options.Option) {
 	})
 	allowed["threshold"] = probabilities(&p.Thresholds, "threshold")
 	allowed["reject_level"] = probabilities(&p.RejectLevels, "reject_level")
+	allowed["harm_share"] = app.HarmShareOption(&p.HarmShare)
 	allowed["themes"] = options.Several(&p.Themes, "<text>", nil)
 	allowed["allow"] = options.Several(&p.Allow, "<expression>", checkExpression)
 	allowed["allow_file"] = options.Several(&p.AllowFiles, "<file>", nil)

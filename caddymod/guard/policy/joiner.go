@@ -54,18 +54,18 @@ func (j *Joiner) nextGroup() {
 	j.size, j.fresh = size, false
 }
 
-// border returns the last sentence of the text before and the first of this one, and a function that returns their
-// names. It returns nothing if both are short or there is no text before.
-func (j *Joiner) border(name, text string) (names func() string, border string) {
+// border returns the last sentence of the text before and the first of this one, and their names. It returns nothing if
+// both are short or there is no text before.
+func (j *Joiner) border(name, text string) (names, border string) {
 	if text == "" {
-		return nil, ""
+		return "", ""
 	}
 	before, long := j.last, len(text) >= shortText
 	if before.text != "" && (long || j.long) {
-		border = before.text + " " + firstSentence(text)
+		names, border = before.name+"+"+name, before.text+" "+firstSentence(text)
 	}
 	j.last, j.long = member{name, lastSentence(text)}, long
-	return func() string { return before.name + "+" + name }, border
+	return names, border
 }
 
 // firstSentence returns the first sentence of a text, or as much of it as is shorter than a short text.

@@ -7,11 +7,14 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
@@ -26,6 +29,10 @@ type Moderator struct {
 	levels       engine.Policy
 	ignored      [engine.NumCategories]bool // categories that cannot flag
 	reviewCrisis bool                       // text of a person in a crisis is reviewed instead of rejected
+	// harmShare has the bits of the share of harm that decides; 0 stands for the classifier's own. Unless the guard has
+	// a share of its own, it changes with that of the account.
+	harmShare    atomic.Uint64
+	ownHarmShare bool
 	themes       []string
 	allow        wordLists
 	block        wordLists
@@ -43,7 +50,8 @@ func (m *Moderator) Key() string { return m.key }
 type Classification struct {
 	// Name is the place of the text in the message.
 	Name string
-	// Result has the probabilities and themes, before the policy decides.
+	// Result has the probabilities and themes, before they are moved to a share of harm and the policy decides. Thus
+	// guards with other shares can use it, too.
 	Result engine.Result
 	// Blocked says that a blocked word stands in the text.
 	Blocked bool
@@ -61,19 +69,46 @@ func (m *Moderator) Moderate(
 	if len(pieces)+len(known) == 0 {
 		return m.Decide(nil), nil, nil, nil
 	}
+	ctx, span := tracing.Start(ctx, tracing.Moderate)
+	span.Direction(string(m.direction))
+	defer span.End()
 	charge, err := m.Charge(ctx, charged)
 	if err != nil {
-		return Verdict{}, nil, nil, err
+		return Verdict{}, nil, nil, endSpan(span, err)
 	}
 	if known == nil {
-		if known, err = m.Classify(ctx, pieces, short); err != nil {
+		if known, err = m.classify(ctx, pieces, short); err != nil {
 			charge.refund()
-			return Verdict{}, nil, nil, err
+			return Verdict{}, nil, nil, endSpan(span, err)
 		}
 	}
+	_, deciding := tracing.Start(ctx, tracing.Decide)
 	v := m.Decide(known)
+	deciding.Verdict(v.Flagged, v.Recommendation)
+	deciding.End()
 	charge.Settle(v.Flags())
 	return v, known, charge, nil
+}
+
+// endSpan notes in a span why a step has failed, and returns the error.
+func endSpan(span tracing.Span, err error) error {
+	reason := Reason(err)
+	span.Refuse(reason, reason != ReasonQuota && reason != ReasonCanceled)
+	return err
+}
+
+// classify is [Moderator.Classify] as a step in the trace of the request. A message that flows is classified in many
+// steps, and its trace has none of them.
+func (m *Moderator) classify(
+	ctx context.Context, pieces []content.Piece, short *Joiner,
+) (results []Classification, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Classify)
+	defer span.End()
+	tracing.Texts(span, pieces, func(piece *content.Piece) string { return piece.Text })
+	if results, err = m.Classify(ctx, pieces, short); err != nil {
+		return nil, endSpan(span, err)
+	}
+	return results, nil
 }
 
 // Classify classifies texts, in all views of them. Short texts are also classified together with those in the joiner.
@@ -182,7 +217,7 @@ func (m *Moderator) classifyNext(
 ) ([]Classification, error) {
 	var err error
 	if names, border := short.border(name, text); border != "" {
-		if results, err = m.classifyView(ctx, results, names, border); err != nil {
+		if results, err = m.classifyOne(ctx, results, names, border, true); err != nil {
 			return nil, err
 		}
 	}
@@ -207,22 +242,7 @@ func (m *Moderator) classifyGroup(
 		return results, nil
 	}
 	short.fresh = false
-	return m.classifyView(ctx, results, short.names, short.text())
-}
-
-// classifyView classifies text that is made of several texts. names is called only if the text is not approved.
-func (m *Moderator) classifyView(
-	ctx context.Context, results []Classification, names func() string, text string,
-) ([]Classification, error) {
-	before := len(results)
-	results, err := m.classifyOne(ctx, results, "", text, true)
-	if err != nil || len(results) == before {
-		return results, err
-	}
-	if v := m.Decide(results[before:]); v.Recommendation != engine.Approve {
-		results[before].Name = names()
-	}
-	return results, nil
+	return m.classifyOne(ctx, results, short.names(), short.text(), true)
 }
 
 // classifyOne classifies one text, without its allowed expressions, unless the cache has the result.
@@ -245,6 +265,24 @@ func (m *Moderator) classifyOne(
 	return append(results, Classification{
 		Name: name, Result: result, Blocked: m.block.has(text), RejectOnly: rejectOnly,
 	}), nil
+}
+
+// setHarmShare sets the share of harm that decides, to that of an account or a guard, or else to that of the app.
+func (m *Moderator) setHarmShare(own *float64) {
+	m.harmShare.Store(math.Float64bits(m.app.HarmShareOf(own)))
+}
+
+// learnHarmShare notes the share of harm of the account, unless the guard has one of its own. While the store cannot be
+// asked for the account, the last one counts.
+func (m *Moderator) learnHarmShare(account *float64) {
+	if !m.ownHarmShare {
+		m.setHarmShare(account)
+	}
+}
+
+// shift returns what moves probabilities to the share of harm.
+func (m *Moderator) shift() engine.Shift {
+	return m.app.Engine().Shift(math.Float64frombits(m.harmShare.Load()))
 }
 
 // Reasons why a message was not moderated. They are values in logs, metrics and placeholders.

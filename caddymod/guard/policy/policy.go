@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
@@ -38,6 +39,9 @@ type Policy struct {
 	// What people send is not rejected for self-harm alone unless a level is given for it, here or in the moderation
 	// app: a person in a crisis must not be turned away. Text that tells others to harm themselves is rejected.
 	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
+	// The share of the texts that are harmful, from 0.0001 to 0.99, to which the probabilities of the embedded
+	// classifier are moved. Default: that of the account of this guard, otherwise that of the moderation app.
+	HarmShare *float64 `json:"harm_share,omitempty"`
 	// Free-text themes, at most 10 of at most 100 characters. Text with any of them is rejected. Default: none.
 	Themes []string `json:"themes,omitempty"`
 	// Words, or expressions of several words, that do not count: they are taken out of the text before it is moderated.
@@ -72,6 +76,15 @@ func New(ctx caddy.Context, a *app.App, p *Policy, direction metrics.Direction, 
 	}
 	if err := p.checkThemes(); err != nil {
 		return nil, err
+	}
+	if err := app.CheckHarmShare(p.HarmShare); err != nil {
+		return nil, err
+	}
+	m.setHarmShare(p.HarmShare)
+	m.ownHarmShare = p.HarmShare != nil
+	if m.ownHarmShare && a.Engine().HarmShare() == 0 {
+		m.logger.Warn("harm_share has no effect: it is for the embedded classifier only",
+			zap.String("classifier", a.Engine().Version()))
 	}
 	if p.EnforceQuota && p.Account == "" {
 		return nil, errors.New("enforce_quota needs an account")
@@ -134,7 +147,7 @@ func (p *Policy) checkThemes() error {
 // [Moderator.Decide] and [Moderator.Charge] use are left out. All others are part of the key.
 func (p Policy) key() (string, error) {
 	p.Categories, p.Thresholds, p.RejectLevels = nil, nil, nil
-	p.Account, p.EnforceQuota = "", false
+	p.Account, p.EnforceQuota, p.HarmShare = "", false, nil
 	encoded, err := json.Marshal(p)
 	return string(encoded), err
 }

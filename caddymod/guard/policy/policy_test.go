@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ import (
 const (
 	vile     = "I will find you and kill you, you worthless piece of shit."
 	fine     = "The bakery on the corner has wonderful rye bread, go early."
-	border   = "Your jokes are lame and so are you." // to be reviewed
+	border   = "Your jokes are stupid and so are you." // to be reviewed
 	distress = "I want to kill myself."
 	goading  = "You should kill yourself."
 )
@@ -98,7 +99,7 @@ func TestModerate(t *testing.T) {
 		{"a theme", policy.Policy{Themes: []string{"bread and baking"}}, []string{fine}, engine.Reject, "", "a"},
 		{"a blocked word", policy.Policy{Block: []string{"bakery"}}, []string{fine}, engine.Reject, "", "a"},
 		{"a blocked word in a file", policy.Policy{BlockFiles: []string{file}}, []string{"One zorkmid."}, engine.Reject, "", "a"},
-		{"an allowed expression", policy.Policy{Allow: []string{"lame"}}, []string{border}, engine.Approve, "", ""},
+		{"an allowed expression", policy.Policy{Allow: []string{"stupid"}}, []string{border}, engine.Approve, "", ""},
 		{"an allowed word in a file", policy.Policy{AllowFiles: []string{file}, Block: []string{"zorkmid"}},
 			[]string{"One zorkmid."}, engine.Approve, "", ""},
 	} {
@@ -114,6 +115,35 @@ func TestModerate(t *testing.T) {
 				t.Errorf("the fields are %q, want %q", fields, test.fields)
 			}
 		})
+	}
+}
+
+// Hazard: a guard that another one has classified for cannot say which texts it rejects together, because the first
+// one, with another share of harm or other thresholds, approved them.
+func TestWhatAnotherGuardClassifiedHasItsNames(t *testing.T) {
+	share, tested := 0.0001, 0
+	first := newModerator(t, policy.Policy{HarmShare: &share}, metrics.Inbound)
+	second := newModerator(t, policy.Policy{}, metrics.Inbound)
+	for _, texts := range [][2]string{
+		{"you are", "worthless shit"}, {"kill", "all jews"}, {"I will kill", "you tonight"}, {"you fucking", "idiot"},
+		{"go kill", "yourself"}, {"all muslims are", "vermin"}, {"I want to", "murder you"}, {"nobody", "likes you, bitch"},
+	} {
+		pieces := []content.Piece{{Name: "a", Text: texts[0]}, {Name: "b", Text: texts[1]}}
+		approved, known, _, err := first.Moderate(t.Context(), new(policy.Charged), pieces, new(policy.Joiner), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := moderate(t, second, texts[0], texts[1])
+		if got := second.Decide(known); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: after another guard got %v, want %v as by itself", texts, got, want)
+		}
+		together := func(f policy.Finding) bool { return f.Name == "a+b" }
+		if approved.Recommendation == engine.Approve && slices.ContainsFunc(want.Findings, together) {
+			tested++
+		}
+	}
+	if tested == 0 {
+		t.Error("no texts are rejected only together, want some")
 	}
 }
 
@@ -151,16 +181,19 @@ func TestCrisis(t *testing.T) {
 // TestNewRefuses has what JSON may say that a Caddyfile would have refused.
 func TestNewRefuses(t *testing.T) {
 	ctx, a := provision(t, "{}")
+	zero, two := 0.0, 2.0
 	for want, p := range map[string]policy.Policy{
-		"themes: 11 are given":                {Themes: strings.Split("a,b,c,d,e,f,g,h,i,j,k", ",")},
-		"themes: a theme is blank":            {Themes: []string{" "}},
-		"has more than 100 characters":        {Themes: []string{strings.Repeat("x", 101)}},
-		"enforce_quota needs an account":      {EnforceQuota: true},
-		"account: ":                           {Account: "not an id!"},
-		"categories: unknown category \"no\"": {Categories: []string{"no"}},
-		"threshold: unknown category \"no\"":  {Thresholds: map[string]float64{"no": 0.5}},
-		"block_file: open nothing-such":       {BlockFiles: []string{"nothing-such"}},
-		"allow: ":                             {Allow: []string{"..."}},
+		"themes: 11 are given":                    {Themes: strings.Split("a,b,c,d,e,f,g,h,i,j,k", ",")},
+		"themes: a theme is blank":                {Themes: []string{" "}},
+		"has more than 100 characters":            {Themes: []string{strings.Repeat("x", 101)}},
+		"enforce_quota needs an account":          {EnforceQuota: true},
+		"account: ":                               {Account: "not an id!"},
+		"categories: unknown category \"no\"":     {Categories: []string{"no"}},
+		"threshold: unknown category \"no\"":      {Thresholds: map[string]float64{"no": 0.5}},
+		"nothing-such: no such file or directory": {BlockFiles: []string{"nothing-such"}},
+		"allow: ":                          {Allow: []string{"..."}},
+		"harm_share is 0; a share of harm": {HarmShare: &zero},
+		"harm_share is 2; a share of harm": {HarmShare: &two},
 	} {
 		if _, err := policy.New(ctx, a, &p, metrics.Inbound, false); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -175,6 +208,10 @@ func TestKey(t *testing.T) {
 	same := key(policy.Policy{})
 	if got := key(policy.Policy{Categories: []string{"hate"}, Thresholds: map[string]float64{"hate": 0.6}}); got != same {
 		t.Errorf("policies that only decide differently have the keys %q and %q", same, got)
+	}
+	share := 0.02
+	if got := key(policy.Policy{HarmShare: &share}); got != same {
+		t.Errorf("a share of harm, by which the same classifications are decided on, has the keys %q and %q", same, got)
 	}
 	for _, p := range []policy.Policy{{Themes: []string{"bread"}}, {Allow: []string{"bread"}}, {Block: []string{"bread"}}} {
 		if key(p) == same {

@@ -27,6 +27,10 @@ type Verdict struct {
 	// Findings are the texts that are not approved.
 	Findings []Finding
 
+	// ByCategory says that the probability of a category reached its reject level in a rejected text. Without it, a
+	// theme or a word is the reason, even if a category is flagged as well.
+	ByCategory bool
+
 	// hostile says that a text is rejected that is not the text of a person in a crisis.
 	hostile bool
 }
@@ -78,7 +82,9 @@ func (m *Moderator) Decide(results []Classification) Verdict {
 
 // Add adds the classification of one more text to a verdict.
 func (m *Moderator) Add(v *Verdict, text *Classification) {
-	result := text.Result
+	moved := text.Result
+	m.shift().Apply(&moved)
+	result := moved
 	for c := range result.Categories {
 		if m.ignored[c] {
 			result.Categories[c].Probability = 0
@@ -101,7 +107,7 @@ func (m *Moderator) Add(v *Verdict, text *Classification) {
 	}
 	for c := range result.Categories {
 		highest := &v.Categories[c]
-		highest.Probability = max(highest.Probability, text.Result.Categories[c].Probability)
+		highest.Probability = max(highest.Probability, moved.Categories[c].Probability)
 		highest.Flagged = highest.Flagged || result.Categories[c].Flagged
 	}
 	switch {
@@ -113,6 +119,7 @@ func (m *Moderator) Add(v *Verdict, text *Classification) {
 	default:
 		v.Confidence = min(v.Confidence, result.Confidence)
 	}
+	v.ByCategory = v.ByCategory || rejected && m.rejects(&result)
 	v.Flagged = v.Flagged || result.Flagged
 	v.Blocked = v.Blocked || text.Blocked
 	for i := range result.Themes {
@@ -131,6 +138,16 @@ func (m *Moderator) Add(v *Verdict, text *Classification) {
 		}
 	}
 	v.Findings = append(v.Findings, finding)
+}
+
+// rejects reports whether a category alone would reject a text.
+func (m *Moderator) rejects(result *engine.Result) bool {
+	for c := range result.Categories {
+		if result.Categories[c].Flagged && result.Categories[c].Probability >= m.levels.RejectLevels[c] {
+			return true
+		}
+	}
+	return false
 }
 
 // KeepMostSevere keeps one finding, the most severe.
@@ -159,6 +176,7 @@ func (m *Moderator) crisis(text *Classification, result *engine.Result) bool {
 		}
 	}
 	for _, c := range [...]engine.Category{engine.Hate, engine.Harassment} {
+		// Of a harmful text this is as likely whatever the share of harm, so its probability is not moved.
 		if text.Result.Categories[c].Probability >= goading*m.levels.Thresholds[c] {
 			return false
 		}

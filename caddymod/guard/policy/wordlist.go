@@ -4,14 +4,17 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/placeholder"
 	"github.com/caddy-moderation/caddy-moderation/engine/words"
 )
 
@@ -34,28 +37,31 @@ func newWordLists(ctx caddy.Context, option string, expressions, names []string)
 	if err != nil {
 		return wordLists{}, fmt.Errorf("%s: %w", option, err)
 	}
-	replacer := caddy.NewReplacer()
 	files := make([]wordFile, len(names))
 	for i, name := range names {
-		if files[i].name, err = replacer.ReplaceOrErr(name, true, true); err != nil {
+		if files[i].name, err = placeholder.Expand(name); err != nil {
+			return wordLists{}, fmt.Errorf("%s_file: %w", option, err)
+		}
+		// Errors and the log say where a relative name leads, and that stays so.
+		if files[i].name, err = filepath.Abs(files[i].name); err != nil {
 			return wordLists{}, fmt.Errorf("%s_file: %w", option, err)
 		}
 		if err := files[i].read(); err != nil {
-			return wordLists{}, fmt.Errorf("%s_file: %w", option, err)
+			return wordLists{}, fmt.Errorf("%s_file: %w%s", option, err, placeholder.At(name))
 		}
 	}
 	l := wordLists{current: new(atomic.Pointer[words.List])}
 	l.current.Store(merge(fixed, files))
 	if len(files) > 0 {
-		go l.watch(ctx, option, fixed, files)
+		// The logger of ctx is that of the module which is being loaded, and that is another one later.
+		go l.watch(ctx, ctx.Logger(), option, fixed, files)
 	}
 	return l, nil
 }
 
 // watch reads files again when they change. A file that cannot be read any more keeps its last expressions: a list
 // that is missing for a moment must not let everything through.
-func (l wordLists) watch(ctx caddy.Context, option string, fixed *words.List, files []wordFile) {
-	logger := ctx.Logger()
+func (l wordLists) watch(ctx context.Context, logger *zap.Logger, option string, fixed *words.List, files []wordFile) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/coding"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
 )
 
 // Errors of [Read] and [CheckJSON]. They are matched with errors.Is, and none of them carries content.
@@ -62,6 +63,19 @@ func CheckJSON(r *http.Request) error {
 // is kept of a larger one. The timeout is the time that the whole body may take. It replaces a read timeout of the
 // server, and does nothing on a connection without deadlines. The caller releases the buffer.
 func Read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) (*Buffer, error) {
+	_, span := tracing.Start(r.Context(), tracing.Read)
+	defer span.End()
+	buffer, err := read(w, r, limit, timeout)
+	if err != nil {
+		span.Refuse(string(codeOf(err)), false)
+		return nil, err
+	}
+	span.Count("bytes", int64(len(buffer.data)))
+	return buffer, nil
+}
+
+// read is [Read] without its span.
+func read(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) (*Buffer, error) {
 	compressed, err := isGzip(r.Header)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ const (
 	allowedMethods = "GET, HEAD, POST"
 	// exposed are the header fields of answers that scripts may read in addition to those that are always readable.
 	exposed = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, " +
-		"X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, " +
+		"X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-RateLimit-Status, " +
 		"X-RateLimit-Limit-Requests, X-RateLimit-Remaining-Requests, X-RateLimit-Reset-Requests, " +
 		"X-RateLimit-Limit-Tokens, X-RateLimit-Remaining-Tokens, X-RateLimit-Reset-Tokens, X-Request-Id"
 	// maxAge is the time, in seconds, that a browser may keep the answer to a preflight request. Chromium keeps it no

@@ -85,6 +85,26 @@ func gatedGo(out, in, value, gate []float32) {
 	}
 }
 
+// MaxRows sets each element of maxima to the largest of it and of the same element of all rows.
+func MaxRows(maxima *[Block]float32, rows []float32) {
+	if len(rows)%Block != 0 {
+		panic("kernel: the sizes do not fit")
+	}
+	if len(rows) > 0 {
+		maxRows(maxima, rows)
+	}
+}
+
+func maxRowsGo(maxima *[Block]float32, rows []float32) {
+	for ; len(rows) > 0; rows = rows[Block:] {
+		for c, v := range rows[:Block] {
+			if v > maxima[c] {
+				maxima[c] = v
+			}
+		}
+	}
+}
+
 // AddRows adds rows of a table to sums. A row has [Block] elements; every one of rows must be in the table.
 func AddRows(sums *[Block]int32, table []int8, rows []uint16) {
 	if len(rows) == 0 {
@@ -100,6 +120,61 @@ func addRowsGo(sums *[Block]int32, table []int8, rows []uint16) {
 	for _, r := range rows {
 		for c, v := range table[int(r)*Block : (int(r)+1)*Block] {
 			sums[c] += int32(v)
+		}
+	}
+}
+
+// Lanes is the number of weights in a row of a table that [PrefixSums] adds up, and maxTokenRows how many of these rows
+// the sums of 16 bits have room for.
+const (
+	Lanes        = 16
+	maxTokenRows = 255
+)
+
+// Sums are sums of the rows of such a table.
+type Sums [Lanes]int32
+
+// PrefixSums sets each of sums but the first, which must be set, to the sum before it plus own, where there is one for
+// each of ends, plus some rows of the table: those that found lists from the last end to this one, at most 255. A row
+// is two elements of the table: 16 unsigned bytes, of which 128 stands for zero. found holds the index of its first
+// element, and all of them must be in the table.
+func PrefixSums(sums []Sums, own [][Lanes]int16, table []uint64, found []uint32, ends []int32) {
+	last := int32(0)
+	for _, end := range ends {
+		if end < last || end > last+maxTokenRows {
+			panic("kernel: the sizes do not fit")
+		}
+		last = end
+	}
+	if len(sums) != len(ends)+1 || len(own) < len(ends) || int(last) > len(found) {
+		panic("kernel: the sizes do not fit")
+	}
+	if len(ends) > 0 {
+		prefixSums(sums, own, table, found, ends)
+	}
+}
+
+func prefixSumsGo(sums []Sums, own [][Lanes]int16, table []uint64, found []uint32, ends []int32) {
+	const even = 0x00ff00ff00ff00ff
+	from := int32(0)
+	for k, end := range ends {
+		var a, b, c, d uint64 // four sums each, of the even and the odd bytes of both elements
+		for _, at := range found[from:end] {
+			x, y := table[at], table[at+1]
+			a += x & even
+			b += x >> 8 & even
+			c += y & even
+			d += y >> 8 & even
+		}
+		zero := (end - from) * 128
+		from = end
+		last, next, own := &sums[k], &sums[k+1], &own[k]
+		for i := range 4 {
+			shift := 16 * i
+			next[2*i] = last[2*i] + int32(own[2*i]) + int32(a>>shift&0xffff) - zero
+			next[2*i+1] = last[2*i+1] + int32(own[2*i+1]) + int32(b>>shift&0xffff) - zero
+			next[8+2*i] = last[8+2*i] + int32(own[8+2*i]) + int32(c>>shift&0xffff) - zero
+			next[9+2*i] = last[9+2*i] + int32(own[9+2*i]) + int32(d>>shift&0xffff) - zero
 		}
 	}
 }

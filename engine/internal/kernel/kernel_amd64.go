@@ -5,7 +5,11 @@
 
 package kernel
 
-import "golang.org/x/sys/cpu"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 var hasAVX2 = cpu.X86.HasAVX2
 
@@ -66,4 +70,44 @@ func addRows(sums *[Block]int32, table []int8, rows []uint16) {
 		return
 	}
 	addRowsAVX2(&sums[0], &table[0], &rows[0], len(rows))
+}
+
+//go:noescape
+func maxRowsAVX2(maxima, rows *float32, n int)
+
+func maxRows(maxima *[Block]float32, rows []float32) {
+	if !hasAVX2 {
+		maxRowsGo(maxima, rows)
+		return
+	}
+	maxRowsAVX2(&maxima[0], &rows[0], len(rows)/Block)
+}
+
+//go:noescape
+func prefixSumsAVX2(sums *Sums, own *[Lanes]int16, table *uint64, found *uint32, ends *int32, n int)
+
+func prefixSums(sums []Sums, own [][Lanes]int16, table []uint64, found []uint32, ends []int32) {
+	if !hasAVX2 {
+		prefixSumsGo(sums, own, table, found, ends)
+		return
+	}
+	prefixSumsAVX2(&sums[0], &own[0], unsafe.SliceData(table), unsafe.SliceData(found), &ends[0], len(ends))
+}
+
+//go:noescape
+func prefetch(table unsafe.Pointer, at *uint32, n, size int)
+
+// Prefetch has the processor load the first bytes of elements of the table, which are at most a cache line large, while
+// it does other work.
+func Prefetch[T any](table []T, at []uint32) {
+	var element T
+	prefetch(unsafe.Pointer(unsafe.SliceData(table)), unsafe.SliceData(at), len(at), int(unsafe.Sizeof(element)))
+}
+
+//go:noescape
+func prefetchMasked(table unsafe.Pointer, hashes *uint64, n, mask int)
+
+// PrefetchMasked does so with the elements at hashes modulo the length of the table, a power of two.
+func PrefetchMasked(table, hashes []uint64) {
+	prefetchMasked(unsafe.Pointer(unsafe.SliceData(table)), unsafe.SliceData(hashes), len(hashes), len(table)-1)
 }

@@ -196,3 +196,126 @@ addRowsLoop:
 	VMOVDQU Y3, 96(DI)
 	VZEROUPPER
 	RET
+
+// func maxRowsAVX2(maxima, rows *float32, n int)
+TEXT ·maxRowsAVX2(SB), NOSPLIT, $0-24
+	MOVQ maxima+0(FP), DI
+	MOVQ rows+8(FP), SI
+	MOVQ n+16(FP), CX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+	// Of two zeros the instruction takes its second source, the first operand here: the old maximum.
+maxRowsLoop:
+	VMOVUPS (SI), Y4
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y7
+	VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y5, Y1
+	VMAXPS Y2, Y6, Y2
+	VMAXPS Y3, Y7, Y3
+	ADDQ $128, SI
+	DECQ CX
+	JNZ maxRowsLoop
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// func prefixSumsAVX2(sums *Sums, own *[Lanes]int16, table *uint64, found *uint32, ends *int32, n int)
+TEXT ·prefixSumsAVX2(SB), NOSPLIT, $0-48
+	MOVQ sums+0(FP), DI
+	MOVQ own+8(FP), R8
+	MOVQ table+16(FP), SI
+	MOVQ found+24(FP), BX
+	MOVQ ends+32(FP), DX
+	MOVQ n+40(FP), CX
+	VMOVDQU (DI), Y0
+	VMOVDQU 32(DI), Y1
+	XORQ R9, R9
+
+prefixLoop:
+	MOVLQZX (DX), R10
+	MOVQ R10, R11
+	SUBQ R9, R11
+	VPXOR Y2, Y2, Y2
+	JZ prefixAdd
+
+	SHLL $7, R11
+	VMOVD R11, X3
+	VPBROADCASTD X3, Y3
+	VPSUBD Y3, Y0, Y0
+	VPSUBD Y3, Y1, Y1
+
+prefixRow:
+	MOVLQZX (BX)(R9*4), AX
+	VPMOVZXBW (SI)(AX*8), Y4
+	VPADDW Y4, Y2, Y2
+	INCQ R9
+	CMPQ R9, R10
+	JNE prefixRow
+
+prefixAdd:
+	VPMOVZXWD X2, Y5
+	VEXTRACTI128 $1, Y2, X2
+	VPMOVZXWD X2, Y6
+	VPMOVSXWD (R8), Y7
+	VPMOVSXWD 16(R8), Y8
+	VPADDD Y5, Y0, Y0
+	VPADDD Y6, Y1, Y1
+	VPADDD Y7, Y0, Y0
+	VPADDD Y8, Y1, Y1
+	ADDQ $64, DI
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, 32(DI)
+	ADDQ $32, R8
+	ADDQ $4, DX
+	DECQ CX
+	JNZ prefixLoop
+	VZEROUPPER
+	RET
+
+// func prefetch(table unsafe.Pointer, at *uint32, n, size int)
+TEXT ·prefetch(SB), NOSPLIT, $0-32
+	MOVQ table+0(FP), DI
+	MOVQ at+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ size+24(FP), DX
+	TESTQ CX, CX
+	JZ prefetchDone
+
+prefetchLoop:
+	MOVLQZX (SI), AX
+	IMULQ DX, AX
+	PREFETCHT0 (DI)(AX*1)
+	ADDQ $4, SI
+	DECQ CX
+	JNZ prefetchLoop
+
+prefetchDone:
+	RET
+
+// func prefetchMasked(table unsafe.Pointer, hashes *uint64, n, mask int)
+TEXT ·prefetchMasked(SB), NOSPLIT, $0-32
+	MOVQ table+0(FP), DI
+	MOVQ hashes+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ mask+24(FP), DX
+	TESTQ CX, CX
+	JZ prefetchMaskedDone
+
+prefetchMaskedLoop:
+	MOVQ (SI), AX
+	ANDQ DX, AX
+	PREFETCHT0 (DI)(AX*8)
+	ADDQ $8, SI
+	DECQ CX
+	JNZ prefetchMaskedLoop
+
+prefetchMaskedDone:
+	RET

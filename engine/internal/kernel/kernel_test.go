@@ -100,6 +100,78 @@ func TestAddRows(t *testing.T) {
 	AddRows(new([Block]int32), table, []uint16{1, 5})
 }
 
+// Hazard: a maximum comes from the wrong channel, or another processor takes 0 for larger than -0.
+func TestMaxRows(t *testing.T) {
+	t.Parallel()
+	rows := random(rand.New(rand.NewPCG(9, 10)), 5*Block)
+	rows[0], rows[1], rows[Block+2] = float32(math.Copysign(0, -1)), 0, 1e30
+	var got, plain, want [Block]float32
+	got[1] = float32(math.Copysign(0, -1))
+	plain, want = got, got
+	for i, v := range rows {
+		if v > want[i%Block] {
+			want[i%Block] = v
+		}
+	}
+	MaxRows(&got, rows)
+	maxRowsGo(&plain, rows)
+	for c := range want {
+		bits := math.Float32bits(want[c])
+		if math.Float32bits(got[c]) != bits || math.Float32bits(plain[c]) != bits {
+			t.Errorf("channel %d: got %v, in plain Go %v, want %v", c, got[c], plain[c], want[c])
+		}
+	}
+}
+
+// Hazard: a row counts for the wrong token or in the wrong lane, or the sums of many rows overflow.
+func TestPrefixSums(t *testing.T) {
+	t.Parallel()
+	const rows = 300
+	r := rand.New(rand.NewPCG(7, 8))
+	table := make([]uint64, 2*rows)
+	for i := range table {
+		table[i] = r.Uint64()
+	}
+	table[0], table[1] = math.MaxUint64, 0
+	counts := []int{0, 1, maxTokenRows, 7, 0, 0, 20, 3}
+	own := make([][Lanes]int16, len(counts)+1)
+	var found []uint32
+	var ends []int32
+	want := []Sums{{5: 1 << 20}}
+	for k, n := range counts {
+		sums := want[k]
+		for c := range sums {
+			own[k][c] = int16(r.Uint32())
+			sums[c] += int32(own[k][c])
+		}
+		for range n {
+			at := uint32(2 * r.IntN(rows))
+			if n == maxTokenRows {
+				at = 0 // the largest sums that there are
+			}
+			found = append(found, at)
+			for c := range sums {
+				sums[c] += int32(uint8(table[int(at)+c/8]>>(c%8*8))) - 128
+			}
+		}
+		want, ends = append(want, sums), append(ends, int32(len(found)))
+	}
+	got, plain := make([]Sums, len(want)), make([]Sums, len(want))
+	got[0], plain[0] = want[0], want[0]
+	PrefixSums(got, own, table, found, ends)
+	prefixSumsGo(plain, own, table, found, ends)
+	if !slices.Equal(got, want) || !slices.Equal(plain, want) {
+		t.Errorf("got %v, in plain Go %v, want %v", got, plain, want)
+	}
+	PrefixSums(got[:1], nil, nil, nil, nil) // a text without tokens
+	defer func() {
+		if recover() == nil {
+			t.Error("more rows than the sums have room for do not panic, want a panic")
+		}
+	}()
+	PrefixSums(make([]Sums, 2), own, table, make([]uint32, maxTokenRows+1), []int32{maxTokenRows + 1})
+}
+
 // Hazard: a processor with other instructions gives other values for gates, very large ones among them.
 func TestGateSameBitsAsPlainGo(t *testing.T) {
 	t.Parallel()

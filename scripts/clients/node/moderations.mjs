@@ -112,7 +112,7 @@ await check("the minute's limit is an error that says when to come back", async 
 });
 
 await check("a batch that no minute has room for is an error that is not repeated", () =>
-  refused(ask([fine, fine], { key: keys.small }), RateLimitError, 429, "rate_limit_exceeded"),
+  refused(ask([fine, fine], { key: keys.small }), BadRequestError, 400, "array_above_max_length"),
 );
 
 await check("a month that is used up is an error that is not repeated", () =>

@@ -28,6 +28,8 @@ const (
 	maxTables = 32
 	// maxStall is how long writes wait for a compaction before they are refused.
 	maxStall = 5 * time.Second
+	// eraseDelay is how long after the last deletion deleted records are erased: many deletions need one erasure.
+	eraseDelay = time.Second
 )
 
 // stall says what becomes of writes.
@@ -42,6 +44,11 @@ const (
 // compactor merges tables in the background. Only its loop uses the fields that are not atomic.
 type compactor struct {
 	stall atomic.Int32
+	// erase is when deleted records were last to be erased, in Unix nanoseconds, 0 if all are. It is changed with
+	// [DB.writing] held.
+	erase atomic.Int64
+	// first is the newest log when the compaction under way began.
+	first atomic.Int64
 	table int64 // size of a table in memory
 
 	// flatten merges the tables of a database.
@@ -49,7 +56,6 @@ type compactor struct {
 
 	running      chan error // nil while nothing is compacted
 	spare        int64      // bytes on the disk that are for writes during the compaction that is under way
-	first        int64      // the newest log when it began
 	stalledSince time.Time  // since when writes wait
 	retry        time.Time
 	stuck        bool // for lack of room, or after a failure
@@ -157,9 +163,19 @@ func (d *DB) schedule() stall {
 		}
 		size += level.Size
 	}
-	if c.running == nil && int64(tables) >= min(max(size/10/c.table, fewTables), manyTables) && d.fits(size) {
-		c.running, c.first = make(chan error, 1), d.newestLog()
-		go func(ended chan<- error) { ended <- d.merge() }(c.running)
+	erase := c.erase.Load()
+	isErasing := erase != 0 && time.Since(time.Unix(0, erase)) >= eraseDelay
+	isDue := int64(tables) >= min(max(size/10/c.table, fewTables), manyTables)
+	if c.running == nil && (isErasing || isDue) && d.fits(size) {
+		c.running = make(chan error, 1)
+		c.first.Store(d.newestLog())
+		go func(ended chan<- error) {
+			if isErasing {
+				ended <- d.eraseDeleted(erase)
+			} else {
+				ended <- d.merge(false)
+			}
+		}(c.running)
 	}
 	if c.running == nil {
 		if tables >= maxTables && c.stuck {
@@ -170,7 +186,7 @@ func (d *DB) schedule() stall {
 	// Badger compacts until one level is left, including what is written meanwhile. That takes its own room, and
 	// twice as much to be compacted; a table on the disk is a little larger than in memory. Three tables in memory
 	// have logs.
-	grown := d.newestLog() - c.first
+	grown := d.newestLog() - c.first.Load()
 	if tables >= maxTables || (4*grown+3)*c.table > c.spare {
 		return stallWait
 	}

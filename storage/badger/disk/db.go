@@ -43,6 +43,8 @@ type Options struct {
 
 	// manualCompaction leaves it to a test when tables are merged.
 	manualCompaction bool
+	// compactOnClose makes Badger merge the tables of level 0 with those of the next level when it is closed.
+	compactOnClose bool
 }
 
 // withDefaults fills in what is not set.
@@ -126,18 +128,37 @@ func (d *DB) open(o Options) error {
 		return err
 	}
 	o.MemTableSize = report.memTable(o.MemTableSize)
-	if err := rewriteManifest(d.dir, d.handle, report.manifest.whole); err != nil {
-		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
-	}
-	// An interrupted compaction leaves copies.
-	if err := os.RemoveAll(filepath.Join(d.dir, mergeName)); err != nil {
-		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
+	if err := d.makeRoom(report); err != nil {
+		return err
 	}
 	d.options = o
 	if d.db, err = d.openBadger(o); err != nil {
 		return err
 	}
 	return d.initialize(o, report.Gap)
+}
+
+// makeRoom removes what a crash has left, and then checks that there is room. The other way round, a database whose
+// leftovers take the room that it wants would never open again.
+func (d *DB) makeRoom(report *Report) error {
+	// An interrupted compaction leaves copies.
+	if err := os.RemoveAll(filepath.Join(d.dir, mergeName)); err != nil {
+		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
+	}
+	full := d.space.check()
+	// A table may go only when the MANIFEST that does not list it is on the disk.
+	err := rewriteManifest(d.dir, d.handle, report.manifest.whole)
+	if err == nil {
+		err = report.removeUnlisted()
+	}
+	if err != nil {
+		if full != nil {
+			return full
+		}
+		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
+	}
+	// Opening writes tables with what the last process has left in the logs.
+	return d.space.check()
 }
 
 // openDirectory opens and locks the directory.
@@ -147,9 +168,11 @@ func (d *DB) openDirectory(o Options) (err error) {
 			return err
 		}
 	}
-	// Opening writes tables with what the last process has left in the logs.
 	if err := d.space.check(); err != nil {
-		return err
+		// What a killed compaction has left can be removed. Without that there is no need to look further.
+		if _, none := os.Stat(filepath.Join(d.dir, mergeName)); none != nil {
+			return err
+		}
 	}
 	if d.handle, err = os.Open(d.dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: the directory %s is gone; %s", ErrReplaced, d.dir, replacedAdvice)
@@ -208,7 +231,7 @@ func (d *DB) openBadger(o Options) (db *badger.DB, err error) {
 		WithValueLogFileSize(16 << 20).
 		WithBlockCacheSize(o.BlockCacheSize).
 		WithCompression(options.Snappy).
-		WithCompactL0OnClose(false)
+		WithCompactL0OnClose(o.compactOnClose)
 	defer func() {
 		// Badger asserts some of what it reads.
 		if p := recover(); p != nil {

@@ -551,6 +551,20 @@ func (r *Report) cleanUp() error {
 	return nil
 }
 
+// removeUnlisted removes the tables that a crash has left. Badger would remove them, too, but later. The caller has
+// made durable the MANIFEST that does not list them.
+func (r *Report) removeUnlisted() error {
+	for _, t := range r.tables {
+		if t.listed {
+			continue
+		}
+		if err := os.Remove(filepath.Join(r.Dir, t.name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // memTable returns the size of a table in memory into which each of the logs fits, at least minimum. Badger ends the
 // process if a log does not fit, which may happen to one that was written with a larger table.
 func (r *Report) memTable(minimum int64) int64 {

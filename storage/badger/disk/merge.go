@@ -33,8 +33,9 @@ const snapshotWait = time.Minute
 
 var errMergePostponed = errors.New("a backup is under way")
 
-// merge compacts the present tables.
-func (d *DB) merge() error {
+// merge compacts the present tables. Where that leaves tables as they are, because there are few, they are compacted
+// all the same if all is set: then nothing that was deleted or replaced is left in the new tables.
+func (d *DB) merge(all bool) error {
 	dir := filepath.Join(d.dir, mergeName)
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -44,7 +45,7 @@ func (d *DB) merge() error {
 	if err != nil || len(old) == 0 {
 		return err
 	}
-	made, err := d.mergeTables(dir, old)
+	made, err := d.mergeTables(dir, old, all)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func copyFile(from, to string) error {
 }
 
 // mergeTables compacts the copied tables in dir, and returns the tables that result.
-func (d *DB) mergeTables(dir string, copied map[uint64]manifestTable) (map[uint64]manifestTable, error) {
+func (d *DB) mergeTables(dir string, copied map[uint64]manifestTable, all bool) (map[uint64]manifestTable, error) {
 	// Badger also reads a damaged table without an error, up to the damage.
 	buffers := newBuffers()
 	for id, t := range copied {
@@ -107,14 +108,7 @@ func (d *DB) mergeTables(dir string, copied map[uint64]manifestTable) (map[uint6
 			return nil, fmt.Errorf("%s: %w", report.name(), report.problem)
 		}
 	}
-	o := d.options
-	o.Dir = dir
-	db, err := d.openBadger(o)
-	if err != nil {
-		return nil, err
-	}
-	err = d.flattenChecked(db)
-	if err := errors.Join(err, db.Close()); err != nil {
+	if err := d.flattenChecked(dir, all); err != nil {
 		return nil, err
 	}
 	merged := &Report{Dir: dir}
@@ -127,12 +121,31 @@ func (d *DB) mergeTables(dir string, copied map[uint64]manifestTable) (map[uint6
 	return merged.manifest.tables, nil
 }
 
-// flattenChecked merges the tables of a database and checks that it holds what it held before.
-func (d *DB) flattenChecked(db *badger.DB) error {
+// flattenChecked merges the tables of the database in dir and checks that it holds what it held before.
+func (d *DB) flattenChecked(dir string, all bool) (err error) {
+	o := d.options
+	o.Dir, o.compactOnClose = dir, all
+	db, err := d.openBadger(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
 	seed := maphash.MakeSeed()
 	before, err := contents(db, seed)
 	if err != nil {
 		return err
+	}
+	if all {
+		// Flattening leaves a single table alone. Closing does not.
+		if err := db.Close(); err != nil {
+			return err
+		}
+		o.compactOnClose = false
+		reopened, err := d.openBadger(o)
+		if err != nil {
+			return err
+		}
+		db = reopened
 	}
 	if err := d.compactor.flatten(db); err != nil {
 		return err

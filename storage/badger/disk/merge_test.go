@@ -70,7 +70,7 @@ func TestACompactionThatCannotMakeItsTablesLosesNothing(t *testing.T) {
 		}
 		return db.Flatten(1)
 	}
-	if err := d.merge(); err == nil {
+	if err := d.merge(false); err == nil {
 		t.Error("a compaction whose tables could not be made says that it succeeded")
 	}
 	if missing := missingRecords(t, d, records); missing > 0 || blocked == 0 {
@@ -126,7 +126,7 @@ func TestMergedTablesTakeThePlaceOfOldOnes(t *testing.T) {
 		}
 	})
 	for range 2 {
-		if err := d.merge(); err != nil {
+		if err := d.merge(false); err != nil {
 			t.Fatal(err)
 		}
 		for _, table := range d.db.Tables() {
@@ -207,7 +207,7 @@ func mergeForever(dir string) error {
 	}()
 	go func() {
 		for {
-			if err := d.merge(); err != nil {
+			if err := d.merge(false); err != nil {
 				failed <- err
 				return
 			}

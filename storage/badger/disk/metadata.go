@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"go.uber.org/zap"
@@ -27,12 +28,14 @@ var (
 	commitKey      = []byte("meta/commit")    // number of the last write, 8 bytes big-endian
 	identityKey    = []byte("meta/id")        // [Identity]
 	gapKey         = []byte("meta/gap")       // number up to which writes may be missing, 8 bytes; see [Report.Gap]
+	eraseKey       = []byte("meta/erase")     // exists while deleted records are to be erased; see [Erase]
 )
 
 // isMetadata reports whether a record belongs to the database itself.
 func isMetadata(key []byte) bool {
 	return bytes.HasPrefix(key, metadataPrefix) && (bytes.Equal(key, schemaKey) || bytes.Equal(key, upgradingKey) ||
-		bytes.Equal(key, commitKey) || bytes.Equal(key, identityKey) || bytes.Equal(key, gapKey))
+		bytes.Equal(key, commitKey) || bytes.Equal(key, identityKey) || bytes.Equal(key, gapKey) ||
+		bytes.Equal(key, eraseKey))
 }
 
 // initialize reads the metadata of the database, writes that of a new one, and upgrades one of an older version.
@@ -64,6 +67,11 @@ func (d *DB) initialize(o Options, gap uint64) error {
 	}
 	if err := d.recordGap(gap); err != nil {
 		return fmt.Errorf("the database in %s cannot be written: %w", d.dir, err)
+	}
+	if erase, err := d.readMetadata(eraseKey, 0); err != nil {
+		return err
+	} else if erase != nil {
+		d.compactor.erase.Store(time.Now().UnixNano())
 	}
 	first.committed = d.committed
 	if d.progress, err = openProgress(d.dir, first); err != nil {

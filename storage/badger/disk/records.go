@@ -139,9 +139,18 @@ func (d *DB) Write(entries []Entry) error {
 }
 
 // commit writes changes and their number.
-func (d *DB) commit(entries []Entry) (err error) {
+func (d *DB) commit(entries []Entry) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
+	if err := d.commitLocked(entries); err != nil {
+		return err
+	}
+	d.noteErase(entries)
+	return nil
+}
+
+// commitLocked is commit for a caller that holds writing.
+func (d *DB) commitLocked(entries []Entry) (err error) {
 	if d.failed != nil {
 		return d.failed
 	}

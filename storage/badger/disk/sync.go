@@ -85,6 +85,10 @@ func (d *DB) syncFiles() error {
 // Check implements [Database]: the directory and the files in it are those that were opened, the file system takes
 // writes, and it has room. Errors wrap [ErrReplaced] and [ErrFull] where they apply.
 func (d *DB) Check() error {
+	// Before the lock, so that on a slow disk no sync of what was acknowledged waits for this one.
+	if err := d.checkWritable(); err != nil {
+		return err
+	}
 	d.syncing.Lock()
 	defer d.syncing.Unlock()
 	if err := d.enter(); err != nil {
@@ -122,6 +126,19 @@ func (d *DB) check() error {
 	d.newest = newest
 	if readOnly(d.dir) {
 		return fmt.Errorf("the file system of %s takes no writes", d.dir)
+	}
+	return nil
+}
+
+// checkWritable asks the file system for a sync. Since Linux 6.15, ext4 does not say otherwise that it has stopped
+// taking writes because of an error.
+func (d *DB) checkWritable() error {
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer d.leave()
+	if err := d.progress.file.Sync(); err != nil {
+		return d.fail(fmt.Errorf("the file system of %s takes no writes: %w", d.dir, err))
 	}
 	return nil
 }

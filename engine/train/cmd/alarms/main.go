@@ -202,11 +202,11 @@ func carriers(out io.Writer, verdicts []verdict, most int) {
 		found := map[string]int{}
 		for i := range verdicts {
 			v := &verdicts[i]
-			if !v.Categories[c].Flagged || len(v.parts[c]) == 0 {
+			if !v.Categories[c].Flagged || len(v.parts[c].Evidence) == 0 {
 				continue
 			}
 			byWeight := func(a, b engine.Evidence) int { return cmp.Compare(a.Weight, b.Weight) }
-			part := slices.MaxFunc(v.parts[c], byWeight)
+			part := slices.MaxFunc(v.parts[c].Evidence, byWeight)
 			found[strings.ToLower(string([]rune(v.text)[part.Begin:part.End]))]++
 		}
 		words := slices.Sorted(maps.Keys(found))
@@ -237,7 +237,7 @@ func surest(out io.Writer, verdicts []verdict, most int) {
 				continue
 			}
 			fmt.Fprintf(out, "\n  %s %.2f:", engine.Category(c), category.Probability)
-			for _, part := range v.parts[c] {
+			for _, part := range v.parts[c].Evidence {
 				fmt.Fprintf(out, " %q", string([]rune(v.text)[part.Begin:part.End]))
 			}
 		}

@@ -1,20 +1,25 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command annotate chooses texts of public sources that are worth annotating: those that a model is unsure of, those
-// where it contradicts their source, and a few at random, spread over the sources.
+// Command annotate chooses texts of public sources and of ordinary text that are worth annotating. Of each source it
+// takes a third at random, a third where the two stages of the classifier disagree most, and a third that contradicts
+// its source most. Ordinary text that scores high contradicts its source, which is harmless by nature.
 //
 //	go run ./engine/train/cmd/annotate --data DIR --model engine/model/default.model --rows 2000 --out FILE
 //
-// Each line of the file is a JSON object {"key", "source", "text"}. The labels go to
+// Each line of the file is a JSON object {"key", "source", "why", "text"}. The labels go to
 // engine/train/corpus/annotations.tsv, by key and without the text; see docs/training.md.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -26,20 +31,40 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
+	if err := run(os.Args[1:], os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "annotate:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
-	data := flag.String("data", "", "folder with the folder moderation")
-	corpus := flag.String("corpus", "engine/train/corpus", "folder of the corpus")
-	weights := flag.String("model", "engine/model/default.model", "weights file of the classifier")
-	rows := flag.Int("rows", 1000, "texts to choose, about: shares of small sources are rounded down")
-	longest := flag.Int("longest", 900, "maximum length of a text in characters")
-	out := flag.String("out", "", "file to write")
-	flag.Parse()
+func run(args []string, log io.Writer) error {
+	flags := flag.NewFlagSet("annotate", flag.ContinueOnError)
+	flags.SetOutput(log)
+	data := flags.String("data", "", "folder with the folders moderation, plain and languages")
+	corpus := flags.String("corpus", "engine/train/corpus", "folder of the corpus")
+	weights := flags.String("model", "engine/model/default.model", "weights file of the classifier")
+	out := flags.String("out", "", "file to write")
+	var o options
+	flags.IntVar(&o.rows, "rows", 1000, "texts to choose, about: shares of small sources are rounded down")
+	flags.IntVar(&o.longest, "longest", 900, "maximum length of a text in characters")
+	flags.IntVar(&o.pool, "pool", 5000, "texts of each source to look for disagreement and contradiction in, at random")
+	const share = "share of the texts %s, relative to the other shares"
+	flags.Float64Var(&o.random, "random", 1, fmt.Sprintf(share, "at random"))
+	flags.Float64Var(&o.disagree, "disagree", 1, fmt.Sprintf(share, "where the stages disagree"))
+	flags.Float64Var(&o.contradict, "contradict", 1, fmt.Sprintf(share, "that contradict their source"))
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *data == "" || *out == "" {
+		return errors.New("--data and --out are needed")
+	}
+	shares := o.random + o.disagree + o.contradict
+	if min(o.random, o.disagree, o.contradict) < 0 || !(shares > 0) || math.IsInf(shares, 0) {
+		return errors.New("--random, --disagree and --contradict want shares from 0, and one above 0")
+	}
+	if min(o.rows, o.longest, o.pool) < 0 {
+		return errors.New("--rows, --longest and --pool want numbers from 0")
+	}
 
 	file, err := os.ReadFile(*weights)
 	if err != nil {
@@ -53,10 +78,15 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	candidates := choose(m, examples, *rows, *longest)
+	unvetted, err := train.ReadUnvetted(os.DirFS(*data))
+	if err != nil {
+		return err
+	}
 	var lines bytes.Buffer
-	for _, e := range candidates {
-		line, err := json.Marshal(map[string]string{"key": train.Key(e.Text), "source": e.Source, "text": e.Text})
+	for _, c := range choose(append(examples, unvetted...), o, func(e *train.Example) scores { return score(m, e) }) {
+		line, err := json.Marshal(map[string]string{
+			"key": train.Key(c.Text), "source": c.Source, "why": c.why, "text": c.Text,
+		})
 		if err != nil {
 			return err
 		}
@@ -65,56 +95,83 @@ func run() error {
 	return os.WriteFile(*out, lines.Bytes(), 0o644)
 }
 
-// candidate is a text with its utility.
-type candidate struct {
-	train.Example
-	utility float64
+// options say what to choose.
+type options struct {
+	rows, longest, pool          int
+	random, disagree, contradict float64
 }
 
-// choose picks the texts of the highest utility, from each source no more than its share.
-func choose(m *model.Model, examples []train.Example, rows, longest int) []candidate {
+// scores say what there is to learn from annotating a text, from 0 to 1 each.
+type scores struct{ disagreement, contradiction float64 }
+
+// candidate is a text, and why it was chosen.
+type candidate struct {
+	*train.Example
+	scores
+	why string
+}
+
+// choose picks texts that nobody has labelled for the corpus, from each source its share.
+func choose(examples []train.Example, o options, score func(*train.Example) scores) []candidate {
 	seen := map[string]bool{}
-	for _, e := range examples {
-		if e.InCorpus {
+	for i := range examples {
+		if e := &examples[i]; e.InCorpus {
 			seen[train.Key(e.Text)] = true
 		}
 	}
-	random := rand.New(rand.NewPCG(7, 7))
 	bySource := map[string][]candidate{}
-	for _, e := range examples {
-		key := train.Key(e.Text)
-		if n := utf8.RuneCountInString(e.Text); n > longest || n < 12 || seen[key] || e.Source == "lexicon" {
+	for i := range examples {
+		e := &examples[i]
+		if n := utf8.RuneCountInString(e.Text); n > o.longest || n < 12 || e.Source == "lexicon" {
 			continue
 		}
-		seen[key] = true
-		bySource[e.Source] = append(bySource[e.Source], candidate{e, utility(m, &e) + 0.15*random.Float64()})
+		if key := train.Key(e.Text); !seen[key] {
+			seen[key] = true
+			bySource[e.Source] = append(bySource[e.Source], candidate{Example: e})
+		}
 	}
-	names := make([]string, 0, len(bySource))
-	for name, c := range bySource {
-		slices.SortStableFunc(c, func(a, b candidate) int {
-			if a.utility > b.utility {
-				return -1
-			}
-			return 1
-		})
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(bySource))
 	total := 0.0
 	for _, name := range names {
 		total += sourceWeight(bySource[name])
 	}
+	random := rand.New(rand.NewPCG(7, 7))
 	var chosen []candidate
 	for _, name := range names {
 		c := bySource[name]
-		share := int(float64(rows) * sourceWeight(c) / total)
-		best := min(share*9/10, len(c))
-		chosen = append(chosen, c[:best]...)
-		for rest := c[best:]; len(rest) > 0 && share > best; share-- {
-			chosen = append(chosen, rest[random.IntN(len(rest))])
-		}
+		random.Shuffle(len(c), func(i, j int) { c[i], c[j] = c[j], c[i] })
+		n := int(float64(o.rows) * sourceWeight(c) / total)
+		chosen = append(chosen, chooseFrom(c, n, o, score)...)
 	}
 	random.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+	return chosen
+}
+
+// chooseFrom picks n texts of a source, which are in random order.
+func chooseFrom(c []candidate, n int, o options, score func(*train.Example) scores) (chosen []candidate) {
+	n = min(n, len(c))
+	all := o.random + o.disagree + o.contradict
+	disagree := int(math.Round(float64(n) * o.disagree / all))
+	contradict := min(int(math.Round(float64(n)*o.contradict/all)), n-disagree)
+	take := func(n int, why string) {
+		for _, one := range c[:n] {
+			one.why = why
+			chosen = append(chosen, one)
+		}
+		c = c[n:]
+	}
+	take(n-disagree-contradict, "random")
+	c = c[:min(len(c), max(o.pool, disagree+contradict))]
+	for i := range c {
+		c[i].scores = score(c[i].Example)
+	}
+	largest := func(of func(*candidate) float64) {
+		slices.SortStableFunc(c, func(a, b candidate) int { return cmp.Compare(of(&b), of(&a)) })
+	}
+	largest(func(c *candidate) float64 { return c.contradiction })
+	take(contradict, "contradiction")
+	largest(func(c *candidate) float64 { return c.disagreement })
+	take(disagree, "disagreement")
 	return chosen
 }
 
@@ -132,19 +189,31 @@ func sourceWeight(c []candidate) float64 {
 	return root / 4
 }
 
-// utility returns how much there is to learn from annotating a text. It is highest where a category's probability is
-// near one half or contradicts the source. Rare categories count more.
-func utility(m *model.Model, e *train.Example) float64 {
-	p := m.Probabilities(e.Text)
-	rarity := [...]float64{0.8, 0.8, 1.3, 1.6, 1.4}
-	best := 0.0
-	for h, r := range rarity {
-		unsure := 1 - math.Abs(2*math.Sqrt(p[h])-1)
-		w := r * unsure
-		if e.Labelled(h) && math.Abs(float64(e.Labels[h].Value)-p[h]) > 0.6 {
-			w += 0.4 * r
+// score compares the stages with each other, in the categories, and the classifier with the labels of the source: in
+// the categories, or in the attributes where the source has no label of a category.
+func score(m *model.Model, e *train.Example) (s scores) {
+	p, logits := m.Probabilities(e.Text), m.Logits(e.Text)
+	for h := range model.NumCategories {
+		if len(logits.LargeCNN) == 0 {
+			break // weights without a network, or a text without words
 		}
-		best = max(best, w)
+		network := math.Inf(-1)
+		for i := range logits.LargeCNN {
+			network = max(network, logits.LargeCNN[i].CNN[h])
+		}
+		s.disagreement = max(s.disagreement, math.Abs(sigmoid(logits.Large[h])-sigmoid(network)))
 	}
-	return best
+	labelled := false
+	for h := range model.Heads {
+		if h == model.NumCategories && labelled {
+			break // swearing in ordinary text is no contradiction
+		}
+		if e.Labelled(h) {
+			labelled = true
+			s.contradiction = max(s.contradiction, math.Abs(float64(e.Labels[h].Value)-p[h]))
+		}
+	}
+	return s
 }
+
+func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
 	"github.com/caddy-moderation/caddy-moderation/engine/train"
 )
 
@@ -111,6 +112,7 @@ func TestBrokenMarkersAreNamed(t *testing.T) {
 		{"no end", endMark + "figures" + closeMark + "\n", "", `section "figures" does not end`},
 		{"no beginning", beginMark + "figures" + closeMark + "\n", "", `section "figures" ends where it did not begin`},
 		{"one inside another", endMark + "texts" + closeMark + "\n", "", `section "sources" begins before "texts" ends`},
+		{"no recall", endMark + "recall" + closeMark + "\n", "", `section "priors" begins before "recall" ends`},
 		{"an unknown name", beginMark + "texts" + closeMark, beginMark + "texxts" + closeMark, `nothing generates a section "texxts"`},
 		{"twice", "By hand, at the end.", beginMark + "texts" + closeMark + "\n" + endMark + "texts" + closeMark, `section "texts" begins again`},
 	} {
@@ -143,6 +145,135 @@ func TestALicenceIsNeverMissing(t *testing.T) {
 	}
 }
 
+// Hazard: text that may only be measured is called training text, or its licence goes untold.
+func TestOrdinaryTextIsListedWithItsUse(t *testing.T) {
+	t.Parallel()
+	origins, err := readPlainOrigins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sheet := &train.Sheet{Plain: []train.PlainFile{
+		{Name: "reddit_titles_2013", Rows: 9, Annotated: 2, Trained: 2, Unvetted: true},
+		{Name: "religion", Rows: 8, Trained: 8, HeldOut: true},
+		{Name: "textbooks_more", Rows: 7, Annotated: 1, Measured: 6, MeasuredKinds: []string{"technical_book", "textbook"}},
+	}}
+	var b strings.Builder
+	if err := writePlain(&b, sheet, origins); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| `reddit_titles_2013` | titles of posts | 9 | 2 | 2 |  | umbrae/",
+		"| `religion` | scriptures | 8 |  | 8 |  | aruljohn/",
+		"| `textbooks_more` | textbooks | 7 | 1 |  | 6 (technical_book, textbook) | openstax/",
+		"| all | | 24 | 3 | 10 | 6 |",
+		"A development run holds out `religion` as a whole.",
+		"Several rows in a hundred may be harmful in `reddit_titles_2013`.",
+		"whole documents that may be harmful and that nobody has read",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the section lacks %q:\n%s", want, b.String())
+		}
+	}
+	sheet.Plain[1].Name = "elsewhere"
+	err = writePlain(io.Discard, sheet, origins)
+	if err == nil || !strings.Contains(err.Error(), `plain.tsv lacks the file "elsewhere"`) {
+		t.Errorf("a file of unknown licence: got error %v, want one that names it", err)
+	}
+}
+
+func TestBrokenTablesAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, table, want string }{
+		{"right", "a\tb\nc\td\n", ""},
+		{"a field too few", "a\tb\nc\n", "t.tsv, line 2: want 2 fields between tabs"},
+		{"a field too many", "a\tb\tc\n", "t.tsv, line 1: want 2 fields between tabs"},
+		{"an empty field", "a\t\n", "t.tsv, line 1: want 2 fields between tabs"},
+	} {
+		err := readTable("t.tsv", c.table, 2, func([]string) {})
+		if (err != nil) != (c.want != "") || err != nil && err.Error() != c.want {
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Hazard: the card begins with other figures than the recall on text that was held back, or has them twice or not at
+// all.
+func TestTheRecallIsTakenOutOfTheReport(t *testing.T) {
+	t.Parallel()
+	const table = "\n| false alarms | strangers' texts |\n|---|---|\n| 0.2 % | 0.600 |\n"
+	for _, c := range []struct{ name, report, recall, rest, err string }{
+		{"at the beginning", "Model x.\n\n" + recallHeading + table + "\n## Categories\n\n| hate |\n", table,
+			"Model x.\n\n## Categories\n\n| hate |\n", ""},
+		{"alone", recallHeading + table, table, "", ""},
+		{"missing", "Model x.\n\n## Categories\n", "", "", "there is no section"},
+		{"empty", "", "", "", "there is no section"},
+	} {
+		recall, rest, err := cutRecall(c.report)
+		if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.err)
+		}
+		if strings.TrimSpace(recall) != strings.TrimSpace(c.recall) || rest != c.rest {
+			t.Errorf("%s: got %q and the rest %q, want %q and %q", c.name, recall, rest, c.recall, c.rest)
+		}
+	}
+}
+
+// Hazard: the card tells of other data than the weights were learned from, without saying so.
+func TestOtherDataAreNoted(t *testing.T) {
+	t.Parallel()
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, h := &weights{model: m}, m.Header()
+	const copies = 5
+	for _, c := range []struct {
+		name       string
+		digest     string
+		base, mine int
+		want, text string
+	}{
+		{"the same without mining", h.TrainingDigest, h.Examples - copies, 0, "", "of which 0 were learned from"},
+		{"the same with mining", h.TrainingDigest, h.Examples - copies - 40, 1000, "", "of which 40 were learned from"},
+		{"more mined than there are", h.TrainingDigest, h.Examples - copies - 40, 39, "and 39 more from which", "hard negatives. Copies"},
+		{"too many texts", h.TrainingDigest, h.Examples, 1000, "with these shares there are", "hard negatives. Copies"},
+		{"other texts", "x", h.Examples - copies, 0, "SHA-256 differ", "hard negatives. Copies"},
+	} {
+		s := &train.Sheet{
+			Digest: c.digest, Base: c.base, Mineable: c.mine,
+			Disguised: 1, Surrounded: 1, Swapped: 1, Patterns: 2, Readings: new(train.Readings),
+		}
+		got := w.differs(s)
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got the note %q, want %q", c.name, got, c.want)
+		}
+		if text := w.texts(s); !strings.Contains(text, c.text) {
+			t.Errorf("%s: the section lacks %q:\n%s", c.name, c.text, text)
+		}
+	}
+}
+
+// The table of readers must not turn a kappa that does not exist into a number.
+func TestReadersWithoutAKappaHaveNone(t *testing.T) {
+	t.Parallel()
+	r := &train.Readings{Unsure: 2, Any: train.Pairs{Both: 3, First: 2, Second: 1, Neither: 4}}
+	for h := range r.Categories {
+		r.Categories[h] = train.Pairs{Neither: 10}
+	}
+	got := readers(r)
+	for _, want := range []string{
+		"labelled 10 of the annotated texts", "gave 2 of them", "| hate | 0 | 0 | 0 | 10 | - |",
+		"| any category | 3 | 2 | 1 | 4 | 0.40 |", "This is the ceiling",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the section lacks %q:\n%s", want, got)
+		}
+	}
+	if got := readers(new(train.Readings)); strings.Contains(got, "|") {
+		t.Errorf("without second readings: got\n%s\nwant no table", got)
+	}
+}
+
 func TestACardIsWrittenOrLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -159,11 +290,14 @@ func TestACardIsWrittenOrLeftAlone(t *testing.T) {
 	}
 	const labels = `{"hate":0,"harassment":1,"self-harm":0,"sexual":0,"violence":0}`
 	put("corpus/own.jsonl", `{"text":"you fool","labels":`+labels+`,"voice":"us_teen"}`+"\n")
+	put("corpus/annotations.tsv", "0001\tr\n0002\t-\n")
+	put("corpus/second_readings.tsv", "0001\tr\n")
+	report := recallHeading + "\nThe rates are these.\n\n## Figures of it\n"
 	args := func(card string) []string {
 		return []string{
 			"--data", dir, "--corpus", filepath.Join(dir, "corpus"), "--card", card,
 			"--model", root + "engine/model/default.model", "--golden", root + "engine/model/testdata/golden.json",
-			"--development", put("report.md", "Model x.\n\n## Figures of it\n"),
+			"--development", put("report.md", "Model x.\n\n"+report),
 		}
 	}
 	good, bad := put("good.md", document()), put("bad.md", "no sections\n")
@@ -177,6 +311,8 @@ func TestACardIsWrittenOrLeftAlone(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| own | 1 | 0 | 0 | 1 | 0 | 0 | 0 |", "## Figures of it", "| United States and Canada | 1 | ", "| to 49 | 1 | ",
+		"| harassment | 1 | 0 | 0 | 0 | - |", "2 texts of the public sources and of ordinary text were annotated",
+		"| share of harm that the probabilities are for | 12 % |", recallSection + closeMark + "\n\nThe rates are these.\n",
 	} {
 		if !strings.Contains(string(card), want) {
 			t.Errorf("the card lacks %q:\n%s", want, card)
@@ -190,6 +326,14 @@ func TestACardIsWrittenOrLeftAlone(t *testing.T) {
 	}
 	if left, err := os.ReadFile(bad); err != nil || string(left) != "no sections\n" {
 		t.Errorf("a document without markers: got %q, error %v, want it as it was", left, err)
+	}
+	if err := run(append(args(good), "--plain-one-of", "0"), &log); err == nil ||
+		!strings.Contains(err.Error(), "--plain-one-of wants") {
+		t.Errorf("one in no text at all: got error %v, want one that asks for a number from 1", err)
+	}
+	report = "## Figures of it\n"
+	if err := run(args(good), &log); err == nil || !strings.Contains(err.Error(), "report.md: there is no section") {
+		t.Errorf("a report without the first figures: got error %v, want one that names the report", err)
 	}
 	if err := run(nil, &log); err == nil || !strings.Contains(err.Error(), "--data and --development are needed") {
 		t.Errorf("without arguments: got error %v, want one that names the flags", err)

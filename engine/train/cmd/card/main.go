@@ -31,21 +31,26 @@ func main() {
 func run(args []string, log io.Writer) error {
 	flags := flag.NewFlagSet("card", flag.ContinueOnError)
 	flags.SetOutput(log)
-	data := flags.String("data", "", "folder with the folder moderation, as for the training")
+	data := flags.String("data", "", "folder with the folders moderation, plain and languages, as for the training")
 	corpus := flags.String("corpus", "engine/train/corpus", "folder of the corpus")
 	weights := flags.String("model", "engine/model/default.model", "shipped weights file")
 	golden := flags.String("golden", "engine/model/testdata/golden.json", "golden scores of the shipped weights")
 	report := flags.String("development", "", "report of a development run: cmd/train --report without --ship")
 	card := flags.String("card", "docs/model-card.md", "document to rewrite")
-	var copies train.Copies
-	flags.Float64Var(&copies.Disguise, "disguise", 0.3, "as for the training")
-	flags.Float64Var(&copies.Surround, "surround", 0.2, "as for the training")
-	flags.Float64Var(&copies.Swap, "swap", 0.3, "as for the training")
+	preparation := train.DefaultPreparation()
+	copies := &preparation.Copies
+	flags.Float64Var(&copies.Disguise, "disguise", copies.Disguise, "as for the training")
+	flags.Float64Var(&copies.Surround, "surround", copies.Surround, "as for the training")
+	flags.Float64Var(&copies.Swap, "swap", copies.Swap, "as for the training")
+	flags.IntVar(&preparation.PlainEvery, "plain-one-of", preparation.PlainEvery, "as for the training")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *data == "" || *report == "" {
 		return fmt.Errorf("--data and --development are needed: a card without them would tell less than it seems to")
+	}
+	if preparation.PlainEvery < 1 {
+		return fmt.Errorf("--plain-one-of wants a number from 1, as for the training")
 	}
 
 	document, err := os.ReadFile(*card)
@@ -59,11 +64,15 @@ func run(args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	figures, err := os.ReadFile(*report)
+	development, err := os.ReadFile(*report)
 	if err != nil {
 		return err
 	}
-	sheet, err := train.Survey(os.DirFS(*corpus), os.DirFS(*data), copies, 0)
+	recall, figures, err := cutRecall(string(development))
+	if err != nil {
+		return fmt.Errorf("%s: %w", *report, err)
+	}
+	sheet, err := train.Survey(os.DirFS(*corpus), os.DirFS(*data), preparation)
 	if err != nil {
 		return err
 	}
@@ -74,17 +83,26 @@ func run(args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var sources bytes.Buffer
+	var sources, plain bytes.Buffer
 	if err := writeSources(&sources, sheet, origins); err != nil {
+		return err
+	}
+	if origins, err = readPlainOrigins(); err != nil {
+		return err
+	}
+	if err := writePlain(&plain, sheet, origins); err != nil {
 		return err
 	}
 	out, err := rewrite(document, map[string]string{
 		weightsSection:  shipped.section(sheet),
+		recallSection:   recall,
 		priorsSection:   shipped.priors(),
-		textsSection:    texts(sheet),
+		readersSection:  readers(sheet.Readings),
+		textsSection:    shipped.texts(sheet),
 		sourcesSection:  sources.String(),
+		plainSection:    plain.String(),
 		coverageSection: coverage(sheet),
-		figuresSection:  string(figures),
+		figuresSection:  figures,
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", *card, err)

@@ -15,15 +15,19 @@ import (
 // The names of the generated sections.
 const (
 	weightsSection  = "weights"
+	recallSection   = "recall"
 	priorsSection   = "priors"
+	readersSection  = "readers"
 	textsSection    = "texts"
 	sourcesSection  = "sources"
+	plainSection    = "ordinary text"
 	coverageSection = "coverage"
 	figuresSection  = "figures"
 )
 
 var sectionNames = []string{
-	weightsSection, priorsSection, textsSection, sourcesSection, coverageSection, figuresSection,
+	weightsSection, recallSection, priorsSection, readersSection, textsSection, sourcesSection, plainSection,
+	coverageSection, figuresSection,
 }
 
 const (
@@ -103,6 +107,23 @@ func rewrite(document []byte, sections map[string]string) ([]byte, error) {
 		}
 	}
 	return out.Bytes(), nil
+}
+
+// recallHeading begins the part of a report that the card begins with.
+const recallHeading = "## Recall at fixed rates of false alarms\n"
+
+// cutRecall takes the recall at fixed rates of false alarms out of a report.
+func cutRecall(report string) (recall, rest string, err error) {
+	before, after, found := strings.Cut(report, recallHeading)
+	if !found {
+		return "", "", fmt.Errorf("there is no section %q: it needs ordinary text of registers that were held back",
+			strings.TrimSpace(recallHeading))
+	}
+	recall, after, found = strings.Cut(after, "\n## ")
+	if found {
+		after = "## " + after
+	}
+	return recall, before + after, nil
 }
 
 // width is the maximum length of a line of prose in a section, in characters.

@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
 	"fmt"
 	"io"
 	"math"
@@ -67,11 +66,17 @@ func (w *weights) differs(s *train.Sheet) string {
 		return "the data are not those that the weights were learned from (their SHA-256 differ): " +
 			"the tables tell of the data as they are now"
 	}
-	if n := s.Training + s.Disguised + s.Surrounded + s.Swapped + s.Patterns; n != h.Examples {
-		const note = "the weights were learned from %d texts with copies, and with these shares of copies there are %d"
-		return fmt.Sprintf(note, h.Examples, n)
+	if n := w.mined(s); n < 0 || n > s.Mineable {
+		const note = "the weights were learned from %d texts with copies, and with these shares there are %d, " +
+			"and %d more from which hard negatives are taken"
+		return fmt.Sprintf(note, h.Examples, h.Examples-n, s.Mineable)
 	}
 	return ""
+}
+
+// mined returns how many hard negatives the weights were learned from: the texts that the sheet does not count.
+func (w *weights) mined(s *train.Sheet) int {
+	return w.model.Header().Examples - s.Base - s.Disguised - s.Surrounded - s.Swapped - s.Patterns
 }
 
 func (w *weights) section(s *train.Sheet) string {
@@ -85,6 +90,7 @@ func (w *weights) section(s *train.Sheet) string {
 	fmt.Fprintf(&b, "| file | %d bytes (%.1f MB) |\n", w.size, float64(w.size)/1e6)
 	fmt.Fprintf(&b, "| heap after decoding | %.1f MiB |\n", float64(w.heap)/(1<<20))
 	fmt.Fprintf(&b, "| training texts, copies included | %d |\n", h.Examples)
+	fmt.Fprintf(&b, "| share of harm that the probabilities are for | %.3g %% |\n", 100*w.model.HarmShare())
 	if why := w.differs(s); why != "" {
 		fmt.Fprintf(&b, "\nNote: %s.\n", why)
 	}
@@ -111,7 +117,7 @@ func categoryColumns() string { return strings.Join(model.HeadNames[:model.NumCa
 
 func rule(columns int) string { return "\n|" + strings.Repeat("---|", columns) + "\n" }
 
-func texts(s *train.Sheet) string {
+func (w *weights) texts(s *train.Sheet) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| file | texts | harmless | %s | kinds | voices | in contrasts | by pattern |%s",
 		categoryColumns(), rule(8+model.NumCategories-1))
@@ -127,18 +133,74 @@ func texts(s *train.Sheet) string {
 		}
 	}
 	corpusLine(&b, total)
-	annotated := 0
-	for _, source := range s.Sources {
-		annotated += source.Annotated
-	}
 	fmt.Fprintf(&b, "\nA text may have several categories. Contrasts are groups of texts whose small differences change "+
 		"the label. By pattern are texts that differ from another one only in words for groups of people. "+
 		"%d more rows pair a text with a theme; they are for screening themes.\n\n", s.Themes)
-	fmt.Fprintf(&b, "With %d annotated rows of the public sources and their own labels, without duplicates: "+
-		"%d texts for training, %d for calibration, %d for test. ", annotated, s.Training, s.Calibration, s.Test)
-	fmt.Fprintf(&b, "Copies of those for training are counted apart: "+
-		"%d disguised, %d surrounded by ordinary text, %d with another group of people. "+
-		"%d harmless sentences on groups are made from patterns.\n", s.Disguised, s.Surrounded, s.Swapped, s.Patterns)
+	fmt.Fprintf(&b, "With the public sources and the ordinary texts, without duplicates: "+
+		"%d texts for training, %d for calibration, %d for test. ", s.Training, s.Calibration, s.Test)
+	fmt.Fprintf(&b, "Whole documents among those for training are cut into pieces. %d texts and pieces are trained on "+
+		"as they are, and %d ordinary ones are searched for hard negatives", s.Base, s.Mineable)
+	if w.differs(s) == "" {
+		fmt.Fprintf(&b, ", of which %d were learned from", w.mined(s))
+	}
+	fmt.Fprintf(&b, ". Copies are counted apart: %d disguised, %d surrounded by ordinary text, "+
+		"%d with another group of people. %d sentences are made from patterns: on groups, on what is said of them and refused, and captions of pictures.\n\n",
+		s.Disguised, s.Surrounded, s.Swapped, s.Patterns)
+	b.WriteString(annotations(s))
+	return b.String()
+}
+
+// annotations tells of the annotated texts.
+func annotations(s *train.Sheet) string {
+	var b strings.Builder
+	total := train.AnnotatedFamily{Name: "all"}
+	for _, f := range s.Annotations {
+		total.Rows += f.Rows
+		total.Unsure += f.Unsure
+		total.Harmless += f.Harmless
+		for h, n := range f.Positives {
+			total.Positives[h] += n
+		}
+	}
+	fmt.Fprintf(&b, "%d texts of the public sources and of ordinary text were annotated for this project", s.Annotated)
+	if n := s.Annotated - total.Rows; n > 0 {
+		fmt.Fprintf(&b, "; %d of them are not in the data any more or are texts of the corpus, too", n)
+	}
+	fmt.Fprintf(&b, ":\n\n| texts | annotated | with a question mark | harmless | %s |%s",
+		categoryColumns(), rule(4+model.NumCategories))
+	for _, f := range append(slices.Clone(s.Annotations), total) {
+		fmt.Fprintf(&b, "| %s | %d | %d | %d |", f.Name, f.Rows, f.Unsure, f.Harmless)
+		for _, n := range f.Positives {
+			fmt.Fprintf(&b, " %d |", n)
+		}
+		fmt.Fprintln(&b)
+	}
+	fmt.Fprintf(&b, "\nA question mark says that two careful readers might differ; such labels weigh a third.\n")
+	return b.String()
+}
+
+// readers tells how far two readers agree.
+func readers(r *train.Readings) string {
+	if r.Any.Texts() == 0 {
+		return "No text was read twice."
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "A second reader labelled %d of the annotated texts by the same definitions without seeing the first "+
+		"reader's labels. At least one of the two gave %d of them a question mark.\n\n", r.Any.Texts(), r.Unsure)
+	fmt.Fprintf(&b, "| category | yes by both | only the first | only the second | by neither | Cohen's kappa |%s", rule(6))
+	line := func(name string, p train.Pairs) {
+		kappa := "-"
+		if k, ok := p.Kappa(); ok {
+			kappa = fmt.Sprintf("%.2f", k)
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %s |\n", name, p.Both, p.First, p.Second, p.Neither, kappa)
+	}
+	for h, p := range r.Categories {
+		line(model.HeadNames[h], p)
+	}
+	line("any category", r.Any)
+	fmt.Fprintf(&b, "\nKappa is 1 where the readers always agree and 0 where they agree as often as by chance. This is the "+
+		"ceiling: no classifier can be expected to agree with one reader's labels more than a second reader does.\n")
 	return b.String()
 }
 
@@ -199,60 +261,4 @@ func cell(n int) string {
 		return fmt.Sprintf("**%d**", n)
 	}
 	return fmt.Sprint(n)
-}
-
-// origin says where a source comes from.
-type origin struct {
-	name, repository, authors, licence string
-}
-
-//go:embed sources.tsv
-var originTable string
-
-// readOrigins reads the table of sources: name, repository and commit, authors, licence.
-func readOrigins() (out []origin, err error) {
-	n := 0
-	for line := range strings.Lines(originTable) {
-		n++
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(f) != 4 || slices.Contains(f, "") {
-			return nil, fmt.Errorf("sources.tsv, line %d: want four fields between tabs", n)
-		}
-		out = append(out, origin{f[0], f[1], f[2], f[3]})
-	}
-	return out, nil
-}
-
-// writeSources writes the table of sources. A source whose origin is not known is an error: its licence would go
-// untold.
-func writeSources(w io.Writer, s *train.Sheet, origins []origin) error {
-	rows := map[string]train.SourceRows{}
-	known := map[string]bool{}
-	for _, o := range origins {
-		known[o.name] = true
-	}
-	for _, r := range s.Sources {
-		rows[r.Name] = r
-		if r.Name != "lexicon" && r.Labelled+r.Annotated > 0 && !known[r.Name] {
-			return fmt.Errorf("sources.tsv lacks the source %q", r.Name)
-		}
-	}
-	fmt.Fprintf(w, "| source | texts by its own labels | annotated for this project | repository @ commit | authors | "+
-		"licence as stated |%s", rule(6))
-	var total train.SourceRows
-	for _, o := range origins {
-		r := rows[o.name]
-		used := fmt.Sprint(r.Labelled)
-		if strings.HasPrefix(o.name, "lexicon_") {
-			used = "words"
-		}
-		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s | %s |\n",
-			o.name, used, some(r.Annotated), o.repository, o.authors, o.licence)
-		total.Labelled += r.Labelled
-		total.Annotated += r.Annotated
-	}
-	fmt.Fprintf(w, "| all | %d | %d | | | |\n", total.Labelled, total.Annotated)
-	fmt.Fprintf(w, "\nTexts without duplicates, in all splits. "+
-		"Of the two lists of words %d words were learned from as short texts.\n", rows["lexicon"].Labelled)
-	return nil
 }

@@ -84,15 +84,19 @@ type options struct {
 	linear                   train.Options
 	cnn                      train.CNNOptions
 	linearOnly               bool
-	disguise, surround, swap float64
+	copies                   train.Copies
 	sample                   int
 	publicWeight             float64
+	plainEvery, mining       int
+	pretrainEvery            int
+	mined                    float64
 }
 
 func parseOptions(args []string) (*options, error) {
 	o := new(options)
+	usual := train.DefaultPreparation()
 	flags := flag.NewFlagSet("train", flag.ContinueOnError)
-	flags.StringVar(&o.data, "data", "", "folder with the folder moderation; without it only the corpus is used")
+	flags.StringVar(&o.data, "data", "", "folder with the folders moderation, plain and languages; without it only the corpus is used")
 	flags.StringVar(&o.corpus, "corpus", "engine/train/corpus", "folder of the corpus")
 	flags.StringVar(&o.english, "english", "engine/themes/lexicon.bin",
 		"lexicon of the theme screener, as a list of English words; without it only frequent words are known")
@@ -101,7 +105,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.StringVar(&o.exam, "exam", "", "with --model, file of an examination: report on that and on nothing else")
 	flags.StringVar(&o.model, "model", "", "weights file to report on, instead of training one")
 	flags.BoolVar(&o.calibrate, "calibrate", false, "with --model, calibrate its weights anew and write them to --out")
-	flags.Float64Var(&o.cnnThreshold, "cnn-threshold", 0.2,
+	flags.Float64Var(&o.cnnThreshold, "cnn-threshold", 0.09,
 		"probability of a category, by the linear model alone, above which the network classifies a text, too")
 	flags.BoolVar(&o.ship, "ship", false, "train on whole files that are otherwise held out")
 	flags.IntVar(&o.linear.Epochs, "epochs", 0, "passes over the data")
@@ -115,23 +119,51 @@ func parseOptions(args []string) (*options, error) {
 	flags.IntVar(&o.linear.MinCount, "min-count", 0, "how often a feature must occur")
 	flags.IntVar(&o.cnn.Epochs, "cnn-epochs", 0, "passes of the network over the corpus")
 	flags.Float64Var(&o.cnn.PublicShare, "cnn-public", 0, "share of public texts in each pass of the network")
+	flags.IntVar(&o.pretrainEvery, "pretrain-one-of", 2, "pretrain the network on one in so many ordinary texts, 0 for none")
 	flags.BoolVar(&o.linearOnly, "linear-only", false, "train no network")
-	flags.Float64Var(&o.disguise, "disguise", 0.3, "share of the corpus that is added in disguise")
-	flags.Float64Var(&o.surround, "surround", 0.2, "share of the corpus that is added surrounded by ordinary text")
-	flags.Float64Var(&o.swap, "swap", 0.3, "share of the corpus that is added with another group of people in it")
+	flags.Float64Var(&o.copies.Disguise, "disguise", usual.Copies.Disguise,
+		"share of the corpus that is added in disguise")
+	flags.Float64Var(&o.copies.Surround, "surround", usual.Copies.Surround,
+		"share of the corpus that is added surrounded by ordinary text")
+	flags.Float64Var(&o.copies.Swap, "swap", usual.Copies.Swap,
+		"share of the corpus that is added with another group of people in it")
 	flags.IntVar(&o.sample, "sample", 1, "use one in so many public texts, to explore faster")
-	flags.Float64Var(&o.publicWeight, "public-weight", 0.3, "factor on the weights of the category labels of public texts")
-	return o, flags.Parse(args)
+	flags.IntVar(&o.plainEvery, "plain-one-of", usual.PlainEvery, "use one in so many ordinary texts without mining")
+	flags.IntVar(&o.mining, "mining-rounds", 1, "rounds of mining hard negatives from the other ordinary texts")
+	flags.Float64Var(&o.mined, "mined", 0.04, "share of the ordinary texts that is mined, for each category")
+	flags.Float64Var(&o.publicWeight, "public-weight", usual.PublicWeight,
+		"factor on the weights of the category labels of public texts")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	return o, o.check()
 }
+
+// check refuses flags that would end a training after half an hour, or that would be ignored.
+func (o *options) check() error {
+	switch {
+	case o.plainEvery < 1 || o.pretrainEvery < 0:
+		return errors.New("--plain-one-of wants a number from 1, and --pretrain-one-of one from 0")
+	case !(o.mined >= 0 && o.mined <= 1) || o.mining < 0:
+		return errors.New("--mined wants a share from 0 to 1, and --mining-rounds a number from 0")
+	case !(o.cnnThreshold > 0 && o.cnnThreshold < 1):
+		return errors.New("--cnn-threshold wants a probability above 0 and below 1")
+	case o.model == "" && (o.calibrate || o.exam != ""):
+		return errors.New("--calibrate and --exam need the weights file of --model")
+	}
+	return nil
+}
+
+// miningEpochs is the number of passes of the linear models that only mine.
+const miningEpochs = 2
 
 // fit trains on the training split, and returns a weights file without calibration.
 func fit(o *options, dataset *train.Dataset, log func(format string, values ...any)) ([]byte, error) {
 	seed := o.linear.Seed
-	texts := train.Sample(dataset.Splits[train.Training], o.sample)
-	train.Reweigh(texts, float32(o.publicWeight))
-	texts = slices.Concat(texts, train.Augment(texts, o.disguise, seed), train.Surround(texts, o.surround, seed),
-		train.Swap(texts, o.swap, seed), train.Neutral())
-	log("%d texts for training, %d for calibration, %d for test", len(texts),
+	texts, plain := train.Prepare(train.Sample(dataset.Splits[train.Training], o.sample), train.Preparation{
+		PublicWeight: o.publicWeight, PlainEvery: o.plainEvery, Copies: o.copies, Seed: seed,
+	})
+	log("%d texts for training and %d to mine, %d for calibration, %d for test", len(texts), len(plain),
 		len(dataset.Splits[train.Calibration]), len(dataset.Splits[train.Test]))
 	if o.english != "" {
 		file, err := os.ReadFile(o.english)
@@ -147,10 +179,28 @@ func fit(o *options, dataset *train.Dataset, log func(format string, values ...a
 			return slices.ContainsFunc(words.Bases(folded, nil), hasSense)
 		}
 	}
+	for round := range o.mining {
+		first := o.linear
+		first.Epochs = miningEpochs
+		miner := train.Fit(texts, first)
+		hard, err := train.Mine(miner, plain, o.mined)
+		if err != nil {
+			return nil, err
+		}
+		o.linear.Like = miner
+		if round > 0 {
+			texts = slices.DeleteFunc(texts, func(e train.Example) bool { return e.Hard })
+		}
+		texts = append(texts, hard...)
+		log("round %d of mining: %d hard negatives", round+1, len(hard))
+	}
 	fitted := train.Fit(texts, o.linear)
 	fitted.Header.TrainingDigest = dataset.Digest
 	log("linear model of %d rows", len(fitted.Weights.Rows))
 	if !o.linearOnly {
+		for i := 0; i < len(plain) && o.pretrainEvery > 0; i += o.pretrainEvery {
+			o.cnn.Plain = append(o.cnn.Plain, plain[i])
+		}
 		fitted.Weights.CNN = train.FitCNN(texts, fitted, o.cnn)
 		log("network")
 	}

@@ -141,7 +141,7 @@ func main() {
 	})
 	harness.Check("a batch that no minute has room for is an error that is not repeated", func(ctx context.Context) error {
 		_, err := ask(ctx, harness.KeySmall, texts(harness.Fine, harness.Fine))
-		return refused(err, 429, "rate_limit_exceeded")
+		return refused(err, 400, "array_above_max_length")
 	})
 	harness.Check("a month that is used up is an error that is not repeated", func(ctx context.Context) error {
 		_, err := ask(ctx, harness.KeySpent, text(harness.Fine))

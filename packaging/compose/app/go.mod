@@ -1,0 +1,3 @@
+module example.com/moderated-comments
+
+go 1.26.0
