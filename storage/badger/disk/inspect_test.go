@@ -148,24 +148,7 @@ func (d *database) compact() {
 // copy copies the directory as it is at one moment, as a kill would leave it.
 func (d *database) copy(name string) string {
 	d.t.Helper()
-	moment := func() string {
-		found, err := os.ReadDir(d.dir)
-		d.check(err)
-		var all strings.Builder
-		for _, f := range found {
-			if info, err := f.Info(); err == nil {
-				fmt.Fprintln(&all, f.Name(), info.Size(), info.ModTime())
-			}
-		}
-		return all.String()
-	}
-	for {
-		to := filepath.Join(d.t.TempDir(), name)
-		before := moment()
-		if err := os.CopyFS(to, os.DirFS(d.dir)); err == nil && moment() == before {
-			return to
-		}
-	}
+	return copied(d.t, d.dir, name)
 }
 
 // holds opens a directory that has been found to be whole and compares what is in it.

@@ -8,8 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -92,7 +90,7 @@ func TestOpenGoesOnBehindWritesThatPowerLossTook(t *testing.T) {
 // TestOpenAfterPowerLossAndAKill: what power loss took of what was not synced must not be missed after the next kill.
 func TestOpenAfterPowerLossAndAKill(t *testing.T) {
 	t.Parallel()
-	dir, killed := t.TempDir(), filepath.Join(t.TempDir(), "killed")
+	dir := t.TempDir()
 	db := openDB(t, Options{Dir: dir})
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -106,9 +104,7 @@ func TestOpenAfterPowerLossAndAKill(t *testing.T) {
 	p.boot, p.committed = another, p.committed+5
 	write(progressName, append(make([]byte, progressSlot), p.append(nil)...))(t, dir)
 	openDB(t, Options{Dir: dir})
-	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	killed := copied(t, dir, "killed")
 	openDB(t, Options{Dir: killed})
 }
 
@@ -136,7 +132,7 @@ func TestEachTransactionOfALargeWriteHasANumber(t *testing.T) {
 // TestALogOfALargerTableIsTaken: a server that was killed is started again with smaller tables in memory.
 func TestALogOfALargerTableIsTaken(t *testing.T) {
 	t.Parallel()
-	dir, killed := t.TempDir(), filepath.Join(t.TempDir(), "killed")
+	dir := t.TempDir()
 	db := openDB(t, Options{Dir: dir, MemTableSize: 40 << 20})
 	for i := range 250 {
 		var entries []Entry
@@ -147,9 +143,7 @@ func TestALogOfALargerTableIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	killed := copied(t, dir, "killed")
 	again := openDB(t, Options{Dir: killed})
 	records, err := again.Get([]byte("m/999/249"))
 	if err != nil || string(records[0].Value) != "some value" {

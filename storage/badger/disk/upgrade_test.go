@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -56,14 +57,30 @@ func change(t *testing.T, dir string, do func(*badger.Txn) error) {
 	}
 }
 
-// copied returns a copy of a directory as it is now, as a process that is killed leaves it.
-func copied(t *testing.T, dir string) string {
+// copied returns a copy of a directory with the given name, as it is at one moment: as a kill would leave it. Badger may
+// be making a table of a log meanwhile.
+func copied(t testing.TB, dir, name string) string {
 	t.Helper()
-	to := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
+	moment := func() string {
+		found, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, f := range found {
+			if info, err := f.Info(); err == nil {
+				fmt.Fprintln(&all, f.Name(), info.Size(), info.ModTime())
+			}
+		}
+		return all.String()
 	}
-	return to
+	for {
+		to := filepath.Join(t.TempDir(), name)
+		before := moment()
+		if err := os.CopyFS(to, os.DirFS(dir)); err == nil && moment() == before {
+			return to
+		}
+	}
 }
 
 // values are the records that are shown.
@@ -164,7 +181,7 @@ func interrupted(t *testing.T, dir string, rewritten int) string {
 	if err := d.commit(entries[:rewritten]); err != nil {
 		t.Fatal(err)
 	}
-	left := copied(t, dir)
+	left := copied(t, dir, "copy")
 	if err := d.release(); err != nil {
 		t.Fatal(err)
 	}
