@@ -138,7 +138,14 @@ var schemaRules = map[string]schemaRule{
 	"policy.Policy.Categories":   {rule: listOf(categoryNames()), closed: categoryNames(), good: []string{`["hate"]`}},
 	"policy.Policy.Thresholds":   {rule: thresholdMap(false), good: goodThresholds, bad: badThresholds},
 	"policy.Policy.RejectLevels": {rule: thresholdMap(true), good: goodLevels, bad: badLevels},
-	"policy.Policy.HarmShare":    harmShareRule,
+	"policy.Policy.Languages": {
+		rule: languageTags, good: []string{`["en"]`, `["pt-BR","hi-Latn"]`}, bad: []string{`"en"`, `["english language"]`, `["e"]`},
+	},
+	"policy.Policy.OtherLanguage": {
+		rule: object{"enum": []any{"", "pass", "review", "reject"}}, with: `{"languages":["en"]}`,
+		good: []string{`"pass"`, `"review"`, `"reject"`}, bad: []string{`"refuse"`, `true`},
+	},
+	"policy.Policy.HarmShare": harmShareRule,
 	"policy.Policy.Themes": {
 		rule: object{"maxItems": 10, "items": object{"type": "string", "maxLength": 100, "pattern": `\S`}},
 		good: []string{`["spoilers"]`, `["` + strings.Repeat("é", 100) + `"]`},
@@ -156,8 +163,8 @@ var schemaRules = map[string]schemaRule{
 	},
 	"policy.Policy.EnforceQuota": {good: []string{`true`, `false`}, bad: []string{`"yes"`, `1`}, with: `{"account":"acme"}`},
 
-	"guard.Moderate":         {rule: quotaNeedsAccount},
-	"guard.ModerateResponse": {rule: quotaNeedsAccount},
+	"guard.Moderate":         {rule: guardNeeds},
+	"guard.ModerateResponse": {rule: guardNeeds},
 
 	"request.Fields.JSON":                    pointers,
 	"guard.ModerateResponse.JSON":            pointers,
@@ -183,12 +190,16 @@ var schemaRules = map[string]schemaRule{
 		rule: object{"anyOf": []any{
 			object{"required": []any{"flagged"}, "properties": object{"flagged": object{"const": true}}},
 			given("recommendations", "minItems"), given("statuses", "minItems"), given("categories", "minProperties"),
+			given("languages", "minItems"),
 		}},
 		with: `{"flagged":true}`,
 	},
 	"guard.Matcher.Flagged":         {good: []string{`true`}, bad: []string{`"yes"`, `1`}},
 	"guard.Matcher.Recommendations": {rule: listOf(verdicts), closed: verdicts, good: []string{`["reject"]`}},
-	"guard.Matcher.Statuses":        {rule: listOf(statusNames), closed: statusNames, good: []string{`["judged"]`}},
+	"guard.Matcher.Languages": {
+		rule: languageTags, good: []string{`["es"]`, `["und","zh"]`}, bad: []string{`"es"`, `["e"]`},
+	},
+	"guard.Matcher.Statuses": {rule: listOf(statusNames), closed: statusNames, good: []string{`["judged"]`}},
 	"guard.Matcher.Categories": {
 		rule: categoryMap(object{"type": "number", "minimum": 0, "maximum": 1}),
 		good: []string{`{"hate":0.9}`, `{"self-harm":0,"violence":1}`},
@@ -288,11 +299,23 @@ var pointers = schemaRule{
 	bad:  []string{`"/comment"`, `["comment"]`, `["/a~2"]`, `["/a~"]`},
 }
 
-// quotaNeedsAccount is the rule of guards.
-var quotaNeedsAccount = object{
-	"if":   object{"required": []any{"enforce_quota"}, "properties": object{"enforce_quota": object{"const": true}}},
-	"then": object{"required": []any{"account"}},
-}
+// guardNeeds is the rule of guards: what needs another option.
+var guardNeeds = object{"allOf": []any{
+	object{
+		"if":   object{"required": []any{"enforce_quota"}, "properties": object{"enforce_quota": object{"const": true}}},
+		"then": object{"required": []any{"account"}},
+	},
+	object{
+		"if": object{
+			"required":   []any{"other_language"},
+			"properties": object{"other_language": object{"enum": []any{"review", "reject"}}},
+		},
+		"then": object{"required": []any{"languages"}, "properties": object{"languages": object{"minItems": 1}}},
+	},
+}}
+
+// languageTags is the rule of lists of language tags.
+var languageTags = object{"items": object{"type": "string", "pattern": `^[A-Za-z0-9]{2,8}(-[A-Za-z0-9-]*)?$`, "maxLength": 35}}
 
 // categoryMap returns the rule of an object with a value for each category.
 func categoryMap(value object) object {

@@ -214,6 +214,8 @@ func optionUses(t *testing.T, block *syntaxLine, where, caddyfile string) (uses 
 			switch {
 			case name == "enforce_quota":
 				outer = strings.Replace(outer, "¤", "account acme\n¤", 1)
+			case name == "other_language":
+				outer = strings.Replace(outer, "¤", "languages en\n¤", 1)
 			case where == "storage redis" && name != "address":
 				outer = strings.Replace(outer, "¤", "address redis.example\n¤", 1)
 			case where == "the matcher moderation" && name == "recommendation":

@@ -20,6 +20,8 @@ type Scores struct {
 	Categories [NumCategories]float64
 	// Attributes holds the probability of each attribute, by [Attribute].
 	Attributes [NumAttributes]float64
+	// Language is the language of the text, zero with a classifier that does not say.
+	Language Language
 }
 
 // Classifier turns text into probabilities. The default is the model that is embedded in the binary. In Caddy, others
@@ -63,16 +65,56 @@ func (s *Scores) check() error {
 
 func isProbability(p float64) bool { return p >= 0 && p <= 1 } // false for NaN
 
-// Embedded is the [Classifier] over a model of this project: the embedded one by default. It is also an [Explainer].
-type Embedded struct{ model *model.Model }
+// Embedded is the [Classifier] over the models of this project: one of English, the embedded one by default, and the
+// embedded ones of other languages. A text is read by the model of its language. Where words are not those of the
+// language, passages in other languages are read by the models of these, and all of the text by that of English; the
+// largest probability counts. It is also an [Explainer].
+type Embedded struct {
+	model     *model.Model // of English
+	languages *languages   // nil for English alone
+}
 
-// NewEmbedded makes a classifier of a model, for example one that [model.Load] loaded from a file.
-func NewEmbedded(m *model.Model) Embedded { return Embedded{m} }
+// NewEmbedded makes a classifier of a model of English, for example one that [model.Load] loaded from a file, and the
+// embedded models of other languages.
+func NewEmbedded(m *model.Model) (Embedded, error) {
+	l, err := newLanguages()
+	return Embedded{m, l}, err
+}
 
-// Classify scores content. It never fails.
+// NewEnglish makes a classifier of a model alone, which reads texts of any language.
+func NewEnglish(m *model.Model) Embedded { return Embedded{model: m} }
+
+// Classify scores content. It fails only if weights that are embedded cannot be decoded.
 func (e Embedded) Classify(_ context.Context, content string) (Scores, error) {
-	p, _ := e.model.Classify(content)
-	return scoresOf(p), nil
+	scores, _, err := e.classify(content, nil)
+	return scores, err
+}
+
+// classify also returns the number of word tokens.
+func (e Embedded) classify(content string, expected []string) (Scores, int, error) {
+	if e.languages == nil {
+		r := e.model.Read(content)
+		return scoresOf(r.Probabilities), r.Words, nil
+	}
+	c, err := e.languages.choose(e.model, content, expected)
+	if err != nil {
+		return Scores{}, 0, err
+	}
+	r := c.first.Read(content)
+	p := r.Probabilities
+	parts, err := e.languages.others(c, r.Foreign, e.model, content)
+	if err != nil {
+		return Scores{}, 0, err
+	}
+	for _, part := range parts {
+		more := part.model.Probabilities(content[part.begin:part.end])
+		for h := range p {
+			p[h] = max(p[h], more[h])
+		}
+	}
+	scores := scoresOf(p)
+	scores.Language = c.Language
+	return scores, r.Words, nil
 }
 
 // Version names the model and its exact weights, for example "cascade-1-6f0c2a9e".

@@ -40,7 +40,9 @@ func New(o Options) (*Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("loading the embedded model: %w", err)
 		}
-		e.classifier = Embedded{m}
+		if e.classifier, err = NewEmbedded(m); err != nil {
+			return nil, err
+		}
 	}
 	if e.themes == nil {
 		screener, err := embeddedThemes(e.classifier)
@@ -76,6 +78,9 @@ type Request struct {
 	Themes []string
 	// Policy overrides levels of the engine's policy for this request, as [Policy.With] does. Default: none.
 	Policy *Policy
+	// Languages are the languages that the content is expected to be in, as BCP 47 tags, the likeliest first. Where the
+	// language of the content cannot be known, it is read by the model of the first of them that has one. Default: none.
+	Languages []string
 	// HarmShare is the share of harmful texts in the traffic that the content comes from, from [MinHarmShare] to
 	// [MaxHarmShare]. The probabilities of categories and attributes are moved to it, as [Engine.Shift] says. Default:
 	// 0, which leaves them as the classifier gives them.
@@ -101,7 +106,7 @@ func (e *Engine) Moderate(ctx context.Context, req Request) (Result, error) {
 	if err := req.validate(); err != nil {
 		return Result{}, err
 	}
-	scores, words, err := e.classify(ctx, req.Content)
+	scores, words, err := e.classify(ctx, req.Content, req.Languages)
 	if err != nil {
 		return Result{}, err
 	}
@@ -111,7 +116,7 @@ func (e *Engine) Moderate(ctx context.Context, req Request) (Result, error) {
 // decide moves the scores of a request's content to its share of harm, screens for its themes and decides. words is the
 // number of word tokens of the content.
 func (e *Engine) decide(req Request, scores Scores, words int) (Result, error) {
-	r := Result{Attributes: scores.Attributes, TokensUsed: words}
+	r := Result{Attributes: scores.Attributes, Language: scores.Language, TokensUsed: words}
 	for c, p := range scores.Categories {
 		r.Categories[c].Probability = p
 	}
@@ -127,14 +132,20 @@ func (e *Engine) decide(req Request, scores Scores, words int) (Result, error) {
 		r.TokensUsed += tokens
 	}
 	e.policy.With(req.Policy).Decide(&r)
+	if r.Language.isUnknown() {
+		r.Confidence = min(r.Confidence, maxUnsupportedConfidence)
+	}
 	return r, nil
 }
 
-// classify returns the scores of a text and its number of word tokens.
-func (e *Engine) classify(ctx context.Context, content string) (Scores, int, error) {
+// classify returns the scores of a text and its number of word tokens. expected are the languages that it may be in.
+func (e *Engine) classify(ctx context.Context, content string, expected []string) (Scores, int, error) {
 	if embedded, ok := e.classifier.(Embedded); ok {
-		p, words := embedded.model.Classify(content) // tokenizes once for both
-		return scoresOf(p), words, nil
+		scores, words, err := embedded.classify(content, expected) // tokenizes once for both
+		if err != nil {
+			return Scores{}, 0, fmt.Errorf("classifying: %w", err)
+		}
+		return scores, words, nil
 	}
 	scores, err := e.Classify(ctx, content)
 	if err != nil {

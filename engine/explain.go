@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
-
-	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
 // ErrEvidence reports that a classifier gave evidence or a passage that does not lie in the text.
@@ -102,9 +100,14 @@ func (e *Engine) explainEmbedded(embedded Embedded, req Request) (Result, Explan
 	if err := req.validate(); err != nil {
 		return Result{}, Explanation{}, err
 	}
-	explainable := embedded.model.ClassifyExplainable(req.Content)
-	defer explainable.Close()
-	result, err := e.decide(req, scoresOf(explainable.Probabilities), explainable.Words)
+	found, readings, err := embedded.read(req.Content, req.Languages)
+	defer closeAll(readings)
+	if err != nil {
+		return Result{}, Explanation{}, err
+	}
+	scores := scoresOf(combine(readings))
+	scores.Language = found
+	result, err := e.decide(req, scores, readings[0].Words)
 	if err != nil {
 		return Result{}, Explanation{}, err
 	}
@@ -112,7 +115,7 @@ func (e *Engine) explainEmbedded(embedded Embedded, req Request) (Result, Explan
 	if wanted == [NumCategories]bool{} {
 		return result, Explanation{}, nil
 	}
-	return result, explain(explainable, wanted), nil
+	return result, explain(readings, wanted), nil
 }
 
 // wanted returns the categories to explain.
@@ -143,26 +146,14 @@ func (x *Explanation) check(points int) error {
 	return nil
 }
 
-// Explain finds the parts of a text that carry the probabilities of the wanted categories. It never fails.
+// Explain finds the parts of a text that carry the probabilities of the wanted categories.
 func (e Embedded) Explain(_ context.Context, content string, wanted [NumCategories]bool) (Explanation, error) {
-	explainable := e.model.ClassifyExplainable(content)
-	defer explainable.Close()
-	return explain(explainable, wanted), nil
-}
-
-// explain asks for the explanation of the categories, which are the first heads of the model.
-func explain(explainable *model.Explainable, wanted [NumCategories]bool) (x Explanation) {
-	var heads [model.Heads]bool
-	copy(heads[:], wanted[:])
-	explanations := explainable.Explain(heads)
-	for c := range x {
-		for _, part := range explanations[c].Evidence {
-			span := Span{Begin: part.Begin, End: part.End}
-			x[c].Evidence = append(x[c].Evidence, Evidence{Span: span, Weight: part.Weight})
-		}
-		x[c].Passage = Span(explanations[c].Passage)
+	_, readings, err := e.read(content, nil)
+	defer closeAll(readings)
+	if err != nil {
+		return Explanation{}, err
 	}
-	return x
+	return explain(readings, wanted), nil
 }
 
 // Interface guard.

@@ -34,6 +34,8 @@ type Result struct {
 	// Themes holds one entry for each distinct theme of the request, in the order of their first appearance. It is nil
 	// when the request has no themes.
 	Themes []ThemeResult
+	// Language is the language of the content, zero with a classifier that does not say.
+	Language Language
 	// TokensUsed is the number of word tokens in the content and in the distinct themes.
 	TokensUsed int
 }

@@ -55,7 +55,7 @@ func TestEveryDefaultIsDocumented(t *testing.T) {
 	if given != want {
 		t.Errorf("the documented defaults: got\n%s\nwant those of an empty directive,\n%s", given, want)
 	}
-	for _, option := range []string{"body_timeout", "unscored", "languages", "max_inputs", "max_characters", "max_body"} {
+	for _, option := range []string{"body_timeout", "unscored", "max_inputs", "max_characters", "max_body"} {
 		if !strings.Contains(want, `"`+option+`"`) || !strings.Contains(block, "\t"+option+" ") {
 			t.Errorf("the option %s: want it in the block and among the defaults:\n%s", option, want)
 		}

@@ -53,13 +53,28 @@ func appendResult(
 	if len(result.Themes) > 0 {
 		dst = appendThemes(dst, result.Themes)
 	}
-	dst = append(dst, `},"processed_at":"`...)
+	dst = append(dst, '}')
+	if result.Language.Tag != "" {
+		dst = appendLanguage(dst, result.Language)
+	}
+	dst = append(dst, `,"processed_at":"`...)
 	dst = now.UTC().AppendFormat(dst, timeFormat)
 	dst = append(dst, `","usage":{"characters":`...)
 	dst = strconv.AppendInt(dst, int64(request.characters), 10)
 	dst = append(dst, `,"tokens_used":`...)
 	dst = strconv.AppendInt(dst, int64(result.TokensUsed), 10)
 	return append(dst, "}}\n"...)
+}
+
+// appendLanguage appends the member "language". Tags are letters and hyphens.
+func appendLanguage(dst []byte, language engine.Language) []byte {
+	dst = append(dst, `,"language":{"tag":"`...)
+	dst = append(dst, language.Tag...)
+	dst = append(dst, `","probability":`...)
+	dst = appendProbability(dst, language.Probability, false)
+	dst = append(dst, `,"supported":`...)
+	dst = strconv.AppendBool(dst, language.Supported)
+	return append(dst, '}')
 }
 
 // appendExplanation appends the member "spans" of a category, and "passage" if it has one.

@@ -51,8 +51,8 @@ func (e *Embedded) Provision(caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	e.classifier = engine.NewEmbedded(weights)
-	return nil
+	e.classifier, err = engine.NewEmbedded(weights)
+	return err
 }
 
 func (e *Embedded) load() (*model.Model, error) {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer/language"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/directive"
@@ -27,6 +26,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 )
 
 func init() {
@@ -66,7 +66,7 @@ type Analyze struct {
 	// without a score is always refused. Default: "omit".
 	Unscored string `json:"unscored,omitempty"`
 	// The languages that the classifier knows, as BCP 47 tags. For a comment in another language, the member
-	// languageSupported of the answer is false. Default: "en", which is what the embedded model knows.
+	// languageSupported of the answer is false. Default: those that the classifier says it knows, or "en".
 	Languages []string `json:"languages,omitempty"`
 	// The origins, such as "https://www.example.com", whose pages may call the service from a browser; "*" allows all
 	// origins. Default: none.
@@ -75,6 +75,7 @@ type Analyze struct {
 	app    *app.App
 	access access.Middleware
 	table  attributeTable
+	known  []string // the languages, in lower case
 }
 
 // CaddyModule returns the Caddy module information.
@@ -101,11 +102,15 @@ func (a *Analyze) Provision(ctx caddy.Context) error {
 	if a.Unscored == "" {
 		a.Unscored = unscoredOmit
 	}
-	if len(a.Languages) == 0 {
-		a.Languages = []string{"en"}
+	known := a.Languages
+	if len(known) == 0 {
+		known = owner.Engine().Languages()
 	}
-	for i, tag := range a.Languages {
-		a.Languages[i] = strings.ToLower(tag)
+	if len(known) == 0 {
+		known = []string{"en"}
+	}
+	for _, tag := range known {
+		a.known = append(a.known, strings.ToLower(tag))
 	}
 	a.table, err = newAttributeTable(a.Attributes)
 	return err
@@ -153,7 +158,7 @@ func (a *Analyze) handle(w http.ResponseWriter, r *http.Request, call *access.Ca
 	if err != nil {
 		return call.Problem(w, r, body.Problem(w.Header(), err))
 	}
-	wanted, failed := a.decode(data.Bytes())
+	wanted, failed := a.decode(data.Bytes(), call.Services.Engine)
 	data.Release()
 	if failed != nil {
 		failed.write(w, r, call.ID)
@@ -212,7 +217,9 @@ func (a *Analyze) analyze(
 	ctx context.Context, call *access.Call, wanted *analysis,
 ) (*analyzeResponse, *engine.Result, error) {
 	classifier := call.Services.Engine
-	result, err := classifier.Moderate(ctx, engine.Request{Content: wanted.text, Policy: call.Policy()})
+	result, err := classifier.Moderate(ctx, engine.Request{
+		Content: wanted.text, Policy: call.Policy(), Languages: wanted.languages,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -241,7 +248,7 @@ func (a *Analyze) analyze(
 			spans, scores = append(spans, part), append(scores, own.Attributes)
 		}
 	}
-	detected := language.Detect(wanted.text)
+	detected := detectedLanguages(result.Language, classifier, wanted.text)
 	answer := &analyzeResponse{
 		AttributeScores:    make(map[string]attributeAnswer, len(wanted.attributes)),
 		Languages:          wanted.languages,
@@ -277,6 +284,14 @@ func (wanted *wantedAttribute) answer(
 		given.SpanScores = append(given.SpanScores, spanAnswer{Begin: span.begin, End: span.end, Score: score})
 	}
 	return given
+}
+
+// detectedLanguages is the language of a text as a list. Where the classifier does not say it, it is guessed.
+func detectedLanguages(found engine.Language, classifier *engine.Engine, text string) []string {
+	if found.Tag == "" {
+		found = classifier.DetectLanguage(text)
+	}
+	return []string{found.Tag}
 }
 
 // supports reports whether the classifier knows both a language that the request names and the one that was detected.

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer/language"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
 // MaxTextBytes is the size, in bytes of UTF-8, of the largest text that is analyzed. It is that of the Perspective API.
@@ -67,7 +67,7 @@ type (
 )
 
 // decode reads and checks a request. The analysis shares no memory with data.
-func (a *Analyze) decode(data []byte) (*analysis, *failure) {
+func (a *Analyze) decode(data []byte, classifier *engine.Engine) (*analysis, *failure) {
 	var request analyzeRequest
 	if failed := unmarshal(data, &request); failed != nil {
 		return nil, failed
@@ -95,7 +95,7 @@ func (a *Analyze) decode(data []byte) (*analysis, *failure) {
 	if failed := found.failure(); failed != nil {
 		return nil, failed
 	}
-	if failed := a.checkLanguages(wanted); failed != nil {
+	if failed := a.checkLanguages(wanted, classifier); failed != nil {
 		return nil, failed
 	}
 	return wanted, nil
@@ -192,7 +192,7 @@ var perspectiveLanguages = []string{
 }
 
 // checkLanguages returns an error for a request whose languages neither the Perspective API nor the classifier knows.
-func (a *Analyze) checkLanguages(wanted *analysis) *failure {
+func (a *Analyze) checkLanguages(wanted *analysis, classifier *engine.Engine) *failure {
 	if len(wanted.languages) == 0 || slices.ContainsFunc(wanted.languages, func(tag string) bool {
 		return a.knows(tag) || isIn(perspectiveLanguages, tag)
 	}) {
@@ -205,13 +205,14 @@ func (a *Analyze) checkLanguages(wanted *analysis) *failure {
 			strings.Join(wanted.languages, ", "),
 		errorType: languageNotSupported,
 		language: &languageError{
-			Attribute: attribute, RequestedLanguages: wanted.languages, DetectedLanguages: language.Detect(wanted.text),
+			Attribute: attribute, RequestedLanguages: wanted.languages,
+			DetectedLanguages: detectedLanguages(engine.Language{}, classifier, wanted.text),
 		},
 	}
 }
 
 // knows reports whether the classifier knows a language.
-func (a *Analyze) knows(tag string) bool { return isIn(a.Languages, tag) }
+func (a *Analyze) knows(tag string) bool { return isIn(a.known, tag) }
 
 // isIn reports whether a list of lower-case tags holds a tag or its language: pt-BR is in a list with pt.
 func isIn(list []string, tag string) bool {

@@ -203,15 +203,17 @@ func TestAnalyzeLanguages(t *testing.T) {
 		answered, detected    string
 		supported             bool
 	}{
-		{"misspelt English", "ur dum lol", ``, "en", "en", true},
+		{"misspelt English", "ur dum lol u no that right", ``, "en", "en", true},
+		{"too little to know", "ur dum lol", ``, "und", "und", true},
 		{"nothing to detect", "?! 🙂", ``, "und", "und", true},
 		{"English as asked", "hello you", `"en"`, "en", "en", true},
 		{"a region", "hello you", `"en-US"`, "en-US", "en", true},
-		{"detected", spanish, ``, "es", "es", false},
-		{"asked for one that is not known", spanish, `"es"`, "es", "es", false},
-		{"asked for another one", spanish, `"en"`, "en", "es", false},
+		{"detected", spanish, ``, "es", "es", true},
+		{"asked for", spanish, `"es"`, "es", "es", true},
+		{"asked for another one", spanish, `"en"`, "en", "es", true},
+		{"not known", "Hyvää päivää, mitä kuuluu tänään?", ``, "fi", "fi", false},
 		{"a language of the original", "hello you", `"hi-Latn"`, "hi-Latn", "en", false},
-		{"one of several", "hello you", `"tlh","pt-BR"`, "tlh", "en", false},
+		{"one of several", "hello you", `"tlh","pt-BR"`, "tlh", "en", true},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -491,12 +493,16 @@ func FuzzDecodeAnalyze(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	classifier, err := engine.New(engine.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
 	handler := &Analyze{table: table, Languages: []string{"en"}, Unscored: unscoredOmit}
 	for _, seed := range []string{asked, `{"comment":{"text":"x"},"requestedAttributes":{"A":null},"languages":["de"]}`, `{"requested_attributes":{"X":{"scoreThreshold":"NaN"}}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		wanted, failed := handler.decode(data)
+		wanted, failed := handler.decode(data, classifier)
 		if failed != nil {
 			if failed.message == "" || failed.errorType == "" || failed.code == "" {
 				t.Errorf("%q: got failure %+v, want one with message, type and code", data, failed)

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/request"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
@@ -51,6 +52,8 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		categories <category>...                      # only these can flag
 //		threshold <category> <probability>
 //		reject_level <category> <probability>
+//		languages <tag>...                            # that texts are expected to be in, such as en, es or pt-BR
+//		other_language pass|review|reject             # default pass; for text that is clearly in another language
 //		harm_share <share>                            # of the texts that are harmful, such as 2% or 0.02
 //		themes <text>...
 //		allow <expression>...                         # does not count
@@ -115,6 +118,8 @@ func parseModerateResponse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler,
 //		categories <category>...                      # only these can flag
 //		threshold <category> <probability>
 //		reject_level <category> <probability>
+//		languages <tag>...                            # that texts are expected to be in, such as en, es or pt-BR
+//		other_language pass|review|reject             # default pass; for text that is clearly in another language
 //		harm_share <share>                            # of the texts that are harmful, such as 2% or 0.02
 //		themes <text>...
 //		allow <expression>...                         # does not count
@@ -199,6 +204,7 @@ func (s *Stream) unmarshalFinal(d *caddyfile.Dispenser) error {
 //		flagged
 //		recommendation approve|review|reject...
 //		category <category> [<probability>]
+//		language <tag>...
 //		status judged|nothing|partial|skipped|error...
 //		json|form|roles|query|header <name>...
 //		text
@@ -219,6 +225,7 @@ func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return m.addRecommendations(d, args)
 			}},
 			"category": {Repeat: true, Parse: m.unmarshalCategory},
+			"language": options.Several(&m.Languages, "<tag>", policy.CheckLanguage),
 			"status":   {Repeat: true, Parse: m.unmarshalStatus},
 		}
 		m.Fields.Options(allowed)

@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 )
 
 func init() {
@@ -46,6 +47,9 @@ type Matcher struct {
 	// The categories to match, one of which must have at least the given probability; 0 means that it is flagged.
 	// Default: any.
 	Categories map[string]float64 `json:"categories,omitempty"`
+	// The languages to match, as BCP 47 tags: that of the first text whose language is known. "und" matches requests
+	// with text in none that is known. Default: any.
+	Languages []string `json:"languages,omitempty"`
 
 	app      *app.App
 	pipeline *pipeline
@@ -98,6 +102,11 @@ func (m *Matcher) provisionConditions() error {
 			return fmt.Errorf("there is no recommendation %q; there are approve, review and reject", string(r))
 		}
 	}
+	for _, tag := range m.Languages {
+		if err := policy.CheckLanguage(tag); err != nil {
+			return fmt.Errorf("languages: %w", err)
+		}
+	}
 	m.levels = map[engine.Category]float64{}
 	for name, level := range m.Categories {
 		category, err := engine.ParseCategory(name)
@@ -114,11 +123,11 @@ func (m *Matcher) provisionConditions() error {
 
 // errNoCondition is the error of a matcher that would match everything.
 var errNoCondition = errors.New("nothing is given that a request could match; " +
-	"there are flagged, recommendation, category and status")
+	"there are flagged, recommendation, category, language and status")
 
 // empty reports whether there is no condition.
 func (m *Matcher) empty() bool {
-	return !m.Flagged && len(m.Recommendations)+len(m.Categories)+len(m.Statuses) == 0
+	return !m.Flagged && len(m.Recommendations)+len(m.Categories)+len(m.Statuses)+len(m.Languages) == 0
 }
 
 // MatchWithError reports whether the request matches. It never fails.
@@ -155,6 +164,9 @@ func (m *Matcher) matches(v *verdict) bool {
 	if len(m.Recommendations) > 0 && !slices.Contains(m.Recommendations, v.Recommendation) {
 		return false
 	}
+	if len(m.Languages) > 0 && !m.matchesLanguage(v) {
+		return false
+	}
 	if len(m.levels) == 0 {
 		return true
 	}
@@ -165,6 +177,19 @@ func (m *Matcher) matches(v *verdict) bool {
 		}
 	}
 	return false
+}
+
+// matchesLanguage reports whether the language of the request is one of those to match.
+func (m *Matcher) matchesLanguage(v *verdict) bool {
+	if v.status != Judged && v.status != Partial {
+		return false
+	}
+	return slices.ContainsFunc(m.Languages, func(wanted string) bool {
+		if wanted == language.Undetermined {
+			return v.Language == ""
+		}
+		return v.Language != "" && policy.IsLanguage(v.Language, wanted)
+	})
 }
 
 // Interface guards

@@ -105,6 +105,10 @@ func (v *verdict) placeholder(name string) (any, bool) {
 		return strings.Join(v.Themes, ","), true
 	case "blocked":
 		return v.Blocked, true
+	case "language":
+		return v.Language, true
+	case "other_language":
+		return v.OtherLanguage, true
 	case "field":
 		if len(v.Findings) == 0 {
 			return "", true
@@ -144,6 +148,9 @@ func (v *verdict) log(log zapcore.ObjectEncoder, prefix string) {
 		}
 		log.AddString(prefix+"fields", strings.Join(names, ","))
 	}
+	if v.OtherLanguage {
+		log.AddString(prefix+"other_language", v.Language)
+	}
 	if v.reason != "" && v.status == Failed {
 		log.AddString(prefix+"error", v.reason)
 	}
@@ -168,7 +175,7 @@ func loggable(name string) string {
 // setHeaders puts the verdict into the header of the request that goes on to the app. Clients cannot set these fields,
 // see [request.StripHeader].
 func (v *verdict) setHeaders(header http.Header, id string) {
-	values := make([]string, 0, 8) // one array for all fields
+	values := make([]string, 0, 9) // one array for all fields
 	set := func(name, value string) {
 		values = append(values, value)
 		header[name] = values[len(values)-1 : len(values) : len(values)]
@@ -189,6 +196,9 @@ func (v *verdict) setHeaders(header http.Header, id string) {
 			names[i] = headerName(names[i])
 		}
 		set("X-Moderation-Fields", strings.Join(names, ", "))
+	}
+	if v.Language != "" {
+		set("X-Moderation-Language", v.Language)
 	}
 	set("X-Moderation-Scores", v.scores())
 }

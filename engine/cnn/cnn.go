@@ -41,7 +41,7 @@ const (
 	Outputs = 32
 	// ShapeFeatures is the number of properties of how a token is written that have a vector.
 	ShapeFeatures = 12
-	// SubwordRows is the number of rows that sub-words are hashed to; a power of two.
+	// SubwordRows is the maximum number of rows that sub-words are hashed to; a power of two, as that of each network.
 	SubwordRows = 1 << 15
 	// MaxTokens is the maximum number of tokens in a window.
 	MaxTokens = 64
@@ -250,4 +250,11 @@ func AppendSubwords(out []uint16, folded []byte) []uint16 {
 		}
 	}
 	return out
+}
+
+// FoldSubwords maps the rows of sub-words to those of a network with fewer rows, a power of two.
+func FoldSubwords(rows []uint16, count int) {
+	for i := range rows {
+		rows[i] &= uint16(count - 1)
+	}
 }

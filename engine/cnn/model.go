@@ -19,7 +19,7 @@ import (
 type Model struct {
 	dense    *Dense
 	words    table
-	subwords []int8               // SubwordRows x Channels
+	subwords []int8               // a power of two of rows, at most SubwordRows, x Channels
 	scale    [2][Channels]float32 // of words and of sub-words: what one step of an int8 stands for, by channel
 }
 
@@ -43,7 +43,8 @@ type Word struct {
 }
 
 // New makes a model of learned weights and rounds the embeddings of words and sub-words to int8. subwords holds
-// [SubwordRows] rows. Of words that share the high half of their hash only the first is kept.
+// [SubwordRows] rows, or a smaller power of two. Of words that share the high half of their hash only the first is
+// kept.
 func New(dense *Dense, words []Word, subwords []float32) *Model {
 	m := &Model{dense: dense, subwords: make([]int8, len(subwords))}
 	sorted := slices.Clone(words)
@@ -295,6 +296,9 @@ func (m *Model) embed(s *Scratch, out *[Channels]float32, t *text.Token, row uin
 		}
 	} else {
 		s.subwords = AppendSubwords(s.subwords[:0], t.Folded)
+		if rows := len(m.subwords) / Channels; rows < SubwordRows {
+			FoldSubwords(s.subwords, rows)
+		}
 		var sums [Channels]int32
 		kernel.AddRows(&sums, m.subwords, s.subwords)
 		each := 1 / float32(max(len(s.subwords), 1))
@@ -353,7 +357,8 @@ func Unmarshal(in []byte) (*Model, error) {
 		return nil, ErrCorrupt
 	}
 	words := int(count)
-	if len(in) != 4+4*words+4*2*Channels+4*DenseSize+words*Channels+SubwordRows*Channels {
+	size := len(in) - (4 + 4*words + 4*2*Channels + 4*DenseSize + words*Channels)
+	if size <= 0 || size > SubwordRows*Channels || size%Channels != 0 || bits.OnesCount(uint(size)) != 1 {
 		return nil, ErrCorrupt
 	}
 	in = in[4:]
@@ -364,7 +369,7 @@ func Unmarshal(in []byte) (*Model, error) {
 	}
 	m := &Model{
 		words:    table{hashes: make([]uint32, words), vectors: make([][Channels]int8, words)},
-		subwords: make([]int8, SubwordRows*Channels),
+		subwords: make([]int8, size),
 	}
 	last := uint32(0)
 	for i := range m.words.hashes {

@@ -61,6 +61,8 @@ type Explainable struct {
 	// Probabilities and Words are what [Model.Classify] returns.
 	Probabilities Probabilities
 	Words         int
+	// Foreign is as in [Reading].
+	Foreign bool
 
 	model     *Model
 	content   string
@@ -78,6 +80,7 @@ func (m *Model) ClassifyExplainable(content string) *Explainable {
 	x := &Explainable{model: m, content: content, scratch: m.scratch(), text: text.Get()}
 	x.tokens = m.Tokenize(x.text, content)
 	x.Probabilities, x.Words = m.classify(x.scratch, x.tokens), x.text.Words()
+	x.Foreign = x.scratch.foreign >= enoughForeign
 	return x
 }
 

@@ -72,7 +72,16 @@ type Features struct {
 
 	// Clusters maps words, by [WordHash], to clusters of words that are used alike. It may be nil.
 	Clusters map[uint64]uint16
+	// Foreign says that the texts are in another language than English: the classes of words are in Clusters, too
+	// ([ClassCluster]), and all words may stand in frames.
+	Foreign bool
 }
+
+// firstClassCluster is the first number of a cluster that stands for a class.
+const firstClassCluster = 0x8000
+
+// ClassCluster is the number in [Features.Clusters] of the words of a class, from 1 to [NumWordClasses]-1.
+func ClassCluster(class int) uint16 { return firstClassCluster + uint16(class) }
 
 // WordHash is the hash of a folded word in [Features.Clusters].
 func WordHash(folded []byte) uint64 { return text.Hash(folded) }
@@ -150,13 +159,18 @@ func (f *Features) addToken(i int) *wordEntry {
 // lookUp fills in the class and the form of a word.
 func (f *Features) lookUp(w *word, folded []byte) {
 	w.form = w.hash
-	if folded[0] < utf8.RuneSelf {
+	if folded[0] < utf8.RuneSelf && !f.Foreign {
 		w.class = classOf[string(folded)]
 	}
 	if w.class != noClass {
 		w.form = text.Mix(seedClass, uint64(w.class))
 	} else if !f.clusterFilter.lacks(w.hash) {
-		if c, ok := f.Clusters[w.hash]; ok {
+		switch c, ok := f.Clusters[w.hash]; {
+		case !ok:
+		case c >= firstClassCluster:
+			w.class = wordClass(c - firstClassCluster)
+			w.form = text.Mix(seedClass, uint64(w.class))
+		default:
 			w.form = text.Mix(seedCluster, uint64(c))
 		}
 	}
@@ -214,8 +228,8 @@ func (f *Features) appendContext(out []uint64, i int) []uint64 {
 		}
 	}
 	out = append(out, text.Mix(text.Mix(seedBigram, before.hash), w.hash))
-	// The frames are English ones. In other scripts bigrams are enough.
-	if t.Folded[0] < utf8.RuneSelf {
+	// The frames of English are in Latin letters. In other scripts bigrams are enough there.
+	if t.Folded[0] < utf8.RuneSelf || f.Foreign {
 		out = f.sentence(out, i, before, beforeThat)
 	}
 	out = flags(out, t, w)

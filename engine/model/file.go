@@ -48,6 +48,10 @@ var (
 type Header struct {
 	// Schema identifies the features; see [Schema].
 	Schema string `json:"schema"`
+	// Language is the BCP 47 tag of the language that the weights are for, "" for English.
+	Language string `json:"language,omitempty"`
+	// Negators are the folded words that negate those after them. Empty stands for those of English.
+	Negators []string `json:"negators,omitempty"`
 	// Heads is [HeadNames] as they were when the weights were trained.
 	Heads []string `json:"heads"`
 	// TrainingDigest is the SHA-256 of the training examples, in hex.
@@ -248,6 +252,7 @@ func decode(file []byte) (*Model, error) {
 		return nil, fmt.Errorf("%w: the file has %q, this build has %q; train it again",
 			ErrSchema, m.header.Schema, Schema())
 	}
+	m.ownScript = slices.Contains(otherScripts, m.header.Language)
 	if !slices.Equal(m.header.Heads, HeadNames[:]) {
 		return nil, fmt.Errorf("%w: the file has the heads %q, this build has %q; train it again",
 			ErrSchema, m.header.Heads, HeadNames)
@@ -286,7 +291,7 @@ func decode(file []byte) (*Model, error) {
 	}
 	m.makeVocabulary(words)
 	if len(words) > 0 {
-		m.dictionary = text.NewDictionary(words)
+		m.dictionary = text.NewDictionary(words, m.header.Negators...)
 	}
 	m.version = fmt.Sprintf("cascade-1-%x", sum[:4])
 	return m, nil

@@ -62,6 +62,7 @@ type Model struct {
 	vocabulary    vocabulary
 	cnn           *cnn.Model // nil without a second stage
 	dictionary    *text.Dictionary
+	ownScript     bool // see isOwn
 	version       string
 	pool          sync.Pool // of *scratch
 }
@@ -74,6 +75,12 @@ var Default = sync.OnceValues(func() (*Model, error) { return decode(embedded) }
 
 // Version names the model and its exact weights: "cascade-1-" and the first 8 hexadecimal digits of the file's SHA-256.
 func (m *Model) Version() string { return m.version }
+
+// Cluster returns the cluster of a folded word, or false for a word without one.
+func (m *Model) Cluster(folded []byte) (uint16, bool) {
+	c, ok := m.clusters[WordHash(folded)]
+	return c, ok
+}
 
 // Header returns the header of the weights file.
 func (m *Model) Header() Header { return m.header }
@@ -107,13 +114,51 @@ type scratch struct {
 	chosenLarge, chosenSmall []Window
 	logits                   Logits
 	classified               []networkWindow // in the order in which the network classified them
+	// evidence is the evidence for another language at the current token, and foreign the most that there was.
+	evidence, foreign int
 }
 
 // Classify returns the probabilities of content and its number of word tokens. It takes any string.
 func (m *Model) Classify(content string) (p Probabilities, words int) {
+	r := m.Read(content)
+	return r.Probabilities, r.Words
+}
+
+// Reading is what a model says of a text.
+type Reading struct {
+	Probabilities Probabilities
+	// Words is the number of word tokens.
+	Words int
+	// Foreign says that several words in a row, or most words of a part, are not in the dictionary of the model: a part
+	// of the text may be in another language than the model's. It is always false without a dictionary.
+	Foreign bool
+}
+
+// Read classifies content. It takes any string.
+func (m *Model) Read(content string) Reading {
 	tokens := text.Get()
 	defer text.Put(tokens)
-	return m.ClassifyTokens(m.Tokenize(tokens, content)), tokens.Words()
+	s := m.scratch()
+	defer m.release(s)
+	p := m.classify(s, m.Tokenize(tokens, content))
+	return Reading{Probabilities: p, Words: tokens.Words(), Foreign: s.foreign >= enoughForeign}
+}
+
+// What a word that is not in the dictionary adds to the evidence for another language, what a known one takes away, and
+// how much is enough (a cumulative sum, Page 1954): four unknown words in a row, or six of nine.
+const (
+	unknownAdds, knownTakes = 3, 2
+	enoughForeign           = 11
+)
+
+// noteForeign notes whether a word is in the dictionary.
+func (s *scratch) noteForeign(known bool) {
+	if known {
+		s.evidence = max(0, s.evidence-knownTakes)
+		return
+	}
+	s.evidence += unknownAdds
+	s.foreign = max(s.foreign, s.evidence)
 }
 
 // Probabilities returns the probabilities of content.
@@ -368,11 +413,26 @@ func (m *Model) classifyWindows(s *scratch, out []WindowLogits, prefix []kernel.
 }
 
 func (m *Model) newScratch() *scratch {
-	return &scratch{features: Features{Clusters: m.clusters, clusterFilter: m.clusterFilter, vocabulary: m.vocabulary}}
+	return &scratch{features: Features{
+		Clusters: m.clusters, clusterFilter: m.clusterFilter, vocabulary: m.vocabulary, Foreign: m.header.Language != "",
+	}}
 }
 
 // blockTokens is the number of tokens whose features are looked up at once.
 const blockTokens = 64
+
+// isOwn reports whether a word is of the model's language by its letters alone. The dictionary has only some of the
+// words of languages that join them or bend them in many ways, and those are known by their script.
+func (m *Model) isOwn(word []byte) bool { return m.ownScript && word[0] >= firstOtherScript }
+
+// firstOtherScript is the first byte, in UTF-8, of letters beyond Latin: from U+0370 on.
+const firstOtherScript = 0xCD
+
+// otherScripts are the languages that are not written in Latin letters.
+var otherScripts = []string{"ru", "uk", "bg", "el", "ar", "fa", "he", "hi", "zh", "ja", "ko", "th"}
+
+// notWords are the flags of tokens that are of no language.
+const notWords = text.Emoji | text.Number | text.Mention | text.Hashtag | text.Recovered
 
 // sums returns the sums over the first n tokens, for each n from 0 to all of them: of the weights, by head, and the
 // number of features. It goes through the text in blocks, so that all that a block needs of the large tables can be on
@@ -382,6 +442,7 @@ func (m *Model) sums(s *scratch, tokens []text.Token) []kernel.Sums {
 	f.begin(tokens)
 	s.prefix = slices.Grow(s.prefix[:0], len(tokens)+1)[:len(tokens)+1]
 	s.prefix[0] = kernel.Sums{}
+	s.evidence, s.foreign = 0, 0
 	for first := 0; first < len(tokens); first += blockTokens {
 		end := min(first+blockTokens, len(tokens))
 		m.vocabulary.prefetch(tokens[first:end], s.places[:])
@@ -390,6 +451,9 @@ func (m *Model) sums(s *scratch, tokens []text.Token) []kernel.Sums {
 			own := &s.own[i-first]
 			*own = [lanes]int16{}
 			known := f.addToken(i)
+			if m.dictionary != nil && tokens[i].Flags&notWords == 0 {
+				s.noteForeign(known != nil || m.isOwn(tokens[i].Folded) || m.dictionary.Knows(f.words[i].hash))
+			}
 			if !f.Repeats(i) {
 				before := len(hashes)
 				if known == nil {

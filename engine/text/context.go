@@ -83,13 +83,22 @@ func (s *Scratch) negate() {
 			t.Flags |= Negated
 			left--
 		}
-		if isNegator(t.Folded) {
+		if s.negates(t.Folded) {
 			left = negatedTokens
 		}
 		if t.Flags&SentenceEnd != 0 {
 			left = 0
 		}
 	}
+}
+
+// negates reports whether a word negates those after it, in the language of the dictionary.
+func (s *Scratch) negates(word []byte) bool {
+	if s.dictionary == nil || s.dictionary.negators == nil {
+		return isNegator(word)
+	}
+	_, ok := s.dictionary.negators[string(word)]
+	return ok
 }
 
 func isNegator(word []byte) bool {

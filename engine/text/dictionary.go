@@ -34,6 +34,8 @@ type Dictionary struct {
 	filter   []uint64 // bits of the polynomials of these words, which rule out most candidates at once
 	prefixes []uint64 // the same for the prefixes of these words
 
+	negators map[string]struct{} // nil for those of English
+
 	letters []byte                 // the same words, by first letter, length and cost
 	columns [26][maxWord + 2]int32 // where in letters the words with a first letter and a length begin
 }
@@ -45,14 +47,20 @@ const maxWord = 20
 const maxWords = 1 << 16
 
 // NewDictionary makes a dictionary of words in any order. Of equal words the first counts, and only the first 65,536
-// words do.
-func NewDictionary(words []Word) *Dictionary {
+// words do. negators are the folded words that negate those after them; without any, those of English do.
+func NewDictionary(words []Word, negators ...string) *Dictionary {
 	words = words[:min(len(words), maxWords)]
 	places := uint(bits.Len(uint(len(words) + len(words)/2))) // few, for the sake of the processor's cache
 	d := &Dictionary{
 		known: make([]uint16, 1<<places), tags: make([]uint32, 1<<places), costs: make([]uint8, 1<<places),
 		shift:  64 - places,
 		filter: make([]uint64, filterBits/64), prefixes: make([]uint64, filterBits/64),
+	}
+	if len(negators) > 0 {
+		d.negators = make(map[string]struct{}, len(negators))
+		for _, n := range negators {
+			d.negators[n] = struct{}{}
+		}
 	}
 	var latin []Word
 	for _, w := range words {

@@ -178,8 +178,10 @@ func (s *Scratch) emitWord(t Token, before rune, hidden bool) {
 		s.addWord(t, before)
 		return
 	}
-	s.foldScripts(&t, count)
-	s.foldDigits(&t, count)
+	if !s.foldCyrillic(&t, count) {
+		s.foldScripts(&t, count)
+		s.foldDigits(&t, count)
+	}
 	s.appendFolded(&t, count)
 	if stretched >= 3 {
 		t.Flags |= Stretched
@@ -220,6 +222,41 @@ func (s *Scratch) foldScripts(t *Token, count [silent + 1]int) {
 			l.to = unicode.ToLower(l.r)
 		}
 	}
+}
+
+// foldCyrillic folds a Cyrillic word with some Latin letters, digits or symbols in it, in a text that is not mostly
+// Latin, and reports whether it was one.
+func (s *Scratch) foldCyrillic(t *Token, count [silent + 1]int) bool {
+	if count[lookalike]+count[faux]+count[foreign] == 0 || count[accent]+count[compat]+count[mask] > 0 {
+		return false
+	}
+	own, mapped := 0, 0
+	for _, l := range s.word {
+		switch {
+		case l.r >= 0x400 && l.r < 0x530:
+			own++
+		case cyrillic[l.r|0x20] != 0 || cyrillic[l.r] != 0:
+			mapped++
+		default:
+			return false
+		}
+	}
+	if mapped == 0 || own < 2 || 2*own < mapped || s.mostlyLatin() {
+		return false
+	}
+	for i := range s.word {
+		l := &s.word[i]
+		switch {
+		case l.r >= 0x400 && l.r < 0x530:
+			l.to = unicode.ToLower(l.r)
+		case cyrillic[l.r] != 0:
+			l.to = cyrillic[l.r]
+		default:
+			l.to = cyrillic[l.r|0x20]
+		}
+	}
+	t.Flags |= Obfuscated
+	return true
 }
 
 // foldDigits decides which digits and symbols of the word stand for letters.

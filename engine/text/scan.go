@@ -190,7 +190,9 @@ scan:
 			if len(s.word) == 0 {
 				break scan
 			}
-			if base := s.word[len(s.word)-1].r; keepsMarks(base) {
+			if base := s.word[len(s.word)-1].r; isVowelMark(r) && keepsMarks(base) {
+				break // as if it were not there
+			} else if keepsMarks(base) {
 				s.word = append(s.word, letter{r: r})
 			} else if stacked++; stacked > 1 {
 				hidden = true

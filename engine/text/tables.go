@@ -102,6 +102,9 @@ func computeFold(r rune) (rune, folding) {
 		return 'a' + r - 0xFF41, compat
 	}
 	lower := unicode.ToLower(r)
+	if r >= 0x620 && r < 0x6D4 {
+		return arabicLetter(r), foreign
+	}
 	if to, ok := alikes.look[lower]; ok {
 		return to, lookalike
 	}
@@ -130,6 +133,33 @@ func computeFold(r rune) (rune, folding) {
 	}
 	return lower, foreign
 }
+
+// arabicLetter returns the letter that a form of an Arabic letter is written as where people do not care: alef without
+// its hamza, ya for alef maksura, ha for ta marbuta, and the Arabic letters for those of Persian keyboards.
+func arabicLetter(r rune) rune {
+	switch r {
+	case 'أ', 'إ', 'آ', 'ٱ':
+		return 'ا'
+	case 'ى', 'ی', 'ئ':
+		return 'ي'
+	case 'ة':
+		return 'ه'
+	case 'ؤ':
+		return 'و'
+	case 'ک':
+		return 'ك'
+	}
+	return r
+}
+
+// isVowelMark reports whether a mark is one that Arabic and Hebrew are mostly written without.
+func isVowelMark(r rune) bool {
+	return r >= 0x64B && r <= 0x65F || r == 0x670 || r >= 0x591 && r <= 0x5C7
+}
+
+// cyrillic are the Cyrillic letters that Latin letters, digits and symbols stand for in Cyrillic words.
+var cyrillic = pairs("aа", "eе", "oо", "pр", "cс", "yу", "xх", "kк", "mм", "tт", "bв", "hн", "uи", "iі", "rг", "nп", "3з", "0о", "4ч",
+	"6б", "9я", "1и", "8в", "@а", "$с", "!и", "|л")
 
 // alikes are the letters that may stand for an ASCII letter, by the letter in lower case.
 var alikes = struct{ look, faux, latin map[rune]rune }{

@@ -72,7 +72,7 @@ func TestGenuineTextOfOtherScriptsStaysAsItIs(t *testing.T) {
 		{"我爱你", "我 爱 你"},
 		{"한국어 텍스트", "한국어 텍스트"},
 		{"नमस्ते दुनिया", "नमस्ते दुनिया"},
-		{"سلام دنیا", "سلام دنیا"},
+		{"مرحبا بالعالم", "مرحبا بالعالم"},
 	} {
 		if got := folded(c.in); got != c.want {
 			t.Errorf("%q is tokenized as %q, want %q", c.in, got, c.want)
@@ -219,6 +219,33 @@ func BenchmarkTokenize(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Tokenize(content)
+			}
+		})
+	}
+}
+
+// TestFoldingOfScripts guards against spellings by which a word of another script would pass as another one.
+func TestFoldingOfScripts(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, content, want string }{
+		{"alef without its hamza", "أحمق", "احمق"},
+		{"Arabic without vowel marks", "كَلْب", "كلب"},
+		{"letters of a Persian keyboard", "کلب", "كلب"},
+		{"ta marbuta", "قحبة", "قحبه"},
+		{"Latin letters in Cyrillic words", "ты пoлный дypaк", "ты полный дурак"},
+		{"digits in Cyrillic words", "ты п0лный дур4к и пид0р", "ты полный дурчк и пидор"},
+		{"Cyrillic letters in Latin words", "you are an idiоt and a fооl", "you are an idiot and a fool"},
+		{"genuine Russian", "Привет, как дела?", "привет как дела"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var s text.Scratch
+			var words []string
+			for _, token := range s.Tokenize(test.content) {
+				words = append(words, string(token.Folded))
+			}
+			if got := strings.Join(words, " "); got != test.want {
+				t.Errorf("%q is folded to %q, want %q", test.content, got, test.want)
 			}
 		})
 	}

@@ -34,6 +34,10 @@ type CNNOptions struct {
 	EmbeddingRate float64
 	// InitialNorm is the length of the initial embeddings of words. Default: 1.
 	InitialNorm float64
+	// SubwordRows is the number of rows that sub-words are hashed to, a power of two. Default: [cnn.SubwordRows].
+	SubwordRows int
+	// MinCount is how often a word must occur to have an embedding of its own. Default: 3.
+	MinCount int
 	// Plain are ordinary texts without labels, which the network learns English from before it sees a label, in
 	// PretrainEpochs passes. Default: none, one pass.
 	Plain          []Example
@@ -50,6 +54,12 @@ func (o CNNOptions) withDefaults() CNNOptions {
 	}
 	if o.Epochs == 0 {
 		o.Epochs = 5
+	}
+	if o.SubwordRows == 0 {
+		o.SubwordRows = cnn.SubwordRows
+	}
+	if o.MinCount == 0 {
+		o.MinCount = 3
 	}
 	if o.PretrainEpochs == 0 {
 		o.PretrainEpochs = 1
@@ -87,6 +97,7 @@ type cnnTrainer struct {
 	vocab          []vocabWord
 	clusters       map[uint64]uint16
 	dictionary     *text.Dictionary
+	foreign        bool // another language than English
 
 	dense *cnn.Dense
 	adam  moments // of dense
@@ -107,7 +118,8 @@ func FitCNN(examples []Example, linear *Fitted, opt CNNOptions) *cnn.Model {
 		opt:        opt.withDefaults(),
 		examples:   examples,
 		clusters:   linear.Weights.Clusters,
-		dictionary: text.NewDictionary(linear.Weights.Words),
+		dictionary: text.NewDictionary(linear.Weights.Words, linear.Header.Negators...),
+		foreign:    linear.Header.Language != "",
 	}
 	plain := tr.buildVocabulary()
 	tr.initWeights(linear.vectors)

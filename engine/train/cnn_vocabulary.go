@@ -28,11 +28,10 @@ type vocabText struct {
 // enough get an embedding of their own; a word of the corpus counts twice. It returns the ordinary texts to pretrain
 // on.
 func (tr *cnnTrainer) buildVocabulary() (plain []vocabText) {
-	const minCount = 3
 	s := text.Get()
 	defer text.Put(s)
 	index := map[string]int32{}
-	var features model.Features
+	features := model.Features{Foreign: tr.foreign}
 	read := func(content string, count int) (t vocabText) {
 		tokens := limit(s.TokenizeWith(content, tr.dictionary))
 		features.Extract(tokens)
@@ -44,11 +43,13 @@ func (tr *cnnTrainer) buildVocabulary() (plain []vocabText) {
 			if !ok {
 				at = int32(len(tr.vocab))
 				index[string(token.Folded)] = at
+				subwords := cnn.AppendSubwords(nil, token.Folded)
+				cnn.FoldSubwords(subwords, tr.opt.SubwordRows)
 				tr.vocab = append(tr.vocab, vocabWord{
 					hash:     model.WordHash(token.Folded),
 					row:      -1,
 					group:    tr.group(token.Folded),
-					subwords: cnn.AppendSubwords(nil, token.Folded),
+					subwords: subwords,
 				})
 			}
 			tr.vocab[at].count += count
@@ -71,24 +72,29 @@ func (tr *cnnTrainer) buildVocabulary() (plain []vocabText) {
 	rows := 0
 	for i := range tr.vocab {
 		// Words that no labelled text has are worth an embedding of their own only where they are common.
-		if c := tr.vocab[i].count; c >= minCount && (i < labelled || c >= 20) {
+		if c := tr.vocab[i].count; c >= tr.opt.MinCount && (i < labelled || c >= 20) {
 			tr.vocab[i].row = int32(rows)
 			rows++
 		}
 	}
-	const groups = model.NumWordClasses + clusterCount
+	const groups = model.NumWordClasses + 2*clusterCount
 	tr.words, tr.wordGradients = newEmbeddingTable(rows), newRowGradients(rows)
 	tr.groups, tr.groupGradients = newEmbeddingTable(groups), newRowGradients(groups)
-	tr.subwords, tr.subwordGradients = newEmbeddingTable(cnn.SubwordRows), newRowGradients(cnn.SubwordRows)
+	tr.subwords, tr.subwordGradients = newEmbeddingTable(tr.opt.SubwordRows), newRowGradients(tr.opt.SubwordRows)
 	return plain
 }
 
 // group returns the row that a word shares with the others of its class or else of its cluster, or -1.
 func (tr *cnnTrainer) group(folded []byte) int32 {
-	if c := model.WordClassOf(folded); c != 0 {
-		return int32(c)
+	if !tr.foreign {
+		if c := model.WordClassOf(folded); c != 0 {
+			return int32(c)
+		}
 	}
 	if c, ok := tr.clusters[model.WordHash(folded)]; ok {
+		if class := int(c) - int(model.ClassCluster(0)); class > 0 {
+			return int32(class)
+		}
 		return int32(model.NumWordClasses + int(c))
 	}
 	return -1

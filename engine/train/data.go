@@ -31,6 +31,7 @@ const (
 // row is a line of a file of the corpus or of a public source.
 type row struct {
 	Text   string       `json:"text"`
+	Lang   string       `json:"lang"`
 	Labels sourceLabels `json:"labels"`
 	Kind   string       `json:"kind"`
 	Voice  string       `json:"voice"`

@@ -80,6 +80,9 @@ func merge(into, e *Example) {
 
 // split returns the split of an example with the given key.
 func split(e *Example, key uint64, ship bool) Split {
+	if e.Source == mixedIn {
+		return Training // it says nothing of the language itself
+	}
 	if e.Measured || !ship && slices.Contains(heldOutRegisters, e.Register) {
 		return Test
 	}

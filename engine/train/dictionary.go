@@ -37,8 +37,9 @@ const (
 )
 
 // Dictionary returns the words that disguised ones may stand for, the commonest first. It counts those of the examples
-// that are not derived from others. english reports whether a folded word is in a list of English words; it may be nil.
-func Dictionary(examples []Example, english func(folded []byte) bool) []text.Word {
+// that are not derived from others. glossary is that of another language than English, or nil. own reports whether a
+// folded word is in a list of words of the language, and foreign whether it is to be left out; both may be nil.
+func Dictionary(examples []Example, glossary *Glossary, own, foreign func(folded []byte) bool) []text.Word {
 	counts := map[string]*[2]float64{}
 	capitals := map[string]float64{} // how often a word begins with a capital inside a sentence
 	var totals [2]float64
@@ -47,7 +48,7 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 	defer text.Put(s)
 	for i := range examples {
 		e := &examples[i]
-		if e.Derived {
+		if e.Derived || e.Source == mixedIn {
 			continue
 		}
 		kind := 0
@@ -78,7 +79,11 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 	}
 	var words []text.Word
 	for word, n := range counts {
-		inList := model.HasWordClass(word) || english != nil && english([]byte(word))
+		inClass := glossary == nil && model.HasWordClass(word) || glossary.has(word)
+		if !inClass && foreign != nil && foreign([]byte(word)) {
+			continue
+		}
+		inList := inClass || own != nil && own([]byte(word))
 		if !inList && !profane[word] && n[0]+n[1] < dictionaryMinimum {
 			continue
 		}
@@ -86,7 +91,7 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 		listed[word] = inList || isName
 		share := (1-harmfulShare)*n[0]/max(totals[0], 1) + harmfulShare*n[1]/max(totals[1], 1)
 		cost := uint8(min(max(math.Round(-8*math.Log2(share)), 0), 255))
-		if len(word) <= shortLetters && cost >= shortCost && !model.HasWordClass(word) && !profane[word] {
+		if len(word) <= shortLetters && cost >= shortCost && !inClass && !profane[word] {
 			continue
 		}
 		words = append(words, text.Word{Folded: word, Cost: cost})
@@ -96,6 +101,16 @@ func Dictionary(examples []Example, english func(folded []byte) bool) []text.Wor
 	})
 	words = withoutMisspelled(words[:min(len(words), dictionaryWords*5/4)], listed)
 	return words[:min(len(words), dictionaryWords)]
+}
+
+// folded returns the folded words of a text.
+func folded(content string) (words []string) {
+	s := text.Get()
+	defer text.Put(s)
+	for _, t := range s.Tokenize(content) {
+		words = append(words, string(t.Folded))
+	}
+	return words
 }
 
 // harmful reports whether the example is positive for any head but spam.

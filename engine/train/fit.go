@@ -40,6 +40,13 @@ type Options struct {
 	// Like is an earlier fit, of which the dictionary, the clusters and the vectors of words are taken. Nil makes them
 	// anew.
 	Like *Fitted
+	// Language is the BCP 47 tag of the language of the texts, "" for English.
+	Language string
+	// Glossary holds English words for words of the language. Nil stands for none.
+	Glossary *Glossary
+	// Foreign reports whether a folded word is one of English that texts of the language have only borrowed. It is not in
+	// the dictionary. Nil stands for no words.
+	Foreign func(folded []byte) bool
 	// English reports whether a folded word is in a list of English words: see [Dictionary]. Nil stands for an empty
 	// list.
 	English func(folded []byte) bool
@@ -124,11 +131,12 @@ func Fit(examples []Example, opt Options) *Fitted {
 	f := &fitter{opt: opt.withDefaults(), examples: examples}
 	if like := opt.Like; like != nil {
 		f.words, f.clusters, f.vectors = like.Weights.Words, like.Weights.Clusters, like.vectors
-		f.dictionary = text.NewDictionary(f.words)
+		f.dictionary = text.NewDictionary(f.words, f.opt.Glossary.negators()...)
 	} else {
-		f.words = Dictionary(examples, f.opt.English)
-		f.dictionary = text.NewDictionary(f.words)
+		f.words = Dictionary(examples, f.opt.Glossary, f.opt.English, f.opt.Foreign)
+		f.dictionary = text.NewDictionary(f.words, f.opt.Glossary.negators()...)
 		f.clusters, f.vectors = cluster(examples, f.dictionary, f.opt.Seed)
+		f.clusters = f.opt.Glossary.clusters(f.clusters)
 	}
 	f.collect()
 	f.positiveWeight, f.bias = balance(examples)
@@ -190,7 +198,7 @@ func (f *fitter) extract(use func(i int, x *extracted)) {
 		var wait sync.WaitGroup
 		for job := range jobs {
 			wait.Go(func() {
-				features := model.Features{Clusters: f.clusters}
+				features := model.Features{Clusters: f.clusters, Foreign: f.opt.Language != ""}
 				scratch := text.Get()
 				defer text.Put(scratch)
 				for i := job; i < n; i += jobs {
@@ -473,7 +481,10 @@ func (f *fitter) export() *Fitted {
 	out := &Fitted{
 		vectors: f.vectors,
 		Weights: model.Weights{Clusters: f.clusters, Words: f.words},
-		Header:  model.Header{Buckets: f.opt.Buckets, Examples: len(f.examples), HarmShare: harmShare},
+		Header: model.Header{
+			Buckets: f.opt.Buckets, Examples: len(f.examples), HarmShare: harmShare, Language: f.opt.Language,
+			Negators: f.opt.Glossary.negators(),
+		},
 	}
 	var scale [model.Heads]float32
 	for h := range scale {

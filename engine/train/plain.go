@@ -193,6 +193,9 @@ type Preparation struct {
 	Copies Copies
 	// Seed seeds the copies.
 	Seed uint64
+	// Language is the BCP 47 tag of the language, "" for English. Sentences from patterns and swapped groups of people
+	// are English.
+	Language string
 }
 
 // DefaultPreparation is what the commands prepare unless they are told otherwise.
@@ -217,10 +220,13 @@ func prepare(training []Example, p Preparation) prepared {
 	texts, plain := splitPlain(training, p.PlainEvery)
 	Reweigh(texts, float32(p.PublicWeight))
 	Reweigh(plain, float32(p.PublicWeight))
-	return prepared{
-		base: texts, plain: plain, patterns: Patterns(),
+	out := prepared{
+		base: texts, plain: plain,
 		disguised:  Augment(texts, p.Copies.Disguise, p.Seed),
 		surrounded: Surround(texts, p.Copies.Surround, p.Seed),
-		swapped:    Swap(texts, p.Copies.Swap, p.Seed),
 	}
+	if p.Language == "" {
+		out.patterns, out.swapped = Patterns(), Swap(texts, p.Copies.Swap, p.Seed)
+	}
+	return out
 }

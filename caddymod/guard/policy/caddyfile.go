@@ -25,6 +25,8 @@ func (p *Policy) Options(allowed map[string]options.Option) {
 	allowed["threshold"] = probabilities(&p.Thresholds, "threshold")
 	allowed["reject_level"] = probabilities(&p.RejectLevels, "reject_level")
 	allowed["harm_share"] = app.HarmShareOption(&p.HarmShare)
+	allowed["languages"] = options.Several(&p.Languages, "<tag>", CheckLanguage)
+	allowed["other_language"] = options.Option{Parse: p.parseOtherLanguage}
 	allowed["themes"] = options.Several(&p.Themes, "<text>", nil)
 	allowed["allow"] = options.Several(&p.Allow, "<expression>", checkExpression)
 	allowed["allow_file"] = options.Several(&p.AllowFiles, "<file>", nil)
@@ -42,12 +44,28 @@ func (p *Policy) CheckOptions() error {
 	if err := p.checkThemes(); err != nil {
 		return err
 	}
+	if p.OtherLanguage != "" && p.OtherLanguage != otherPass && len(p.Languages) == 0 {
+		return fmt.Errorf("'other_language %s' needs 'languages <tag>...'", p.OtherLanguage)
+	}
 	for name, level := range p.RejectLevels {
 		if threshold, ok := p.Thresholds[name]; ok && level < threshold {
 			return fmt.Errorf("reject_level %s is %v; it must be at least the threshold, %v", name, level, threshold)
 		}
 	}
 	return nil
+}
+
+func (p *Policy) parseOtherLanguage(d *caddyfile.Dispenser) error {
+	args, err := options.Args(d, "pass|review|reject")
+	if err != nil {
+		return err
+	}
+	switch args[0] {
+	case otherPass, otherReview, otherReject:
+		p.OtherLanguage = args[0]
+		return nil
+	}
+	return d.Errf("other_language is '%s'; it must be pass, review or reject", args[0])
 }
 
 func checkExpression(text string) error {

@@ -33,10 +33,13 @@ type Moderator struct {
 	// a share of its own, it changes with that of the account.
 	harmShare    atomic.Uint64
 	ownHarmShare bool
-	themes       []string
-	allow        wordLists
-	block        wordLists
-	results      *cache
+	// languages are those that texts are expected to be in, and otherLanguage what is recommended for others.
+	languages     []string
+	otherLanguage engine.Recommendation
+	themes        []string
+	allow         wordLists
+	block         wordLists
+	results       *cache
 
 	account      string
 	enforceQuota bool
@@ -257,7 +260,9 @@ func (m *Moderator) classifyOne(
 	result, known := m.results.get(hash)
 	if !known {
 		var err error
-		if result, err = m.app.Engine().Moderate(ctx, engine.Request{Content: text, Themes: m.themes}); err != nil {
+		if result, err = m.app.Engine().Moderate(ctx, engine.Request{
+			Content: text, Themes: m.themes, Languages: m.languages,
+		}); err != nil {
 			return nil, err
 		}
 		m.results.set(hash, result)

@@ -39,6 +39,13 @@ type Policy struct {
 	// What people send is not rejected for self-harm alone unless a level is given for it, here or in the moderation
 	// app: a person in a crisis must not be turned away. Text that tells others to harm themselves is rejected.
 	RejectLevels map[string]float64 `json:"reject_levels,omitempty"`
+	// The languages that texts are expected to be in, as BCP 47 tags, the likeliest first: en, es, pt-BR. Text whose
+	// language cannot be known, such as a single word, is read as text in the first of them that the classifier knows.
+	// Default: none.
+	Languages []string `json:"languages,omitempty"`
+	// What is recommended for text in another language than those, where it is clear that it is: pass, review or reject.
+	// It needs languages. Default: pass.
+	OtherLanguage string `json:"other_language,omitempty"`
 	// The share of the texts that are harmful, from 0.0001 to 0.99, to which the probabilities of the embedded
 	// classifier are moved. Default: that of the account of this guard, otherwise that of the moderation app.
 	HarmShare *float64 `json:"harm_share,omitempty"`
@@ -86,6 +93,10 @@ func New(ctx caddy.Context, a *app.App, p *Policy, direction metrics.Direction, 
 		m.logger.Warn("harm_share has no effect: it is for the embedded classifier only",
 			zap.String("classifier", a.Engine().Version()))
 	}
+	if err := p.checkLanguages(); err != nil {
+		return nil, err
+	}
+	m.languages, m.otherLanguage = p.Languages, recommendationOf(p.OtherLanguage)
 	if p.EnforceQuota && p.Account == "" {
 		return nil, errors.New("enforce_quota needs an account")
 	}
@@ -128,6 +139,53 @@ func New(ctx caddy.Context, a *app.App, p *Policy, direction metrics.Direction, 
 	return m, err
 }
 
+// Values of Policy.OtherLanguage.
+const (
+	otherPass   = "pass"
+	otherReview = "review"
+	otherReject = "reject"
+)
+
+// recommendationOf returns what Policy.OtherLanguage recommends.
+func recommendationOf(other string) engine.Recommendation {
+	switch other {
+	case otherReview:
+		return engine.Review
+	case otherReject:
+		return engine.Reject
+	}
+	return engine.Approve
+}
+
+func (p *Policy) checkLanguages() error {
+	for _, tag := range p.Languages {
+		if err := CheckLanguage(tag); err != nil {
+			return fmt.Errorf("languages: %w", err)
+		}
+	}
+	switch p.OtherLanguage {
+	case "", otherPass:
+	case otherReview, otherReject:
+		if len(p.Languages) == 0 {
+			return errors.New("other_language needs languages")
+		}
+	default:
+		return fmt.Errorf("other_language is %q; it must be pass, review or reject", p.OtherLanguage)
+	}
+	return nil
+}
+
+// CheckLanguage checks the form of a language tag (RFC 5646).
+func CheckLanguage(tag string) error {
+	first, _, _ := strings.Cut(tag, "-")
+	if len(first) < 2 || len(first) > 8 || len(tag) > 35 || strings.ContainsFunc(tag, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-')
+	}) {
+		return fmt.Errorf("%q is not a language tag such as en or pt-BR", tag)
+	}
+	return nil
+}
+
 func (p *Policy) checkThemes() error {
 	if len(p.Themes) > maxThemes {
 		return fmt.Errorf("themes: %d are given; at most %d are possible", len(p.Themes), maxThemes)
@@ -147,7 +205,7 @@ func (p *Policy) checkThemes() error {
 // [Moderator.Decide] and [Moderator.Charge] use are left out. All others are part of the key.
 func (p Policy) key() (string, error) {
 	p.Categories, p.Thresholds, p.RejectLevels = nil, nil, nil
-	p.Account, p.EnforceQuota, p.HarmShare = "", false, nil
+	p.Account, p.EnforceQuota, p.HarmShare, p.OtherLanguage = "", false, nil, ""
 	encoded, err := json.Marshal(p)
 	return string(encoded), err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 )
 
 // Verdict is the verdict on a message: the most severe of the verdicts on its texts.
@@ -24,6 +25,10 @@ type Verdict struct {
 	Themes []string
 	// Blocked says that a blocked word was found.
 	Blocked bool
+	// Language is the language of the first text whose language is known, as a BCP 47 tag; "" where none is.
+	Language string
+	// OtherLanguage says that a text is in another language than those that are expected.
+	OtherLanguage bool
 	// Findings are the texts that are not approved.
 	Findings []Finding
 
@@ -94,6 +99,10 @@ func (m *Moderator) Add(v *Verdict, text *Classification) {
 	if text.Blocked {
 		result.Flagged, result.Recommendation, result.Confidence = true, engine.Reject, 1
 	}
+	// Other views of a text are in no language of their own.
+	if !text.RejectOnly {
+		m.addLanguage(v, &result)
+	}
 	rejected := result.Recommendation == engine.Reject
 	switch {
 	case !rejected:
@@ -138,6 +147,46 @@ func (m *Moderator) Add(v *Verdict, text *Classification) {
 		}
 	}
 	v.Findings = append(v.Findings, finding)
+}
+
+// surely is the probability from which a text is taken to be in a language that it should not be in.
+const surely = 0.9
+
+// addLanguage notes the language of a text, and what is recommended for it.
+func (m *Moderator) addLanguage(v *Verdict, result *engine.Result) {
+	found := result.Language
+	if found.Tag == "" || found.Tag == language.Undetermined {
+		return
+	}
+	if v.Language == "" {
+		v.Language = found.Tag
+	}
+	if found.Probability < surely || len(m.languages) == 0 || m.expects(found.Tag) {
+		return
+	}
+	v.OtherLanguage = true
+	if severity(m.otherLanguage) > severity(result.Recommendation) {
+		result.Recommendation = m.otherLanguage
+	}
+}
+
+// expects reports whether a language is one that texts are expected to be in, or so close to one that it may be taken
+// for it.
+func (m *Moderator) expects(tag string) bool {
+	return slices.ContainsFunc(m.languages, func(expected string) bool {
+		return IsLanguage(tag, expected) || language.Related(tag, primary(expected))
+	})
+}
+
+// IsLanguage reports whether a language, by its BCP 47 tag, is a wanted one: pt-BR wants pt, and hi wants hi-Latn, too.
+func IsLanguage(tag, wanted string) bool {
+	return strings.EqualFold(tag, wanted) || strings.EqualFold(primary(tag), primary(wanted))
+}
+
+// primary returns the first part of a tag.
+func primary(tag string) string {
+	first, _, _ := strings.Cut(strings.ToLower(tag), "-")
+	return first
 }
 
 // rejects reports whether a category alone would reject a text.

@@ -56,7 +56,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", *weights, err)
 	}
-	e, err := engine.New(engine.Options{Classifier: engine.NewEmbedded(m)})
+	e, err := engine.New(engine.Options{Classifier: engine.NewEnglish(m)})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func run(args []string, log io.Writer) error {
 		return examine(o.report, o.model, o.exam)
 	}
 	start := time.Now()
-	examples, err := train.Read(os.DirFS(o.corpus), data)
+	examples, err := readExamples(o, data)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,23 @@ func run(args []string, log io.Writer) error {
 	return finish(o, file, dataset, data)
 }
 
+// readExamples reads the texts of the language.
+func readExamples(o *options, data fs.FS) ([]train.Example, error) {
+	corpus := os.DirFS(o.corpus)
+	if o.linear.Language == "" {
+		return train.Read(corpus, data)
+	}
+	glossary, err := train.ReadGlossary(corpus, o.linear.Language)
+	if err != nil {
+		return nil, err
+	}
+	o.linear.Glossary = glossary
+	return train.ReadLanguage(corpus, data, o.linear.Language, glossary, o.mix)
+}
+
 // options are the flags of the command.
 type options struct {
+	mix                      train.Mix
 	data, corpus, english    string
 	out, report, exam, model string
 	calibrate, ship          bool
@@ -100,6 +115,13 @@ func parseOptions(args []string) (*options, error) {
 	flags.StringVar(&o.corpus, "corpus", "engine/train/corpus", "folder of the corpus")
 	flags.StringVar(&o.english, "english", "engine/themes/lexicon.bin",
 		"lexicon of the theme screener, as a list of English words; without it only frequent words are known")
+	flags.StringVar(&o.linear.Language, "language", "",
+		"train for another language than English, by its BCP 47 tag: the corpus has a folder of that name")
+	flags.Float64Var(&o.mix.English, "mixed", 0.1, "with --language, share of the English corpus that is added")
+	flags.Float64Var(&o.mix.Translated, "translated", 0.4,
+		"with --language, weight of the English corpus that the glossary turns into the language")
+	flags.IntVar(&o.cnn.SubwordRows, "subword-rows", 0, "rows of the network for sub-words, a power of two")
+	flags.IntVar(&o.cnn.MinCount, "cnn-min-count", 0, "how often a word must occur to have an embedding of its own")
 	flags.StringVar(&o.out, "out", "", "weights file to write")
 	flags.StringVar(&o.report, "report", "", "file to write the report to, - for standard output")
 	flags.StringVar(&o.exam, "exam", "", "with --model, file of an examination: report on that and on nothing else")
@@ -162,10 +184,18 @@ func fit(o *options, dataset *train.Dataset, log func(format string, values ...a
 	seed := o.linear.Seed
 	texts, plain := train.Prepare(train.Sample(dataset.Splits[train.Training], o.sample), train.Preparation{
 		PublicWeight: o.publicWeight, PlainEvery: o.plainEvery, Copies: o.copies, Seed: seed,
+		Language: o.linear.Language,
 	})
 	log("%d texts for training and %d to mine, %d for calibration, %d for test", len(texts), len(plain),
 		len(dataset.Splits[train.Calibration]), len(dataset.Splits[train.Test]))
-	if o.english != "" {
+	if language := o.linear.Language; language != "" {
+		words, foreign, err := train.WordList(os.DirFS(o.data), language)
+		if err != nil {
+			return nil, err
+		}
+		o.linear.Foreign = func(folded []byte) bool { return foreign[string(folded)] }
+		o.linear.English = func(folded []byte) bool { return words[string(folded)] }
+	} else if o.english != "" {
 		file, err := os.ReadFile(o.english)
 		if err != nil {
 			return nil, err
