@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -382,9 +383,13 @@ func resources(s *stage) {
 		}
 		large.WriteByte(' ')
 	}
+	// Many at once, so that each waits for the others on any machine, and all different, so that none is remembered.
 	var stops []func()
-	for range 8 {
-		stops = append(stops, s.load(time.Millisecond, func() { s.comment("/guarded", large.String()) }))
+	var posted atomic.Int64
+	for range 24 {
+		stops = append(stops, s.load(time.Millisecond, func() {
+			s.comment("/guarded", strconv.FormatInt(posted.Add(1), 36)+" "+large.String())
+		}))
 	}
 	s.fires("ModerationMemory", "ModerationGuardSlow", "ModerationCPU")
 	s.look("ModerationMemory", "ModerationGuardSlow", "ModerationCPU")
