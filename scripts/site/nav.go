@@ -32,6 +32,7 @@ var sections = []section{
 		{"docs/guard.md", "The guard"},
 		{"docs/recipes.md", "Recipes"},
 		{"docs/themes.md", "Themes"},
+		{"docs/languages.md", "Languages"},
 		{"docs/guard-bypass.md", "Ways around the guard"},
 		{"docs/fixed-hosts.md", "Programs with fixed hosts"},
 	}},

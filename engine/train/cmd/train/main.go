@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
@@ -276,7 +277,11 @@ func examine(report, weights, exam string) error {
 		return err
 	}
 	folder, name := filepath.Split(exam)
-	rows, err := train.ReadTexts(os.DirFS(cmp.Or(folder, ".")), name)
+	read := train.ReadTexts
+	if strings.HasSuffix(name, ".txt") {
+		read = train.ReadSheet
+	}
+	rows, err := read(os.DirFS(cmp.Or(folder, ".")), name)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/model"
+)
+
+// TestLanguages has for each language with a model something that is flagged and something that is not. It guards
+// against a model that is not asked, not against one that is not good: docs/languages.md has the figures.
+func TestLanguages(t *testing.T) {
+	t.Parallel()
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested := []string{"en"}
+	for _, test := range []struct{ tag, harmful, harmless string }{
+		{"es", "Eres un hijo de puta, cállate ya, payaso de mierda", "Mañana vamos a la playa con los niños si hace buen tiempo"},
+		{"de", "Du dummes Arschloch, halt endlich deine Fresse", "Morgen fahren wir mit den Kindern an den See, wenn das Wetter hält"},
+		{"fr", "Ferme ta gueule sale connard, tu es vraiment une merde", "Demain nous allons à la plage avec les enfants s'il fait beau"},
+		{"pt", "Cala a boca seu filho da puta, você é um lixo", "Amanhã vamos à praia com as crianças se fizer sol"},
+		{"it", "Stai zitto coglione di merda, fai schifo", "Domani andiamo al mare con i bambini se fa bel tempo"},
+		{"nl", "Hou je bek vieze klootzak, je bent een stuk stront", "Morgen gaan we met de kinderen naar het strand als het mooi weer is"},
+		{"pl", "Zamknij ryj ty głupia kurwo, jesteś śmieciem", "Jutro jedziemy z dziećmi nad jezioro, jeśli będzie ładna pogoda"},
+		{"ar", "انت حمار وكلب ابن كلب اخرس يا حيوان", "غدا سنذهب مع الأطفال إلى البحر إذا كان الطقس جميلا"},
+		{"hi", "तू कुत्ता है साले हरामी, अपना मुँह बंद रख", "कल हम बच्चों के साथ बाज़ार जाएँगे अगर मौसम अच्छा रहा"},
+		{"zh", "你这个傻逼，闭上你的狗嘴，去死吧", "如果明天天气好，我们就带孩子们去海边玩"},
+		{"ja", "お前みたいなクズは黙れ、気持ち悪いんだよ、死ね", "明日天気がよければ、子どもたちと海に行く予定です"},
+	} {
+		tested = append(tested, test.tag)
+		if !e.SupportsLanguage(test.tag) {
+			t.Errorf("%s: there is no model", test.tag)
+			continue
+		}
+		harmful, explanation, err := e.Explain(context.Background(), engine.Request{Content: test.harmful})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if harmful.Language.Tag != test.tag || !harmful.Language.Supported {
+			t.Errorf("%s: got the language %+v", test.tag, harmful.Language)
+		}
+		if highest(&harmful) < 0.3 {
+			t.Errorf("%s: %q: got %+v, want a category that is likely", test.tag, test.harmful, harmful.Categories)
+		}
+		for c := range explanation {
+			if p := explanation[c].Passage; p.End > utf8.RuneCountInString(test.harmful) {
+				t.Errorf("%s: the passage %+v is not in the text", test.tag, p)
+			}
+		}
+		harmless, err := e.Moderate(context.Background(), engine.Request{Content: test.harmless})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if harmless.Flagged || highest(&harmless) >= highest(&harmful) || harmless.Language.Tag != test.tag {
+			t.Errorf("%s: %q: got %+v", test.tag, test.harmless, harmless)
+		}
+	}
+	if got := e.Languages(); len(got) != len(tested) || got[0] != "en" {
+		t.Errorf("there are models for %q, and tests for %q", got, tested)
+	}
+	for _, tag := range model.Languages() {
+		if !slices.Contains(tested, tag) {
+			t.Errorf("the model for %s is not tested", tag)
+		}
+	}
+}
+
+func highest(r *engine.Result) (p float64) {
+	for c := range r.Categories {
+		p = max(p, r.Categories[c].Probability)
+	}
+	return p
+}
+
+// TestMixedLanguages guards against harm in English, or in another language, that hides in a text in a third one.
+func TestMixedLanguages(t *testing.T) {
+	t.Parallel()
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const english = "Kill yourself, you worthless piece of shit. Nobody would miss you."
+	const spanish = "Mañana vamos a la playa con los niños si hace buen tiempo. Luego comemos en casa de mi hermana. "
+	const german = "Du dummes Arschloch, halt endlich deine Fresse. "
+	const plain = "The meeting is at nine, and there will be coffee and cake for all of you. "
+	for _, test := range []struct {
+		name, text string
+		expected   []string
+	}{
+		{"English after Spanish", spanish + english, nil},
+		{"English before Spanish", english + " " + spanish, nil},
+		{"English between Spanish", spanish + english + " " + spanish, nil},
+		{"English where Spanish is expected", english, []string{"es"}},
+		{"German after English", plain + german, nil},
+		{"German between English", plain + plain + german + plain, nil},
+		{"German between Spanish", spanish + german + spanish, nil},
+		{"English after Finnish, which has no model", "Hyvää päivää, mitä kuuluu tänään? Täällä sataa. " + english, nil},
+	} {
+		got, explanation, err := e.Explain(context.Background(), engine.Request{Content: test.text, Languages: test.expected})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if highest(&got) < 0.3 {
+			t.Errorf("%s: got %+v, want a category that is likely", test.name, got.Categories)
+		}
+		moderated, err := e.Moderate(context.Background(), engine.Request{Content: test.text, Languages: test.expected})
+		if err != nil || moderated.Categories != got.Categories || moderated.Language != got.Language {
+			t.Errorf("%s: Moderate got %+v, Explain %+v, error %v", test.name, moderated, got, err)
+		}
+		points := []rune(test.text)
+		for c := range explanation {
+			for _, part := range explanation[c].Evidence {
+				if word := strings.TrimSpace(string(points[part.Begin:part.End])); word == "" || strings.Contains(spanish, word) && len(word) > 3 {
+					t.Errorf("%s: %q carries %s", test.name, word, engine.Category(c))
+				}
+			}
+		}
+	}
+}
+
+// TestUnknownLanguage guards against a confident approval of what nobody has read.
+func TestUnknownLanguage(t *testing.T) {
+	t.Parallel()
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Moderate(context.Background(), engine.Request{Content: "Huomenna menemme lasten kanssa rannalle, jos on kaunis ilma."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Language.Tag != "fi" || r.Language.Supported || r.Confidence > 0.5 || r.Flagged {
+		t.Errorf("got %+v, want Finnish, which has no model, with a low confidence", r)
+	}
+	if r, err = e.Moderate(context.Background(), engine.Request{Content: "🎉"}); err != nil || r.Language.Tag != "und" || r.Confidence < 0.9 {
+		t.Errorf("got %+v, error %v, want an undetermined language and the usual confidence", r, err)
+	}
+}
