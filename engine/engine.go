@@ -78,8 +78,9 @@ type Request struct {
 	Themes []string
 	// Policy overrides levels of the engine's policy for this request, as [Policy.With] does. Default: none.
 	Policy *Policy
-	// Languages are the languages that the content is expected to be in, as BCP 47 tags, the likeliest first. Where the
-	// language of the content cannot be known, it is read by the model of the first of them that has one. Default: none.
+	// Languages are the languages that the content is expected to be in, as BCP 47 tags, the likeliest first. Where
+	// the language of the content cannot be known, it is read by the model of the first of them that has one. Default:
+	// none.
 	Languages []string
 	// HarmShare is the share of harmful texts in the traffic that the content comes from, from [MinHarmShare] to
 	// [MaxHarmShare]. The probabilities of categories and attributes are moved to it, as [Engine.Shift] says. Default:

@@ -105,14 +105,15 @@ func TestMixedLanguages(t *testing.T) {
 		{"German between Spanish", spanish + german + spanish, nil},
 		{"English after Finnish, which has no model", "Hyvää päivää, mitä kuuluu tänään? Täällä sataa. " + english, nil},
 	} {
-		got, explanation, err := e.Explain(context.Background(), engine.Request{Content: test.text, Languages: test.expected})
+		request := engine.Request{Content: test.text, Languages: test.expected}
+		got, explanation, err := e.Explain(context.Background(), request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if highest(&got) < 0.3 {
 			t.Errorf("%s: got %+v, want a category that is likely", test.name, got.Categories)
 		}
-		moderated, err := e.Moderate(context.Background(), engine.Request{Content: test.text, Languages: test.expected})
+		moderated, err := e.Moderate(context.Background(), request)
 		if err != nil || moderated.Categories != got.Categories || moderated.Language != got.Language {
 			t.Errorf("%s: Moderate got %+v, Explain %+v, error %v", test.name, moderated, got, err)
 		}

@@ -20,8 +20,8 @@ type Guess struct {
 	// Probability is from 0 to 1, and that of the language and its close relatives ([Related]) together. It is 0 for
 	// [Undetermined].
 	Probability float64
-	// Likeliest is the language that is likeliest even where that is too little to name it, or [Undetermined] for a text
-	// without letters. English is the likeliest language of single letters.
+	// Likeliest is the language that is likeliest even where that is too little to name it, or [Undetermined] for a
+	// text without letters. English is the likeliest language of single letters.
 	Likeliest string
 	// English is the probability, from 0 to 1, that the text is English.
 	English float64
@@ -69,15 +69,15 @@ var pool = sync.Pool{New: func() any {
 func (d *Detector) Detect(text string) Guess {
 	s := pool.Get().(*scratch)
 	defer pool.Put(s)
-	s.read(text)
+	s.read(text, maxLetters)
 	return d.guess(s)
 }
 
 // groupOf returns the group of a script of many languages.
 func groupOf(s script) group { return group(s - scriptLatin) }
 
-// read counts the letters of a text by script, and makes its features.
-func (s *scratch) read(text string) {
+// read counts up to so many letters of a text by script, and makes their features.
+func (s *scratch) read(text string, most int) {
 	s.counts = [numScripts]int{}
 	for g := range s.features {
 		s.features[g] = s.features[g][:0]
@@ -85,7 +85,7 @@ func (s *scratch) read(text string) {
 	var n ngrams
 	var in script // of the word so far
 	total := 0
-	for i := 0; i < len(text) && total < maxLetters; {
+	for i := 0; i < len(text) && total < most; {
 		r, size := rune(text[i]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRuneInString(text[i:])

@@ -19,6 +19,8 @@ const (
 	// minPassage is how many bytes a part of a text must have to be guessed at by itself. Shorter sentences are taken
 	// together with the next ones.
 	minPassage = 24
+	// passageLetters is how many letters of it are looked at.
+	passageLetters = 80
 	// maxPassage is the length in bytes at which a sentence is cut.
 	maxPassage = 240
 )
@@ -26,10 +28,16 @@ const (
 // AppendPassages appends the passages of a text, which together are all of it. Neighbours in one language are one
 // passage, and so are sentences whose language cannot be known with those before them.
 func (d *Detector) AppendPassages(out []Passage, text string) []Passage {
+	s := pool.Get().(*scratch)
+	defer pool.Put(s)
 	first := len(out)
 	for begin := 0; begin < len(text); {
 		end := begin + sentence(text[begin:])
-		p := Passage{Guess: d.Detect(text[begin:end]), Begin: begin, End: end}
+		p := Passage{Guess: clearlyEnglish, Begin: begin, End: end}
+		if !BeginsEnglish(text[begin:end]) {
+			s.read(text[begin:end], passageLetters)
+			p.Guess = d.guess(s)
+		}
 		begin = end
 		if n := len(out); n > first {
 			last := &out[n-1]
@@ -47,6 +55,9 @@ func (d *Detector) AppendPassages(out []Passage, text string) []Passage {
 	}
 	return out
 }
+
+// clearlyEnglish is the guess for what [BeginsEnglish].
+var clearlyEnglish = Guess{Tag: "en", Probability: 0.99, Likeliest: "en", English: 0.99}
 
 // sentence returns the length in bytes of the sentences at the beginning of a text that are guessed at together.
 func sentence(text string) int {
@@ -124,11 +135,11 @@ func BeginsEnglish(text string) bool {
 // englishWords are common words of English that no other language of [Tags] has, packed into numbers.
 var englishWords = func() map[uint64]struct{} {
 	set := map[uint64]struct{}{}
-	for w := range strings.FieldsSeq(`the and you is that it of with are this have not your they what from just like would
-		there their about which when who been has had were how because should could don im its youre dont cant doesnt didnt
-		isnt wasnt thats ive my we she his her our them than then some very really good know think people want going get
-		got make need never always every only much many more most other after before back where why here out up over into
-		them these those did does being thank thanks please any if by`) {
+	for w := range strings.FieldsSeq(`the and you is that it of with are this have not your they what from just like would there their
+		about which when who been has had were how because should could don im its youre dont cant doesnt
+		didnt isnt wasnt thats ive my we she his her our them than then some very really good know think
+		people want going get got make need never always every only much many more most other after before
+		back where why here out up over into them these those did does being thank thanks please any if by`) {
 		var word uint64
 		for i := range len(w) {
 			word = word<<8 | uint64(w[i])

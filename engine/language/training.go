@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Sample is what the trainer sees of a text: the place of its language among those that are told apart by their letters,
-// and the hashes of its features.
+// Sample is what the trainer sees of a text: the place of its language among those that are told apart by their
+// letters, and the hashes of its features.
 type Sample struct {
 	// Group and Lane are the place of the language. Both are -1 where the script alone says the language.
 	Group, Lane int
@@ -24,7 +24,7 @@ type Sampler struct{ s scratch }
 // Sample makes a sample of a text in a language, one of [Tags]. The features are those of the letters in the script of
 // the language.
 func (p *Sampler) Sample(tag, text string) Sample {
-	p.s.read(text)
+	p.s.read(text, maxLetters)
 	for g, tags := range groupTags {
 		if lane := slices.Index(tags, tag); lane >= 0 {
 			return Sample{Group: g, Lane: lane, Features: p.s.features[g]}
@@ -42,8 +42,8 @@ func GroupSizes() []int {
 	return sizes
 }
 
-// Encode writes a weights file. For each group, weights holds 1<<bits rows with a weight for each language of the group,
-// and biases a number for each language. Weights are rounded to a byte with a scale for each language.
+// Encode writes a weights file. For each group, weights holds 1<<bits rows with a weight for each language of the
+// group, and biases a number for each language. Weights are rounded to a byte with a scale for each language.
 func Encode(bits []uint, weights [][]float32, biases [][]float32) []byte {
 	out := []byte(magic)
 	for g, tags := range groupTags {

@@ -145,10 +145,10 @@ func (m *Model) Read(content string) Reading {
 }
 
 // What a word that is not in the dictionary adds to the evidence for another language, what a known one takes away, and
-// how much is enough (a cumulative sum, Page 1954): four unknown words in a row, or six of nine.
+// how much is enough (a cumulative sum, Page 1954): four unknown words in a row, or five of ten.
 const (
-	unknownAdds, knownTakes = 3, 2
-	enoughForeign           = 11
+	unknownAdds, knownTakes = 3, 1
+	enoughForeign           = 10
 )
 
 // noteForeign notes whether a word is in the dictionary.
@@ -432,7 +432,7 @@ const firstOtherScript = 0xCD
 var otherScripts = []string{"ru", "uk", "bg", "el", "ar", "fa", "he", "hi", "zh", "ja", "ko", "th"}
 
 // notWords are the flags of tokens that are of no language.
-const notWords = text.Emoji | text.Number | text.Mention | text.Hashtag | text.Recovered
+const notWords = text.Emoji | text.Number | text.Mention | text.Hashtag | text.Recovered | text.Obfuscated
 
 // sums returns the sums over the first n tokens, for each n from 0 to all of them: of the weights, by head, and the
 // number of features. It goes through the text in blocks, so that all that a block needs of the large tables can be on

@@ -190,12 +190,15 @@ scan:
 			if len(s.word) == 0 {
 				break scan
 			}
-			if base := s.word[len(s.word)-1].r; isVowelMark(r) && keepsMarks(base) {
-				break // as if it were not there
-			} else if keepsMarks(base) {
-				s.word = append(s.word, letter{r: r})
-			} else if stacked++; stacked > 1 {
-				hidden = true
+			switch base := s.word[len(s.word)-1].r; {
+			case keepsMarks(base):
+				if !isVowelMark(r) {
+					s.word = append(s.word, letter{r: r})
+				}
+			default:
+				if stacked++; stacked > 1 {
+					hidden = true
+				}
 			}
 		case invisible:
 			// The zero-width joiners are ordinary spelling in Arabic and Indic scripts.

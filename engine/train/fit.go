@@ -44,8 +44,8 @@ type Options struct {
 	Language string
 	// Glossary holds English words for words of the language. Nil stands for none.
 	Glossary *Glossary
-	// Foreign reports whether a folded word is one of English that texts of the language have only borrowed. It is not in
-	// the dictionary. Nil stands for no words.
+	// Foreign reports whether a folded word is one of English that texts of the language have only borrowed. It is not
+	// in the dictionary. Nil stands for no words.
 	Foreign func(folded []byte) bool
 	// English reports whether a folded word is in a list of English words: see [Dictionary]. Nil stands for an empty
 	// list.

@@ -16,16 +16,16 @@ import (
 )
 
 // Glossary holds English words for the frequent words of another language. By way of it, what is known of English
-// carries over: a word has the class and the cluster of its English word, and English texts are turned into texts of the
-// language, word by word. A nil Glossary is empty.
+// carries over: a word has the class and the cluster of its English word, and English texts are turned into texts of
+// the language, word by word. A nil Glossary is empty.
 type Glossary struct {
 	english map[string]string // by folded word of the language
 	// words are those of the language for an English word, the most frequent first.
 	words map[string][]string
 }
 
-// ReadGlossary reads the glossary of a language: files LANGUAGE/gloss/*.txt with lines of a word, a space and an English
-// word, the most frequent words first. It is nil where there is none.
+// ReadGlossary reads the glossary of a language: files LANGUAGE/gloss/*.txt with lines of a word, a space and an
+// English word, the most frequent words first. It is nil where there is none.
 func ReadGlossary(corpus fs.FS, language string) (*Glossary, error) {
 	names, err := fs.Glob(corpus, language+"/gloss/g*.txt")
 	if err != nil || len(names) == 0 {

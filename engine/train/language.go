@@ -85,8 +85,8 @@ func ReadLanguage(corpus, data fs.FS, language string, glossary *Glossary, mix M
 }
 
 // ReadSheet reads a file of the corpus in another language. It is plain text. A line "@ kind voice" says what the rows
-// after it are and who speaks. A row is the letters of its categories, as in annotations.tsv, a bar and the text. A plus
-// before the letters says that the row and the one before it are contrasts. An error names the file and line.
+// after it are and who speaks. A row is the letters of its categories, as in annotations.tsv, a bar and the text. A
+// plus before the letters says that the row and the one before it are contrasts. An error names the file and line.
 func ReadSheet(files fs.FS, name string) ([]Example, error) {
 	file, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -457,13 +457,13 @@ func languageOf(tag string) string {
 	return tag
 }
 
-// WordList returns the words of a language that are in the list of frequent words, folded as the tokenizer does, and the
-// words of English that are not among them or that are borrowed: many times as frequent in English.
+// WordList returns the words of a language that are in the list of frequent words, folded as the tokenizer does, and
+// the words of English that are not among them or that are borrowed: many times as frequent in English.
 func WordList(data fs.FS, language string) (words, foreign map[string]bool, err error) {
 	counts := map[string]*[2]float64{} // in English, and in the language
 	var totals [2]float64
 	err = lines(data, path.Join("languages", "wordlist_frequency.jsonl.gz"), func(r row) {
-		which := -1
+		var which int
 		switch languageOf(r.Lang) {
 		case "en":
 			which = 0

@@ -43,8 +43,8 @@ type Policy struct {
 	// language cannot be known, such as a single word, is read as text in the first of them that the classifier knows.
 	// Default: none.
 	Languages []string `json:"languages,omitempty"`
-	// What is recommended for text in another language than those, where it is clear that it is: pass, review or reject.
-	// It needs languages. Default: pass.
+	// What is recommended for text in another language than those, where it is clear that it is: pass, review or
+	// reject. It needs languages. Default: pass.
 	OtherLanguage string `json:"other_language,omitempty"`
 	// The share of the texts that are harmful, from 0.0001 to 0.99, to which the probabilities of the embedded
 	// classifier are moved. Default: that of the account of this guard, otherwise that of the moderation app.

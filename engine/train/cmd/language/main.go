@@ -272,7 +272,7 @@ func tableOf(pairs string) map[rune]string {
 
 func hashOf(text string) uint32 {
 	h := fnv.New32a()
-	io.WriteString(h, text)
+	h.Write([]byte(text))
 	return h.Sum32() * 2654435761 >> 8
 }
 
