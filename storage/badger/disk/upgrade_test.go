@@ -57,8 +57,8 @@ func change(t *testing.T, dir string, do func(*badger.Txn) error) {
 	}
 }
 
-// copied returns a copy of a directory with the given name, as it is at one moment: as a kill would leave it. Badger may
-// be making a table of a log meanwhile.
+// copied returns a copy of a directory with the given name, as it is at one moment: as a kill would leave it. Badger
+// may be making a table of a log meanwhile.
 func copied(t testing.TB, dir, name string) string {
 	t.Helper()
 	moment := func() string {
