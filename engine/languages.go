@@ -92,8 +92,11 @@ func (l *languages) choose(english *model.Model, content string, expected []stri
 	}
 	guess := l.detector.Detect(content)
 	c.Language = Language{Tag: guess.Tag, Probability: guess.Probability, Supported: l.supports(guess.Tag)}
-	// A single word is in no language for the user, but in the likeliest one for us.
+	// A single word is in no language for the user, but in the likeliest one for us, unless it might be in any.
 	reads := guess.Likeliest
+	if guess.Chance < minChance {
+		reads = "en"
+	}
 	if guess.Tag == language.Undetermined {
 		c.unsure = true
 		for _, tag := range expected {
@@ -112,6 +115,9 @@ func (l *languages) choose(english *model.Model, content string, expected []stri
 	}
 	return c, err
 }
+
+// minChance is the probability from which a text whose language cannot be known is read as one in the likeliest one.
+const minChance = 0.25
 
 // choice is the language of a text and the model that reads all of it.
 type choice struct {

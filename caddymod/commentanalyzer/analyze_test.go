@@ -212,7 +212,8 @@ func TestAnalyzeLanguages(t *testing.T) {
 		{"asked for", spanish, `"es"`, "es", "es", true},
 		{"asked for another one", spanish, `"en"`, "en", "es", true},
 		{"not known", "Hyvää päivää, mitä kuuluu tänään?", ``, "fi", "fi", false},
-		{"a language of the original", "hello you", `"hi-Latn"`, "hi-Latn", "en", false},
+		{"Latin letters", "hello you", `"hi-Latn"`, "hi-Latn", "en", true},
+		{"a language of the original", "hello you", `"cs"`, "cs", "en", false},
 		{"one of several", "hello you", `"tlh","pt-BR"`, "tlh", "en", true},
 	}
 	for _, row := range rows {

@@ -23,6 +23,8 @@ type Guess struct {
 	// Likeliest is the language that is likeliest even where that is too little to name it, or [Undetermined] for a
 	// text without letters. English is the likeliest language of single letters.
 	Likeliest string
+	// Chance is the probability of that, from 0 to 1.
+	Chance float64
 	// English is the probability, from 0 to 1, that the text is English.
 	English float64
 }
@@ -52,6 +54,7 @@ const (
 // scratch is the memory of one detection.
 type scratch struct {
 	counts   [numScripts]int
+	odd      int // digits and symbols that stand among letters, as in disguises
 	features [numGroups][]uint64
 	logits   [maxLanes]float32
 }
@@ -78,13 +81,14 @@ func groupOf(s script) group { return group(s - scriptLatin) }
 
 // read counts up to so many letters of a text by script, and makes their features.
 func (s *scratch) read(text string, most int) {
-	s.counts = [numScripts]int{}
+	s.counts, s.odd = [numScripts]int{}, 0
 	for g := range s.features {
 		s.features[g] = s.features[g][:0]
 	}
 	var n ngrams
 	var in script // of the word so far
 	total := 0
+	odd, lettersBefore := 0, 0 // of the run between two spaces, and letters before it
 	for i := 0; i < len(text) && total < most; {
 		r, size := rune(text[i]), 1
 		if r >= utf8.RuneSelf {
@@ -92,6 +96,16 @@ func (s *scratch) read(text string, most int) {
 		}
 		sc, letter := letterOf(r)
 		if sc == noScript {
+			switch {
+			case r >= utf8.RuneSelf:
+			case isOdd[r]:
+				odd++
+			case r <= ' ':
+				if total > lettersBefore {
+					s.odd += odd
+				}
+				odd, lettersBefore = 0, total
+			}
 			if n.size > 0 && (r != '\'' && r != '’') {
 				s.endWord(&n, in)
 			}
@@ -126,7 +140,18 @@ func (s *scratch) read(text string, most int) {
 	if n.size > 0 {
 		s.endWord(&n, in)
 	}
+	if total > lettersBefore {
+		s.odd += odd
+	}
 }
+
+// isOdd holds the code points that scratch.odd counts.
+var isOdd = func() (odd [utf8.RuneSelf]bool) {
+	for _, c := range "0123456789|!@$+*#=<>{}[]/\\_" {
+		odd[c] = true
+	}
+	return odd
+}()
 
 func (s *scratch) endWord(n *ngrams, in script) {
 	if in < firstAlone {
@@ -190,7 +215,8 @@ func (d *Detector) guess(s *scratch) Guess {
 			main, most = sc, n
 		}
 	}
-	if main == noScript {
+	// Words that are full of digits and symbols are in no language, whatever the letters between them say.
+	if main == noScript || 2*s.odd > total {
 		return Guess{Tag: Undetermined, Likeliest: Undetermined}
 	}
 	kana := firstAlone + 3
@@ -206,7 +232,7 @@ func (d *Detector) guess(s *scratch) Guess {
 	if best < 0 {
 		return Guess{Tag: Undetermined, Likeliest: Undetermined}
 	}
-	guess := Guess{Tag: groupTags[g][best], Probability: p, Likeliest: groupTags[g][best], English: english}
+	guess := Guess{Tag: groupTags[g][best], Probability: p, Likeliest: groupTags[g][best], Chance: p, English: english}
 	wanted := enough
 	if g != han && s.counts[main] <= fewLetters {
 		wanted = enoughOfFew
@@ -217,7 +243,9 @@ func (d *Detector) guess(s *scratch) Guess {
 	return guess
 }
 
-func named(tag string, p float64) Guess { return Guess{Tag: tag, Probability: p, Likeliest: tag} }
+func named(tag string, p float64) Guess {
+	return Guess{Tag: tag, Probability: p, Likeliest: tag, Chance: p}
+}
 
 // relatives holds, for each group and lane, the lanes of close relatives.
 var relatives = func() (out [numGroups][][]int) {

@@ -61,6 +61,8 @@ func scriptOf(r rune) script {
 		return scriptLatin // combining marks stay with their letter
 	case r >= 0x400 && r < 0x530:
 		return scriptCyrillic
+	case r == 0x640:
+		return noScript // the tatweel only stretches words
 	case r >= 0x620 && r < 0x700 && (unicode.IsLetter(r) || unicode.IsMark(r)), r >= 0x750 && r < 0x780,
 		r >= 0xFB50 && r < 0xFDFF, r >= 0xFE70 && r < 0xFEFD:
 		return scriptArabic

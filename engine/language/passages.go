@@ -57,7 +57,7 @@ func (d *Detector) AppendPassages(out []Passage, text string) []Passage {
 }
 
 // clearlyEnglish is the guess for what [BeginsEnglish].
-var clearlyEnglish = Guess{Tag: "en", Probability: 0.99, Likeliest: "en", English: 0.99}
+var clearlyEnglish = Guess{Tag: "en", Probability: 0.99, Likeliest: "en", Chance: 0.99, English: 0.99}
 
 // sentence returns the length in bytes of the sentences at the beginning of a text that are guessed at together.
 func sentence(text string) int {

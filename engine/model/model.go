@@ -431,8 +431,16 @@ const firstOtherScript = 0xCD
 // otherScripts are the languages that are not written in Latin letters.
 var otherScripts = []string{"ru", "uk", "bg", "el", "ar", "fa", "he", "hi", "zh", "ja", "ko", "th"}
 
-// notWords are the flags of tokens that are of no language.
-const notWords = text.Emoji | text.Number | text.Mention | text.Hashtag | text.Recovered | text.Obfuscated
+// notWords returns the flags of tokens that are of no language. Disguised words count with the models of other languages
+// than English: letters of another script may have been put into an English text to steer it away from the model of
+// English.
+func (m *Model) notWords() text.Flags {
+	const flags = text.Emoji | text.Number | text.Mention | text.Hashtag
+	if m.header.Language == "" {
+		return flags | text.Recovered | text.Obfuscated
+	}
+	return flags
+}
 
 // sums returns the sums over the first n tokens, for each n from 0 to all of them: of the weights, by head, and the
 // number of features. It goes through the text in blocks, so that all that a block needs of the large tables can be on
@@ -451,7 +459,7 @@ func (m *Model) sums(s *scratch, tokens []text.Token) []kernel.Sums {
 			own := &s.own[i-first]
 			*own = [lanes]int16{}
 			known := f.addToken(i)
-			if m.dictionary != nil && tokens[i].Flags&notWords == 0 {
+			if m.dictionary != nil && tokens[i].Flags&m.notWords() == 0 {
 				s.noteForeign(known != nil || m.isOwn(tokens[i].Folded) || m.dictionary.Knows(f.words[i].hash))
 			}
 			if !f.Repeats(i) {
