@@ -431,9 +431,9 @@ const firstOtherScript = 0xCD
 // otherScripts are the languages that are not written in Latin letters.
 var otherScripts = []string{"ru", "uk", "bg", "el", "ar", "fa", "he", "hi", "zh", "ja", "ko", "th"}
 
-// notWords returns the flags of tokens that are of no language. Disguised words count with the models of other languages
-// than English: letters of another script may have been put into an English text to steer it away from the model of
-// English.
+// notWords returns the flags of tokens that are of no language. Disguised words count with the models of other
+// languages than English: letters of another script may have been put into an English text to steer it away from the
+// model of English.
 func (m *Model) notWords() text.Flags {
 	const flags = text.Emoji | text.Number | text.Mention | text.Hashtag
 	if m.header.Language == "" {
