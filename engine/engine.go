@@ -14,7 +14,7 @@ import (
 // Options configure an [Engine]. The zero value stands for the embedded classifier, the embedded theme screener and the
 // default policy.
 type Options struct {
-	// Classifier gives the probabilities. Default: the embedded model.
+	// Classifier gives the probabilities. Default: the embedded model of English.
 	Classifier Classifier
 	// Themes screens for themes. Default: the embedded screener.
 	Themes ThemeScreener

@@ -6,6 +6,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/language"
@@ -43,13 +44,24 @@ type languages struct {
 	supported []string
 }
 
-// newLanguages returns the embedded detector and models.
-func newLanguages() (*languages, error) {
+// newLanguages returns the embedded detector, with the embedded models of the languages with these tags beside that of
+// English.
+func newLanguages(tags []string) (*languages, error) {
 	d, err := language.Default()
 	if err != nil {
 		return nil, fmt.Errorf("loading the embedded detector of languages: %w", err)
 	}
-	return &languages{detector: d, model: model.ForLanguage, supported: model.Languages()}, nil
+	l := &languages{detector: d, model: model.ForLanguage, supported: []string{"en"}}
+	for _, tag := range tags {
+		if !slices.Contains(model.Languages(), tag) {
+			return nil, fmt.Errorf("there is no model for the language %q; there are %s",
+				tag, strings.Join(model.Languages(), ", "))
+		}
+		if !slices.Contains(l.supported, tag) {
+			l.supported = append(l.supported, tag)
+		}
+	}
+	return l, nil
 }
 
 // modelTag returns the tag of the model for a language: Hindi in Latin letters is read by that of Hindi.
@@ -92,9 +104,10 @@ func (l *languages) choose(english *model.Model, content string, expected []stri
 	}
 	guess := l.detector.Detect(content)
 	c.Language = Language{Tag: guess.Tag, Probability: guess.Probability, Supported: l.supports(guess.Tag)}
-	// A single word is in no language for the user, but in the likeliest one for us, unless it might be in any.
+	// A single word is in no language for the user, but in the likeliest one for us, unless it might be in any. What is
+	// longer and still in no language is hardly text.
 	reads := guess.Likeliest
-	if guess.Chance < minChance {
+	if guess.Tag == language.Undetermined && (guess.Chance < minChance || len(content) > maxWord) {
 		reads = "en"
 	}
 	if guess.Tag == language.Undetermined {
@@ -119,6 +132,9 @@ func (l *languages) choose(english *model.Model, content string, expected []stri
 // minChance is the probability from which a text whose language cannot be known is read as one in the likeliest one.
 const minChance = 0.25
 
+// maxWord is the maximum length of such a text in bytes.
+const maxWord = 40
+
 // choice is the language of a text and the model that reads all of it.
 type choice struct {
 	Language
@@ -130,7 +146,7 @@ type choice struct {
 // others returns the parts of a text that other models should read, too: passages in other languages if words are
 // foreign to the first model, and all of the text for English, which people mix into every language.
 func (l *languages) others(c choice, foreign bool, english *model.Model, content string) ([]part, error) {
-	if !foreign && !c.unsure {
+	if !foreign && !c.unsure || len(l.supported) == 1 {
 		return nil, nil
 	}
 	var parts []part
@@ -144,10 +160,10 @@ func (l *languages) others(c choice, foreign bool, english *model.Model, content
 	for _, p := range l.detector.AppendPassages(nil, content) {
 		points += utf8.RuneCountInString(content[at:p.Begin])
 		at = p.Begin
-		if !l.supports(p.Likeliest) {
-			continue
+		if !l.supports(p.Tag) {
+			continue // what might be in any language is no reason for an alarm in one
 		}
-		m, err := l.model(modelTag(p.Likeliest))
+		m, err := l.model(modelTag(p.Tag))
 		if err != nil {
 			return nil, err
 		}

@@ -14,14 +14,59 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// TestLanguages has for each language with a model something that is flagged and something that is not. It guards
-// against a model that is not asked, not against one that is not good: docs/languages.md has the figures.
-func TestLanguages(t *testing.T) {
+// multilingual returns an engine with all models.
+func multilingual(t *testing.T) *engine.Engine {
+	t.Helper()
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := engine.NewEmbedded(m, model.Languages()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Options{Classifier: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestOneLanguage guards against young models that read what nobody has asked them to.
+func TestOneLanguage(t *testing.T) {
 	t.Parallel()
 	e, err := engine.New(engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	m, err := model.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const spanish = "Eres un hijo de puta, cállate ya, payaso de mierda"
+	r, err := e.Moderate(context.Background(), engine.Request{Content: spanish, Languages: []string{"es"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := m.Probabilities(spanish)
+	for c := range r.Categories {
+		if r.Categories[c].Probability != p[c] {
+			t.Errorf("%s: got %v, want that of the model of English, %v", engine.Category(c), r.Categories[c], p[c])
+		}
+	}
+	if r.Language.Tag != "es" || r.Language.Supported || len(e.Languages()) != 1 {
+		t.Errorf("got %+v, want Spanish, which is not read", r.Language)
+	}
+	if _, err := engine.NewEmbedded(m, "tlh"); err == nil {
+		t.Error("a language without a model: got no error")
+	}
+}
+
+// TestLanguages has for each language with a model something that is flagged and something that is not. It guards
+// against a model that is not asked, not against one that is not good: docs/languages.md has the figures.
+func TestLanguages(t *testing.T) {
+	t.Parallel()
+	e := multilingual(t)
 	tested := []string{"en"}
 	for _, test := range []struct{ tag, harmful, harmless string }{
 		{"es", "Eres un hijo de puta, cállate ya, payaso de mierda", "Mañana vamos a la playa con los niños si hace buen tiempo"},
@@ -84,10 +129,7 @@ func highest(r *engine.Result) (p float64) {
 // TestMixedLanguages guards against harm in English, or in another language, that hides in a text in a third one.
 func TestMixedLanguages(t *testing.T) {
 	t.Parallel()
-	e, err := engine.New(engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := multilingual(t)
 	const english = "Kill yourself, you worthless piece of shit. Nobody would miss you."
 	const spanish = "Mañana vamos a la playa con los niños si hace buen tiempo. Luego comemos en casa de mi hermana. "
 	const german = "Du dummes Arschloch, halt endlich deine Fresse. "
@@ -131,10 +173,7 @@ func TestMixedLanguages(t *testing.T) {
 // TestUnknownLanguage guards against a confident approval of what nobody has read.
 func TestUnknownLanguage(t *testing.T) {
 	t.Parallel()
-	e, err := engine.New(engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := multilingual(t)
 	r, err := e.Moderate(context.Background(), engine.Request{Content: "Huomenna menemme lasten kanssa rannalle, jos on kaunis ilma."})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -28,11 +30,16 @@ func init() {
 //
 //	embedded {
 //		model <file>
+//		languages <tag>...
 //	}
 type Embedded struct {
 	// A file with weights, as the trainer writes it. It is loaded with the configuration: after the file has changed,
 	// reload with --force. Global placeholders are replaced. Default: the weights in the binary.
 	Model string `json:"model,omitempty"`
+	// The languages beside English whose texts are read by models of their own, as BCP 47 tags: ar, de, es, fr, hi, it,
+	// ja, nl, pl, pt, zh. These models are young: measure them on your texts first. Default: none, so that the model of
+	// English reads everything.
+	Languages []string `json:"languages,omitempty"`
 
 	classifier engine.Classifier
 }
@@ -51,7 +58,7 @@ func (e *Embedded) Provision(caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	e.classifier, err = engine.NewEmbedded(weights)
+	e.classifier, err = engine.NewEmbedded(weights, e.Languages...)
 	return err
 }
 
@@ -89,7 +96,18 @@ func (e *Embedded) Classifier() engine.Classifier { return e.classifier }
 // UnmarshalCaddyfile sets up the classifier from Caddyfile tokens. See [Embedded] for the syntax.
 func (e *Embedded) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the module's name
-	return options.Block(d, "embedded", map[string]options.Option{"model": options.Text(&e.Model, "<file>")})
+	return options.Block(d, "embedded", map[string]options.Option{
+		"model":     options.Text(&e.Model, "<file>"),
+		"languages": options.Several(&e.Languages, "<tag>", checkModelLanguage),
+	})
+}
+
+// checkModelLanguage refuses a language without a model.
+func checkModelLanguage(tag string) error {
+	if !slices.Contains(model.Languages(), tag) {
+		return fmt.Errorf("there is no model of it; there are %s", strings.Join(model.Languages(), ", "))
+	}
+	return nil
 }
 
 // Interface guards
