@@ -202,3 +202,13 @@ func TestCompareForwardsWhatTheSiteSets(t *testing.T) {
 		t.Errorf("forwarded: got the header %v, want what the site sets and nothing else of the client", header)
 	}
 }
+
+// awaitComparison waits until all requests that were forwarded are compared, which happens after they are answered.
+func awaitComparison(t *testing.T) {
+	t.Helper()
+	eventually(t, "the last comparison", func() bool {
+		metrics := string(call(t, http.MethodGet, "http://"+adminAddr+"/metrics", "", nil).body)
+		return strings.Contains(metrics, `caddy_moderation_compare_exchanges_total{outcome="compared"}`) &&
+			strings.Contains(metrics, `attribute="flagged"`)
+	})
+}

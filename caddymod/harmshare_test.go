@@ -341,6 +341,7 @@ func TestShareOfHarmWhileComparing(t *testing.T) {
 	load(t, siteConfig(t.TempDir(), "demo off\nharm_share 0.01%", "moderation_compare "+other.URL))
 	ask(t, base+"/v1alpha1/comments:analyze?key=other", `{"comment":{"text":"`+vile+`"},"requestedAttributes":{"TOXICITY":{}}}`)
 	ask(t, base+"/v1/moderations", `{"input":"`+borderlineText+`"}`)
+	awaitComparison(t)
 	metrics := string(call(t, http.MethodGet, "http://"+adminAddr+"/metrics", "", nil).body)
 	for _, line := range []string{
 		`caddy_moderation_compare_total{above="both",attribute="TOXICITY",threshold="0.7"} 1`,

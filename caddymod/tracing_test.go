@@ -207,7 +207,10 @@ func TestTraces(t *testing.T) {
   moderation.charge
   moderation.settle
 `, trace},
-		{"a comparison", "moderation_compare " + app.URL, func() { ask(t, base+"/v1/moderations", `{"input":"`+vile+`"}`, from...) }, `site
+		{"a comparison", "moderation_compare " + app.URL, func() {
+			ask(t, base+"/v1/moderations", `{"input":"`+vile+`"}`, from...)
+			awaitComparison(t)
+		}, `site
   moderation.forward (status=200)
   moderation.compare (characters=VILE, id, texts=1)
 `, ""},
