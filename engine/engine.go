@@ -133,9 +133,6 @@ func (e *Engine) decide(req Request, scores Scores, words int) (Result, error) {
 		r.TokensUsed += tokens
 	}
 	e.policy.With(req.Policy).Decide(&r)
-	if r.Language.isUnknown() {
-		r.Confidence = min(r.Confidence, maxUnsupportedConfidence)
-	}
 	return r, nil
 }
 

@@ -178,6 +178,9 @@ func TestUnknownLanguage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The guard decides again, by its own policy.
+	policy := e.Policy()
+	policy.Decide(&r)
 	if r.Language.Tag != "fi" || r.Language.Supported || r.Confidence > 0.5 || r.Flagged {
 		t.Errorf("got %+v, want Finnish, which has no model, with a low confidence", r)
 	}

@@ -103,6 +103,9 @@ func (p Policy) Decide(r *Result) {
 		r.Recommendation = Review
 	}
 	r.Confidence = confidence(r)
+	if r.Language.isUnknown() {
+		r.Confidence = min(r.Confidence, maxUnsupportedConfidence)
+	}
 }
 
 // confidence is the probability that r.Flagged is right, from the calibrated probabilities. When something is flagged,
