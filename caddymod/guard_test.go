@@ -158,6 +158,8 @@ func TestRefusalsSayWhy(t *testing.T) {
 	const flagged = "threshold violence 0.000001\nreject_level violence 0.999999\n"
 	for _, test := range []struct{ name, options, text, want string }{
 		{"a category", "", vile, "The text was judged as harassment and violence."},
+		{"another language", "languages en\nother_language reject", "Morgen fahren wir mit den Kindern an den See, wenn das Wetter hält.", "The text is in a language that is not expected here."},
+		{"a word in another language", "languages en\nother_language reject\nblock Kindern", "Morgen fahren wir mit den Kindern an den See, wenn das Wetter hält.", "The text holds words that are not allowed here."},
 		{"a word", "block zebra", "A zebra walks.", "The text holds words that are not allowed here."},
 		{"a word beside a category", flagged + "block zebra", "A zebra walks.", "The text holds words that are not allowed here."},
 		{"a theme beside a category", flagged + "themes fireworks", "Fireworks are on sale today.", "The text is about something that is not allowed here."},

@@ -80,6 +80,8 @@ func rejectionDetail(v *verdict) string {
 		return "The text was judged as " + enumerate(names) + "."
 	case len(v.Themes) > 0:
 		return "The text is about something that is not allowed here."
+	case !v.Blocked && v.OtherLanguage:
+		return "The text is in a language that is not expected here."
 	}
 	return "The text holds words that are not allowed here."
 }
