@@ -27,7 +27,7 @@ func BenchmarkLogits(b *testing.B) {
 					words = append(words, w)
 				}
 			}
-			m := cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.SubwordRows*cnn.Channels, 1))
+			m := cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.SubwordRows*cnn.Channels, 1), 127)
 			var s cnn.Scratch
 			b.ReportAllocs()
 			for b.Loop() {

@@ -50,7 +50,7 @@ var whole = sync.OnceValue(func() (s struct {
 			words = append(words, w)
 		}
 	}
-	s.model = cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.SubwordRows*width, 1))
+	s.model = cnn.New(cnn.NewDense(random(1, cnn.DenseSize, 0.1)), words, random(2, cnn.SubwordRows*width, 1), 127)
 	return s
 })
 
@@ -158,7 +158,7 @@ func TestByHand(t *testing.T) {
 			tokens, hashes := wordsOf(test.tokens...)
 			tokens[0].Flags = test.flags
 			var s cnn.Scratch
-			m := cnn.New(d, know(words), make([]float32, cnn.SubwordRows*width))
+			m := cnn.New(d, know(words), make([]float32, cnn.SubwordRows*width), 127)
 			got := m.Logits(&s, tokens, hashes, test.first, test.end)
 			for i, v := range got {
 				if !near(v, test.want[i]) {
@@ -186,7 +186,7 @@ func TestAnUnknownWordIsTheMeanOfItsSubwords(t *testing.T) {
 			subwords[int(row)*width+3] = 5
 		}
 	}
-	m := cnn.New(through(), nil, subwords)
+	m := cnn.New(through(), nil, subwords, 127)
 	var s cnn.Scratch
 	for word, want := range map[string]float32{"abc": 2.5, "zzz": 0, "": 0, "a": 0} {
 		tokens, hashes := wordsOf(word)
@@ -391,7 +391,7 @@ func TestTheFirstOfWordsWithTheSameHashIsKept(t *testing.T) {
 	words := []cnn.Word{
 		{Hash: 7<<32 | 1, Vector: one(0, 1)}, {Hash: 9 << 32, Vector: one(1, 1)}, {Hash: 7<<32 | 2, Vector: one(2, 1)},
 	}
-	m := cnn.New(through(), words, make([]float32, cnn.SubwordRows*width))
+	m := cnn.New(through(), words, make([]float32, cnn.SubwordRows*width), 127)
 	var s cnn.Scratch
 	got := m.Logits(&s, make([]text.Token, 1), []uint64{7<<32 | 2}, 0, 1)
 	if !near(got[0], 1) || got[2] != 0 {
@@ -418,7 +418,7 @@ func TestAModelSurvivesItsBytes(t *testing.T) {
 			t.Errorf("tokens %d to %d: %v, before %v", w[0], w[1], got, want)
 		}
 	}
-	none, err := cnn.Unmarshal(cnn.New(through(), nil, make([]float32, cnn.SubwordRows*width)).Marshal())
+	none, err := cnn.Unmarshal(cnn.New(through(), nil, make([]float32, cnn.SubwordRows*width), 127).Marshal())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,7 +428,7 @@ func TestAModelSurvivesItsBytes(t *testing.T) {
 // marshalled returns the bytes of a model that knows two words.
 func marshalled() []byte {
 	words := know(map[string][width]float32{"a": one(0, 1), "b": one(1, 1)})
-	return cnn.New(through(), words, make([]float32, cnn.SubwordRows*width)).Marshal()
+	return cnn.New(through(), words, make([]float32, cnn.SubwordRows*width), 127).Marshal()
 }
 
 // Hazard: bytes that are no network crash the process or give probabilities that are not numbers.

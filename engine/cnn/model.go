@@ -44,8 +44,9 @@ type Word struct {
 
 // New makes a model of learned weights and rounds the embeddings of words and sub-words to int8. subwords holds
 // [SubwordRows] rows, or a smaller power of two. Of words that share the high half of their hash only the first is
-// kept.
-func New(dense *Dense, words []Word, subwords []float32) *Model {
+// kept. steps is the number of steps on each side of zero that an embedding is rounded to, from 1 to 127, which is as
+// fine as an int8 allows: with 31 a file compresses to three quarters of its size.
+func New(dense *Dense, words []Word, subwords []float32, steps int) *Model {
 	m := &Model{dense: dense, subwords: make([]int8, len(subwords))}
 	sorted := slices.Clone(words)
 	slices.SortStableFunc(sorted, func(a, b Word) int { return cmp.Compare(short(a.Hash), short(b.Hash)) })
@@ -56,16 +57,17 @@ func New(dense *Dense, words []Word, subwords []float32) *Model {
 		flat = append(flat, w.Vector[:]...)
 	}
 	vectors := make([]int8, len(flat))
-	m.scale[0] = round(vectors, flat)
+	m.scale[0] = round(vectors, flat, steps)
 	m.words.setVectors(vectors)
-	m.scale[1] = round(m.subwords, subwords)
+	m.scale[1] = round(m.subwords, subwords, steps)
 	m.words.makeIndex()
 	return m
 }
 
 // round rounds rows to int8 and returns the size of a step for each channel. One value in 2,000, the largest, is
 // clipped: finer steps for the others are worth more.
-func round(out []int8, rows []float32) (scale [Channels]float32) {
+func round(out []int8, rows []float32, steps int) (scale [Channels]float32) {
+	largest := float64(min(max(steps, 1), 127))
 	for c := range Channels {
 		sizes := make([]float32, 0, len(rows)/Channels)
 		for i := c; i < len(rows); i += Channels {
@@ -74,11 +76,11 @@ func round(out []int8, rows []float32) (scale [Channels]float32) {
 		scale[c] = 1e-6
 		if len(sizes) > 0 {
 			slices.Sort(sizes)
-			scale[c] = max(sizes[len(sizes)-1-len(sizes)/2000]/127, 1e-6)
+			scale[c] = max(sizes[len(sizes)-1-len(sizes)/2000]/float32(largest), 1e-6)
 		}
 		for i := c; i < len(rows); i += Channels {
 			q := math.Round(float64(rows[i] / scale[c]))
-			out[i] = int8(min(max(q, -127), 127))
+			out[i] = int8(min(max(q, -largest), largest))
 		}
 	}
 	return scale

@@ -28,7 +28,7 @@ func TestAbsurdWeightsGiveProbabilities(t *testing.T) {
 		h.Calibration[i].Long = model.LongCurve{Max: 1}
 	}
 	var file bytes.Buffer
-	absurd := cnn.New(cnn.NewDense(all), nil, make([]float32, cnn.SubwordRows*cnn.Channels))
+	absurd := cnn.New(cnn.NewDense(all), nil, make([]float32, cnn.SubwordRows*cnn.Channels), 127)
 	if err := model.Write(&file, h, model.Weights{Words: wordList("some", "words"), CNN: absurd}); err != nil {
 		t.Fatal(err)
 	}

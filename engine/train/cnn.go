@@ -36,6 +36,8 @@ type CNNOptions struct {
 	InitialNorm float64
 	// SubwordRows is the number of rows that sub-words are hashed to, a power of two. Default: [cnn.SubwordRows].
 	SubwordRows int
+	// Steps is the number of steps on each side of zero that embeddings are rounded to, up to 127. Default: 127.
+	Steps int
 	// MinCount is how often a word must occur to have an embedding of its own. Default: 3.
 	MinCount int
 	// Plain are ordinary texts without labels, which the network learns English from before it sees a label, in
@@ -57,6 +59,9 @@ func (o CNNOptions) withDefaults() CNNOptions {
 	}
 	if o.SubwordRows == 0 {
 		o.SubwordRows = cnn.SubwordRows
+	}
+	if o.Steps == 0 {
+		o.Steps = 127
 	}
 	if o.MinCount == 0 {
 		o.MinCount = 3
@@ -267,5 +272,5 @@ func (tr *cnnTrainer) export() *cnn.Model {
 		tr.embedSubwords(word.Vector[:], v)
 		words = append(words, word)
 	}
-	return cnn.New(tr.dense, words, tr.subwords.values)
+	return cnn.New(tr.dense, words, tr.subwords.values, tr.opt.Steps)
 }

@@ -14,7 +14,12 @@ func Patterns() []Example { return slices.Concat(Neutral(), Captions(), Stances(
 
 // pattern makes an example that was put together from a pattern.
 func pattern(text string, labels sourceLabels) Example {
-	e := Example{Text: strings.ToUpper(text[:1]) + text[1:], Source: "patterns", InCorpus: true}
+	return madeOf(strings.ToUpper(text[:1])+text[1:], labels)
+}
+
+// madeOf makes an example of a text that a program put together. It has half the weight of the texts of the corpus.
+func madeOf(text string, labels sourceLabels) Example {
+	e := Example{Text: text, Source: "patterns", InCorpus: true}
 	setCorpusLabels(labels, weightCorpus/2, &e)
 	return e
 }

@@ -227,6 +227,8 @@ func prepare(training []Example, p Preparation) prepared {
 	}
 	if p.Language == "" {
 		out.patterns, out.swapped = Patterns(), Swap(texts, p.Copies.Swap, p.Seed)
+	} else {
+		out.patterns = Gibberish(texts, p.Seed)
 	}
 	return out
 }

@@ -122,6 +122,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.Float64Var(&o.mix.Translated, "translated", 0.4,
 		"with --language, weight of the English corpus that the glossary turns into the language")
 	flags.IntVar(&o.cnn.SubwordRows, "subword-rows", 0, "rows of the network for sub-words, a power of two")
+	flags.IntVar(&o.cnn.Steps, "cnn-steps", 0, "steps on each side of zero that embeddings are rounded to, up to 127")
 	flags.IntVar(&o.cnn.MinCount, "cnn-min-count", 0, "how often a word must occur to have an embedding of its own")
 	flags.StringVar(&o.out, "out", "", "weights file to write")
 	flags.StringVar(&o.report, "report", "", "file to write the report to, - for standard output")
