@@ -77,13 +77,18 @@ func rejectionDetail(v *verdict) string {
 	names := v.Flags()
 	switch {
 	case len(names) > 0 && v.ByCategory:
-		return "The text was judged as " + enumerate(names) + "."
+		return judgedAs(names)
 	case len(v.Themes) > 0:
 		return "The text is about something that is not allowed here."
 	case !v.Blocked && v.OtherLanguage:
 		return "The text is in a language that is not expected here."
 	}
 	return "The text holds words that are not allowed here."
+}
+
+// judgedAs says what a text was judged as.
+func judgedAs(categories []string) string {
+	return strings.Replace(judged, "{}", enumerate(categories), 1)
 }
 
 // enumerate joins names with commas, and the last with "and".
@@ -147,7 +152,7 @@ func wantsHTML(accept []string) bool {
 
 // page is the refusal for browsers. It loads nothing.
 var page = template.Must(template.New("refusal").Parse(`<!doctype html>
-<html lang="en">
+<html lang="{{.Tag}}" dir="{{.Direction}}">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}}</title>
@@ -158,25 +163,32 @@ small { color: #666 }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } small { color: #999 } }
 </style>
 <h1>{{.Title}}</h1>
-<p>{{.Detail}}</p>
-<p>{{.Advice}}</p>
+{{with .Detail}}<p>{{.}}</p>
+{{end}}<p>{{.Advice}}</p>
 <p><small>{{.ID}}</small></p>
 </html>
 `))
 
-// writePage answers with the page.
+// writePage answers with the page, in the language that the visitor's browser asks for.
 func writePage(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) error {
-	advice := "Please go back and try again."
-	title := p.Code.Title()
+	title, advice := p.Code.Title(), "Please go back and try again."
 	if p.Code == problem.ContentRejected {
 		title, advice = "Your message was not accepted", "Nothing was sent. Go back to change your message."
 	}
+	l := wordingFor(r.Header["Accept-Language"])
 	var b bytes.Buffer
-	if err := page.Execute(&b, struct{ Title, Detail, Advice, ID string }{title, p.Error(), advice, id}); err != nil {
+	err := page.Execute(&b, struct {
+		wording
+		Title, Detail, Advice, ID string
+	}{l, l.say(title), l.detail(p), l.say(advice), id})
+	if err != nil {
 		return err
 	}
-	problem.SetHeaders(w.Header(), id)
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	header := w.Header()
+	problem.SetHeaders(header, id)
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	header.Set("Content-Language", l.Tag)
+	header.Add("Vary", "Accept-Language")
 	responsewriter.Send(w, r, p.Code.Status(), "text/html; charset=utf-8", b.Bytes())
 	return nil
 }

@@ -4,6 +4,7 @@
 package guard
 
 import (
+	"cmp"
 	"net/http"
 
 	"go.uber.org/zap"
@@ -13,6 +14,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/extract"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 )
 
 // report counts and logs what became of a message, and emits an event for what was flagged.
@@ -21,6 +23,10 @@ func report(
 	r *http.Request, id string, v *verdict, outcome metrics.GuardOutcome,
 ) {
 	a.Metrics().Guard(direction, outcome, v.Flags(), v.took)
+	if v.status == Judged {
+		tag := cmp.Or(v.Language, language.Undetermined)
+		a.Metrics().Language(engine.Language{Tag: tag, Supported: a.Engine().SupportsLanguage(tag)})
+	}
 	if v.status == Failed {
 		a.Metrics().GuardError(direction, v.reason)
 	}

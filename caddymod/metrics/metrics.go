@@ -3,7 +3,7 @@
 
 // Package metrics counts what the service does, on Caddy's metrics endpoint.
 //
-// The values of labels are bounded: operations, outcomes, categories, recommendations, reasons and versions. They never
+// The values of labels are bounded: operations, outcomes, categories, recommendations, languages, reasons and versions. They never
 // hold an account, a key, a theme or content.
 //
 // Caddy gives each configuration a new registry. The collectors live as long as any configuration uses them, and are
@@ -83,6 +83,7 @@ type Metrics struct {
 	flagged         *prometheus.CounterVec
 	themes          prometheus.Counter
 	recommendations *prometheus.CounterVec
+	languages       *prometheus.CounterVec
 	refused         *prometheus.CounterVec
 	outage          *prometheus.CounterVec
 	storeUp         *storeUp
@@ -171,7 +172,10 @@ func newMetrics(state State) *Metrics {
 			Namespace: namespace, Subsystem: subsystem, Name: "theme_hits_total", Help: "Themes that hit a content.",
 		}),
 		recommendations: counter("recommendations_total", "Verdicts by recommendation.", "recommendation"),
-		refused:         counter("refused_total", "Requests that were refused before any work, by reason.", "reason"),
+		languages: counter("languages_total",
+			"Texts, and messages that a guard saw, that were judged, by language and whether a model reads it; und is unknown.",
+			"language", "supported"),
+		refused: counter("refused_total", "Requests that were refused before any work, by reason.", "reason"),
 		outage: counter("outage_requests_total",
 			"Requests that were admitted while the server of the store could not be reached, by what that rests on.",
 			"basis"),
@@ -209,7 +213,7 @@ func newMetrics(state State) *Metrics {
 // register registers the collectors with a registry.
 func (m *Metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{
-		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.refused, m.outage, m.storeUp, m.build,
+		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.languages, m.refused, m.outage, m.storeUp, m.build,
 		m.guard, m.guardFlagged, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
 	} {
 		err := registry.Register(collector)
@@ -358,6 +362,16 @@ func (m *Metrics) Verdict(result *engine.Result) {
 		}
 	}
 	m.recommendations.WithLabelValues(string(result.Recommendation)).Inc()
+	m.Language(result.Language)
+}
+
+// Language counts a text by its language. The tags are those that the detector knows, so that the label stays bounded.
+// A text without one is not counted.
+func (m *Metrics) Language(found engine.Language) {
+	if m == nil || found.Tag == "" {
+		return
+	}
+	m.languages.WithLabelValues(found.Tag, strconv.FormatBool(found.Supported)).Inc()
 }
 
 // Refused counts a request that was refused before any work was done. The reason is a problem's code.

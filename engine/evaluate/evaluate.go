@@ -162,7 +162,8 @@ func (m *Mistakes) Unwrap() []error { return m.First }
 type verdict struct {
 	scores     [NumLabels]float64
 	flagged    [NumLabels]bool
-	harmful    bool // whether any category is flagged
+	harmful    bool   // whether any category is flagged
+	language   string // that was detected
 	theme      engine.ThemeResult
 	paraphrase engine.ThemeResult
 }
@@ -201,6 +202,9 @@ func moderateRow(ctx context.Context, e *engine.Engine, row *Row, o *Options) (v
 		return v, err
 	}
 	request := engine.Request{Content: row.Text, HarmShare: o.HarmShare}
+	if row.Language != "" {
+		request.Languages = []string{row.Language}
+	}
 	if row.Theme != "" {
 		request.Themes = append(request.Themes, row.Theme)
 	}
@@ -211,6 +215,7 @@ func moderateRow(ctx context.Context, e *engine.Engine, row *Row, o *Options) (v
 	if err != nil {
 		return v, fmt.Errorf("%s:%d: %w", row.File, row.Line, err)
 	}
+	v.language = result.Language.Tag
 	for c, r := range result.Categories {
 		v.scores[c], v.flagged[c] = r.Probability, r.Flagged
 		v.harmful = v.harmful || r.Flagged

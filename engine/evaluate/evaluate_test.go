@@ -158,6 +158,7 @@ func TestReport(t *testing.T) {
 		{"kind", read(t, "mixed.jsonl"), evaluate.Options{Kinds: []string{"forum", "literal"}}},
 		{"oneclass", read(t, "oneclass.jsonl"), evaluate.Options{}},
 		{"rejected", strings.Repeat(long, 12), evaluate.Options{}},
+		{"language", read(t, "language.jsonl"), evaluate.Options{}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

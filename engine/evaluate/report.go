@@ -31,6 +31,10 @@ type Report struct {
 	Flagged Verdicts `json:"flagged"`
 	// Kinds holds the same for the rows of each kind.
 	Kinds map[string]Verdicts `json:"kinds"`
+	// Languages holds the same for the rows in each language, by its BCP 47 tag: the one that the row says, or else the
+	// one that was detected, "und" where that cannot be known. It is absent if the classifier detects none and no row
+	// says one.
+	Languages map[string]Verdicts `json:"languages,omitempty"`
 	// Themes is about the rows with a theme.
 	Themes Themes `json:"themes"`
 	// Misses holds the misses whose probability is furthest from the label, the furthest first, by the name of the

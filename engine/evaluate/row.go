@@ -60,6 +60,8 @@ type Row struct {
 	Text string
 	// Kind is what the owner of the data calls this kind of text, or empty.
 	Kind string
+	// Language is the language that the owner of the data says the text is in, as a BCP 47 tag, or empty.
+	Language string
 	// Labels are from 0 (no) to 1 (yes), indexed as in [LabelName]. NaN means unknown. A fraction is a share of
 	// annotators.
 	Labels [NumLabels]float64
@@ -109,6 +111,7 @@ func ParseRow(line []byte) (Row, error) {
 	var in struct {
 		Text       jsontext.Value `json:"text"`
 		Kind       jsontext.Value `json:"kind"`
+		Language   jsontext.Value `json:"language"`
 		Labels     jsontext.Value `json:"labels"`
 		Theme      jsontext.Value `json:"theme"`
 		Paraphrase jsontext.Value `json:"theme_paraphrase"`
@@ -124,6 +127,7 @@ func ParseRow(line []byte) (Row, error) {
 	}{
 		{"text", in.Text, &row.Text},
 		{"kind", in.Kind, &row.Kind},
+		{"language", in.Language, &row.Language},
 		{"theme", in.Theme, &row.Theme},
 		{"theme_paraphrase", in.Paraphrase, &row.Paraphrase},
 	} {

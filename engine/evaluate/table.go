@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 )
 
 // WriteText writes the report as tables for people. It leaves out labels without a row, and writes "n/a" for a figure
@@ -32,11 +33,23 @@ func (r *Report) WriteText(w io.Writer) error {
 	r.writeRejected(&b)
 	writeLabels(&b, "CATEGORY", r.Categories, 0, engine.NumCategories)
 	writeLabels(&b, "ATTRIBUTE", r.Attributes, engine.NumCategories, NumLabels)
-	writeVerdicts(&b, "ANY CATEGORY", r.Flagged, r.Kinds)
+	writeVerdicts(&b, "ANY CATEGORY", r.Flagged, r.Kinds, "kind")
+	if r.languageCount() > 1 {
+		writeVerdicts(&b, "LANGUAGE", Verdicts{}, r.Languages, "language")
+	}
 	r.Themes.write(&b)
 	r.writeMisses(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// languageCount returns the number of languages that texts are known to be in.
+func (r *Report) languageCount() int {
+	n := len(r.Languages)
+	if _, ok := r.Languages[language.Undetermined]; ok {
+		n--
+	}
+	return n
 }
 
 func (r *Report) writeRejected(b *strings.Builder) {
@@ -83,8 +96,8 @@ func writeLabels(b *strings.Builder, title string, labels map[string]Label, from
 	writeTable(b, lines)
 }
 
-// writeVerdicts writes a table of the verdicts on all rows and on those of each kind.
-func writeVerdicts(b *strings.Builder, title string, all Verdicts, kinds map[string]Verdicts) {
+// writeVerdicts writes a table of the verdicts on all rows and on those of each kind, or of whatever what names.
+func writeVerdicts(b *strings.Builder, title string, all Verdicts, kinds map[string]Verdicts, what string) {
 	lines := [][]string{{
 		title, "ROWS", "FLAGGED", "SHARE", "POSITIVE", "NEGATIVE", "RECALL", "SPECIFICITY", "BALANCED",
 	}}
@@ -106,7 +119,7 @@ func writeVerdicts(b *strings.Builder, title string, all Verdicts, kinds map[str
 	}
 	writeTable(b, lines)
 	if more := len(names) - shownKinds; more > 0 {
-		fmt.Fprintf(b, "  and %s with fewer rows, which are in the JSON\n", plural(more, "kind"))
+		fmt.Fprintf(b, "  and %s with fewer rows, which are in the JSON\n", plural(more, what))
 	}
 }
 
@@ -145,7 +158,7 @@ func (t *Themes) write(b *strings.Builder) {
 	for _, line := range lines {
 		fmt.Fprintln(b, strings.TrimRight(fmt.Sprintf("%-26s  %7s  %s", line[0], line[1], line[2]), " "))
 	}
-	writeVerdicts(b, "THEME HITS", t.Verdicts, t.Kinds)
+	writeVerdicts(b, "THEME HITS", t.Verdicts, t.Kinds, "kind")
 }
 
 func (r *Report) writeMisses(b *strings.Builder) {

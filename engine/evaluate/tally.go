@@ -26,6 +26,7 @@ type tally struct {
 	labels   [NumLabels]labelTally
 	all      verdictTally
 	kinds    map[string]*verdictTally
+	language map[string]*verdictTally
 	themes   themeTally
 	missed   [NumLabels + 1]missList // by label; the themes are last
 }
@@ -64,6 +65,7 @@ type themeTally struct {
 
 func newTally(e *engine.Engine, o *Options) *tally {
 	t := &tally{model: e.Version(), harmShare: e.HarmShare(), misses: o.Misses, kinds: make(map[string]*verdictTally)}
+	t.language = make(map[string]*verdictTally)
 	t.themes = themeTally{scored: make(map[string][]Scored), kinds: make(map[string]*verdictTally)}
 	if o.HarmShare != 0 && t.harmShare != 0 {
 		t.harmShare = o.HarmShare
@@ -111,6 +113,9 @@ func (t *tally) addLabels(row *Row, v *verdict) {
 	if row.Kind != "" {
 		of(t.kinds, row.Kind).add(v.harmful, is, known)
 	}
+	if tag := cmp.Or(row.Language, v.language); tag != "" {
+		of(t.language, tag).add(v.harmful, is, known)
+	}
 }
 
 func (t *tally) addTheme(row *Row, v *verdict) {
@@ -145,7 +150,7 @@ func (t *tally) miss(label int, row *Row, m Miss) {
 	t.missed[label].add(m, t.misses)
 }
 
-// of returns the entry of a kind.
+// of returns the entry of a kind or a language.
 func of(kinds map[string]*verdictTally, kind string) *verdictTally {
 	if kinds[kind] == nil {
 		kinds[kind] = new(verdictTally)
@@ -204,7 +209,8 @@ func (t *tally) report() *Report {
 	r := &Report{
 		Model: t.model, HarmShare: t.harmShare, Files: []string{}, Rows: t.rows, Rejected: t.rejected,
 		Categories: make(map[string]Label), Attributes: make(map[string]Label),
-		Flagged: t.all.verdicts(), Kinds: verdictsOf(t.kinds), Themes: t.themes.report(),
+		Flagged: t.all.verdicts(), Kinds: verdictsOf(t.kinds), Languages: verdictsOf(t.language),
+		Themes: t.themes.report(),
 	}
 	if r.Rejected.First == nil {
 		r.Rejected.First = []Refusal{}
