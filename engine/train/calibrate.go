@@ -5,6 +5,7 @@ package train
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,25 +15,33 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// harmShare is the share of traffic to which some category is assumed to apply. A threshold of 0.7 means little without
+// usualHarmShare is the share of traffic to which some category is assumed to apply. A threshold of 0.7 means little without
 // it: the same ranking gives lower probabilities where harm is rarer. It is chosen by the false alarms on ordinary text
 // that the default thresholds then give; operators say their own share ([model.Header.HarmShare]).
-const harmShare = 0.12
+const usualHarmShare = 0.12
 
-// priors are the shares of traffic to which each category is assumed to apply, and each attribute. Texts may have
-// several categories.
+// priors are the shares of the harmful traffic to which each category is assumed to apply, and each attribute. Texts may
+// have several categories.
 var priors = [categories + 1]float64{
-	hate: 0.28 * harmShare, harassment: 0.24 * harmShare, selfHarm: 0.18 * harmShare, sexual: 0.2 * harmShare,
-	violence: 0.18 * harmShare, categories: 0.28 * harmShare,
+	hate: 0.28, harassment: 0.24, selfHarm: 0.18, sexual: 0.2, violence: 0.18, categories: 0.28,
 }
 
-func prior(head int) float64 { return priors[min(head, categories)] }
+// In other languages than English, the assumed traffic has otherHarmShare of harm, and otherPriors are the shares of it
+// to which each category applies. These too are chosen by the false alarms on ordinary text. The training texts have
+// much on hate, which hardly ever alarms ordinary text, and little on self-harm, whose threshold is the lowest.
+const otherHarmShare = 0.18
+
+var otherPriors = [categories + 1]float64{
+	hate: 0.4, harassment: 0.24, selfHarm: 0.12, sexual: 0.18, violence: 0.15, categories: 0.28,
+}
 
 // ordinary is the assumed share of ordinary text in the harmless traffic. The rest looks like harm.
 const ordinary = 0.8
 
 // Calibrate fits the curves that turn logits into probabilities, on examples that the weights were not fitted on, and
 // returns the finished weights file. Of the file's calibration it keeps only the scales and biases.
+//
+// The share of harm in the traffic is that of the file's header.
 //
 // cnnThreshold is the probability of a category, by the linear model alone, above which the network classifies a text,
 // too.
@@ -42,7 +51,14 @@ func Calibrate(file []byte, examples []Example, cnnThreshold float64, seed uint6
 	if err != nil {
 		return nil, fmt.Errorf("loading the weights: %w", err)
 	}
-	c := m.Header().Calibration
+	header := m.Header()
+	c, shares := header.Calibration, priors
+	if header.Language != "" {
+		shares = otherPriors
+	}
+	prior := func(h int) float64 {
+		return shares[min(h, categories)] * cmp.Or(header.HarmShare, model.DefaultHarmShare)
+	}
 	for h := range c {
 		c[h] = model.Calibration{Scale: c[h].Scale, Bias: c[h].Bias, Alone: model.Curve{Large: 1}}
 	}

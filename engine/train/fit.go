@@ -35,6 +35,9 @@ type Options struct {
 	Rows int
 	// Buckets is the size of the hash table, a power of two. Default: 65,536.
 	Buckets int
+	// HarmShare is the share of harmful texts in the traffic that [Calibrate] assumes. Default: 0.12 for English, 0.18
+	// for other languages.
+	HarmShare float64
 	// Seed seeds the order of the examples.
 	Seed uint64
 	// Like is an earlier fit, of which the dictionary, the clusters and the vectors of words are taken. Nil makes them
@@ -70,6 +73,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MinCount == 0 {
 		o.MinCount = 3
+	}
+	if o.HarmShare == 0 {
+		o.HarmShare = usualHarmShare
+		if o.Language != "" {
+			o.HarmShare = otherHarmShare
+		}
 	}
 	if o.Rows == 0 {
 		o.Rows = 240_000
@@ -482,7 +491,7 @@ func (f *fitter) export() *Fitted {
 		vectors: f.vectors,
 		Weights: model.Weights{Clusters: f.clusters, Words: f.words},
 		Header: model.Header{
-			Buckets: f.opt.Buckets, Examples: len(f.examples), HarmShare: harmShare, Language: f.opt.Language,
+			Buckets: f.opt.Buckets, Examples: len(f.examples), HarmShare: f.opt.HarmShare, Language: f.opt.Language,
 			Negators: f.opt.Glossary.negators(),
 		},
 	}

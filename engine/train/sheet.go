@@ -16,13 +16,13 @@ import (
 // Priors returns the shares of traffic, from 0 to 1, to which calibration assumes that each category applies.
 func Priors() (out [model.NumCategories]float64) {
 	for h := range out {
-		out[h] = prior(h)
+		out[h] = priors[h] * usualHarmShare
 	}
 	return out
 }
 
 // AttributePrior returns the share of traffic, from 0 to 1, to which calibration assumes that an attribute applies.
-func AttributePrior() float64 { return prior(categories) }
+func AttributePrior() float64 { return priors[categories] * usualHarmShare }
 
 // OrdinaryShare is the share of the harmless traffic, from 0 to 1, that calibration assumes to be ordinary text. The
 // rest looks like harm.

@@ -58,6 +58,13 @@ func run(args []string, log io.Writer) error {
 		if err != nil {
 			return err
 		}
+		if share := o.linear.HarmShare; share != 0 {
+			var changed bytes.Buffer
+			if err := model.SetHarmShare(&changed, file, share); err != nil {
+				return err
+			}
+			file = changed.Bytes()
+		}
 		return finish(o, file, dataset, data)
 	}
 	if o.model != "" {
@@ -132,6 +139,8 @@ func parseOptions(args []string) (*options, error) {
 	flags.Float64Var(&o.cnnThreshold, "cnn-threshold", 0.09,
 		"probability of a category, by the linear model alone, above which the network classifies a text, too")
 	flags.BoolVar(&o.ship, "ship", false, "train on whole files that are otherwise held out")
+	flags.Float64Var(&o.linear.HarmShare, "harm-share", 0,
+		"share of harmful texts, from 0.0001 to 0.9999, in the traffic that the calibration assumes")
 	flags.IntVar(&o.linear.Epochs, "epochs", 0, "passes over the data")
 	flags.Float64Var(&o.linear.Rate, "rate", 0, "learning rate")
 	flags.Float64Var(&o.linear.SubwordRate, "subword-rate", 0, "learning rate of sub-words, relative")
@@ -170,6 +179,8 @@ func (o *options) check() error {
 		return errors.New("--plain-one-of wants a number from 1, and --pretrain-one-of one from 0")
 	case !(o.mined >= 0 && o.mined <= 1) || o.mining < 0:
 		return errors.New("--mined wants a share from 0 to 1, and --mining-rounds a number from 0")
+	case o.linear.HarmShare != 0 && !(o.linear.HarmShare >= 0.0001 && o.linear.HarmShare <= 0.9999):
+		return errors.New("--harm-share wants a share from 0.0001 to 0.9999")
 	case !(o.cnnThreshold > 0 && o.cnnThreshold < 1):
 		return errors.New("--cnn-threshold wants a probability above 0 and below 1")
 	case o.model == "" && (o.calibrate || o.exam != ""):
