@@ -65,8 +65,8 @@ func (s *Scores) check() error {
 
 func isProbability(p float64) bool { return p >= 0 && p <= 1 } // false for NaN
 
-// Embedded is the [Classifier] over the models of this project: one of English, the embedded one by default, and,
-// where they are asked for, the embedded ones of other languages. A text is read by the model of its language. Where
+// Embedded is the [Classifier] over the models of this project: one of English, the embedded one by default, and the
+// embedded ones of other languages. A text is read by the model of its language. Where
 // words are not those of the language, passages in other languages are read by the models of these, and all of the
 // text by that of English; the largest probability counts. It is also an [Explainer].
 type Embedded struct {
@@ -75,8 +75,9 @@ type Embedded struct {
 }
 
 // NewEmbedded makes a classifier of a model of English, for example one that [model.Load] loaded from a file, and of
-// the embedded models of the languages with these tags, of those that [model.Languages] names. It fails for a language
-// without a model. Without languages, the model of English reads all texts, and their language is only said.
+// the embedded models of the languages with these tags, of those that [model.Languages] names; of all of these where
+// there is no tag. It fails for a language without a model. With "en" alone, the model of English reads all texts, and
+// their language is only said.
 func NewEmbedded(m *model.Model, languages ...string) (Embedded, error) {
 	l, err := newLanguages(languages)
 	return Embedded{m, l}, err

@@ -44,14 +44,17 @@ type languages struct {
 	supported []string
 }
 
-// newLanguages returns the embedded detector, with the embedded models of the languages with these tags beside that of
-// English.
+// newLanguages returns the embedded detector, with the embedded models of the languages with these tags, or of all,
+// beside that of English.
 func newLanguages(tags []string) (*languages, error) {
 	d, err := language.Default()
 	if err != nil {
 		return nil, fmt.Errorf("loading the embedded detector of languages: %w", err)
 	}
 	l := &languages{detector: d, model: model.ForLanguage, supported: []string{"en"}}
+	if len(tags) == 0 {
+		tags = model.Languages()
+	}
 	for _, tag := range tags {
 		if !slices.Contains(model.Languages(), tag) {
 			return nil, fmt.Errorf("there is no model for the language %q; there are %s",

@@ -17,29 +17,25 @@ import (
 // multilingual returns an engine with all models.
 func multilingual(t *testing.T) *engine.Engine {
 	t.Helper()
-	m, err := model.Default()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := engine.NewEmbedded(m, model.Languages()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := engine.New(engine.Options{Classifier: c})
+	e, err := engine.New(engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-// TestOneLanguage guards against young models that read what nobody has asked them to.
+// TestOneLanguage guards against models that read what their operator has told them not to.
 func TestOneLanguage(t *testing.T) {
 	t.Parallel()
-	e, err := engine.New(engine.Options{})
+	m, err := model.Default()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := model.Default()
+	alone, err := engine.NewEmbedded(m, "en")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Options{Classifier: alone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +76,14 @@ func TestLanguages(t *testing.T) {
 		{"hi", "तू कुत्ता है साले हरामी, अपना मुँह बंद रख", "कल हम बच्चों के साथ बाज़ार जाएँगे अगर मौसम अच्छा रहा"},
 		{"zh", "你这个傻逼，闭上你的狗嘴，去死吧", "如果明天天气好，我们就带孩子们去海边玩"},
 		{"ja", "お前みたいなクズは黙れ、気持ち悪いんだよ、死ね", "明日天気がよければ、子どもたちと海に行く予定です"},
+		{"ru", "Заткнись, тупая тварь, чтоб ты сдох", "Завтра поедем с детьми на озеро, если будет хорошая погода"},
+		{"tr", "Kapa çeneni orospu çocuğu, geberip git artık", "Hava güzel olursa yarın çocuklarla denize gideceğiz"},
+		{"ko", "닥쳐 이 병신 새끼야, 나가 뒈져라", "내일 날씨가 좋으면 아이들과 함께 바다에 갈 거예요"},
+		{"id", "Diam kau anjing goblok, dasar bajingan tak berguna", "Besok kami pergi ke pantai bersama anak-anak kalau cuacanya bagus"},
+		{"vi", "Câm mồm đi thằng chó ngu, mày là đồ rác rưởi", "Ngày mai chúng tôi đưa bọn trẻ ra biển nếu trời đẹp"},
+		{"sv", "Håll käften din jävla idiot, du är värdelös", "I morgon åker vi till stranden med barnen om det är fint väder"},
+		{"da", "Hold kæft din klamme idiot, du er et svin", "I morgen tager vi på stranden med børnene, hvis vejret er godt"},
+		{"el", "Βούλωσέ το ρε μαλάκα, είσαι σκουπίδι", "Αύριο θα πάμε στη θάλασσα με τα παιδιά αν κάνει καλό καιρό"},
 	} {
 		tested = append(tested, test.tag)
 		if !e.SupportsLanguage(test.tag) {
