@@ -123,7 +123,10 @@ func (e *Engine) decide(req Request, scores Scores, words int) (Result, error) {
 	}
 	e.Shift(req.HarmShare).Apply(&r)
 	if len(req.Themes) > 0 {
-		themes, tokens := e.themes.ScreenThemes(req.Content, req.Themes)
+		themes, tokens, err := e.screenThemes(scores.Language.Tag, req)
+		if err != nil {
+			return Result{}, err
+		}
 		for _, t := range themes {
 			if !isProbability(t.Probability) {
 				return Result{}, fmt.Errorf("%w: theme", ErrProbability)
@@ -134,6 +137,15 @@ func (e *Engine) decide(req Request, scores Scores, words int) (Result, error) {
 	}
 	e.policy.With(req.Policy).Decide(&r)
 	return r, nil
+}
+
+// screenThemes screens a text in a language for the themes of its request.
+func (e *Engine) screenThemes(tag string, req Request) ([]ThemeResult, int, error) {
+	if a, ok := e.themes.(*themeAdapter); ok {
+		return a.screenThemesIn(tag, req.Content, req.Themes)
+	}
+	results, tokens := e.themes.ScreenThemes(req.Content, req.Themes)
+	return results, tokens, nil
 }
 
 // classify returns the scores of a text and its number of word tokens. expected are the languages that it may be in.

@@ -71,6 +71,13 @@ func ReadLanguage(corpus, data fs.FS, language string, glossary *Glossary, mix M
 		return nil, err
 	}
 	all = append(all, glossary.Translated(english, float32(mix.Translated), mix.Seed)...)
+	if glossary != nil && mix.Translated > 0 {
+		plain, err := readPlain(data, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, glossary.Translated(ordinarySample(plain), float32(mix.Translated), mix.Seed+1)...)
+	}
 	for i, e := range english {
 		if float64(i%100) < 100*mix.English {
 			e.Source, e.Group = mixedIn, 0
@@ -82,6 +89,19 @@ func ReadLanguage(corpus, data fs.FS, language string, glossary *Glossary, mix M
 		}
 	}
 	return all, nil
+}
+
+// ordinarySample returns some 40,000 short ordinary texts of all registers.
+func ordinarySample(plain []Example) (out []Example) {
+	const wanted, longest = 40_000, 400
+	short := slices.DeleteFunc(plain, func(e Example) bool {
+		return e.Measured || len(e.Text) > longest || e.Register == base(otherLanguages)
+	})
+	every := max(1, len(short)/wanted)
+	for i := 0; i < len(short); i += every {
+		out = append(out, short[i])
+	}
+	return out
 }
 
 // ReadSheet reads a file of the corpus in another language. It is plain text. A line "@ kind voice" says what the rows
