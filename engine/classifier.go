@@ -104,14 +104,27 @@ func (e Embedded) classify(content string, expected []string) (Scores, int, erro
 	}
 	r := c.first.Read(content)
 	p := r.Probabilities
+	if c.first != e.model && (c.unsure || isNoise(c.first, r.Known, r.Unknown, false)) {
+		english := e.model.Read(content)
+		p, r.Words = english.Probabilities, english.Words
+		if c.believes(r.Known, r.Unknown, english.Unknown) {
+			for h := range p {
+				p[h] = max(p[h], r.Probabilities[h])
+			}
+		}
+		c.unsure = false
+	}
 	parts, err := e.languages.others(c, r.Foreign, e.model, content)
 	if err != nil {
 		return Scores{}, 0, err
 	}
 	for _, part := range parts {
-		more := part.model.Probabilities(content[part.begin:part.end])
+		more := part.model.Read(content[part.begin:part.end])
+		if part.model != e.model && isNoise(part.model, more.Known, more.Unknown, true) {
+			continue
+		}
 		for h := range p {
-			p[h] = max(p[h], more[h])
+			p[h] = max(p[h], more.Probabilities[h])
 		}
 	}
 	scores := scoresOf(p)

@@ -114,10 +114,10 @@ func (l *languages) choose(english *model.Model, content string, expected []stri
 		reads = "en"
 	}
 	if guess.Tag == language.Undetermined {
-		c.unsure = true
+		c.unsure, c.likelier = true, guess.Chance > 2*guess.English
 		for _, tag := range expected {
 			if l.supports(tag) {
-				reads = tag
+				reads, c.likelier = tag, true
 				break
 			}
 		}
@@ -144,6 +144,41 @@ type choice struct {
 	first *model.Model
 	// unsure says that the text may be in another language as well. Then the model of English reads it, too.
 	unsure bool
+	// likelier says that the text is expected to be in the language of the first model, or is much likelier to be in it
+	// than in English.
+	likelier bool
+}
+
+// isNoise reports whether a model knows so few words of a text, or of a passage that was found in another one, that it is
+// hardly in the language: a code, or bytes in a charset that is not theirs, which often look like Chinese. Words are
+// bounded less clearly in some languages, and inflected more in others, so that dictionaries have fewer of them. No text
+// is refused this: the model of English still reads it.
+func isNoise(m *model.Model, known, unknown int, passage bool) bool {
+	share := 0.0
+	switch m.Header().Language {
+	case "zh", "ja", "vi":
+		share = 0.5
+	case "ko":
+		if passage {
+			share = 0.1
+		}
+	case "ar", "el", "hi", "ru":
+		if passage {
+			share = 0.25
+		}
+	default:
+		if passage {
+			share = 0.5
+		}
+	}
+	total := known + unknown
+	return share > 0 && (total == 0 && passage || float64(known) < share*float64(total))
+}
+
+// believes reports whether a text whose language cannot be known is in that of the first model, given how many of its
+// words that model and the model of English know. The model of English reads it in any case.
+func (c *choice) believes(known, unknown, english int) bool {
+	return known >= unknown && (unknown < english || unknown == english && c.likelier)
 }
 
 // others returns the parts of a text that other models should read, too: passages in other languages if words are
@@ -194,10 +229,27 @@ func (e Embedded) read(content string, expected []string) (found Language, readi
 		return found, nil, err
 	}
 	x := c.first.ClassifyExplainable(content)
-	readings = append(readings, reading{x, 0})
+	doubtful := c.unsure || isNoise(c.first, x.Known, x.Unknown, false)
+	if c.first != e.model && doubtful {
+		english := e.model.ClassifyExplainable(content)
+		readings = append(readings, reading{english, 0})
+		if c.believes(x.Known, x.Unknown, english.Unknown) {
+			readings = append(readings, reading{x, 0})
+		} else {
+			defer x.Close()
+		}
+		c.unsure = false
+	} else {
+		readings = append(readings, reading{x, 0})
+	}
 	parts, err := e.languages.others(c, x.Foreign, e.model, content)
 	for _, p := range parts {
-		readings = append(readings, reading{p.model.ClassifyExplainable(content[p.begin:p.end]), p.point})
+		more := p.model.ClassifyExplainable(content[p.begin:p.end])
+		if p.model != e.model && isNoise(p.model, more.Known, more.Unknown, true) {
+			more.Close()
+			continue
+		}
+		readings = append(readings, reading{more, p.point})
 	}
 	return c.Language, readings, err
 }

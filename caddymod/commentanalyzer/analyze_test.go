@@ -208,13 +208,13 @@ func TestAnalyzeLanguages(t *testing.T) {
 		{"nothing to detect", "?! 🙂", ``, "und", "und", true},
 		{"English as asked", "hello you", `"en"`, "en", "en", true},
 		{"a region", "hello you", `"en-US"`, "en-US", "en", true},
-		{"detected", spanish, ``, "es", "es", false},
-		{"asked for one that is not known", spanish, `"es"`, "es", "es", false},
-		{"asked for another one", spanish, `"en"`, "en", "es", false},
+		{"detected", spanish, ``, "es", "es", true},
+		{"asked for as it is", spanish, `"es"`, "es", "es", true},
+		{"asked for another one", spanish, `"en"`, "en", "es", true},
 		{"not known", "Hyvää päivää, mitä kuuluu tänään?", ``, "fi", "fi", false},
-		{"Latin letters", "hello you", `"hi-Latn"`, "hi-Latn", "en", false},
+		{"Latin letters", "hello you", `"hi-Latn"`, "hi-Latn", "en", true},
 		{"a language of the original", "hello you", `"cs"`, "cs", "en", false},
-		{"one of several", "hello you", `"tlh","pt-BR"`, "tlh", "en", false},
+		{"one of several", "hello you", `"tlh","pt-BR"`, "tlh", "en", true},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

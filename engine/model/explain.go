@@ -61,8 +61,9 @@ type Explainable struct {
 	// Probabilities and Words are what [Model.Classify] returns.
 	Probabilities Probabilities
 	Words         int
-	// Foreign is as in [Reading].
-	Foreign bool
+	// Foreign, Known and Unknown are as in [Reading].
+	Foreign        bool
+	Known, Unknown int
 
 	model     *Model
 	content   string
@@ -80,7 +81,7 @@ func (m *Model) ClassifyExplainable(content string) *Explainable {
 	x := &Explainable{model: m, content: content, scratch: m.scratch(), text: text.Get()}
 	x.tokens = m.Tokenize(x.text, content)
 	x.Probabilities, x.Words = m.classify(x.scratch, x.tokens), x.text.Words()
-	x.Foreign = x.scratch.foreign >= enoughForeign
+	x.Foreign, x.Known, x.Unknown = x.scratch.foreign >= enoughForeign, x.scratch.known, x.scratch.unknown
 	return x
 }
 

@@ -116,6 +116,8 @@ type scratch struct {
 	classified               []networkWindow // in the order in which the network classified them
 	// evidence is the evidence for another language at the current token, and foreign the most that there was.
 	evidence, foreign int
+	// known and unknown are the numbers of words that are in the dictionary, and that are not.
+	known, unknown int
 }
 
 // Classify returns the probabilities of content and its number of word tokens. It takes any string.
@@ -132,6 +134,9 @@ type Reading struct {
 	// Foreign says that several words in a row, or most words of a part, are not in the dictionary of the model: a part
 	// of the text may be in another language than the model's. It is always false without a dictionary.
 	Foreign bool
+	// Known and Unknown are the numbers of words that are in the dictionary of the model, and that are not, without those
+	// of one or two Latin letters. Both are 0 without a dictionary.
+	Known, Unknown int
 }
 
 // Read classifies content. It takes any string.
@@ -141,7 +146,8 @@ func (m *Model) Read(content string) Reading {
 	s := m.scratch()
 	defer m.release(s)
 	p := m.classify(s, m.Tokenize(tokens, content))
-	return Reading{Probabilities: p, Words: tokens.Words(), Foreign: s.foreign >= enoughForeign}
+	return Reading{Probabilities: p, Words: tokens.Words(), Foreign: s.foreign >= enoughForeign,
+		Known: s.known, Unknown: s.unknown}
 }
 
 // What a word that is not in the dictionary adds to the evidence for another language, what a known one takes away, and
@@ -151,9 +157,17 @@ const (
 	enoughForeign           = 10
 )
 
-// noteForeign notes whether a word is in the dictionary.
-func (s *scratch) noteForeign(known bool) {
-	if known {
+// noteForeign notes whether a word is in the dictionary, and whether it is in the script of the language.
+func (s *scratch) noteForeign(word []byte, known, own bool) {
+	const short = 2 // bytes: a letter or two are words in many languages, and in noise
+	if len(word) > short {
+		if known {
+			s.known++
+		} else {
+			s.unknown++
+		}
+	}
+	if known || own {
 		s.evidence = max(0, s.evidence-knownTakes)
 		return
 	}
@@ -450,7 +464,7 @@ func (m *Model) sums(s *scratch, tokens []text.Token) []kernel.Sums {
 	f.begin(tokens)
 	s.prefix = slices.Grow(s.prefix[:0], len(tokens)+1)[:len(tokens)+1]
 	s.prefix[0] = kernel.Sums{}
-	s.evidence, s.foreign = 0, 0
+	s.evidence, s.foreign, s.known, s.unknown = 0, 0, 0, 0
 	for first := 0; first < len(tokens); first += blockTokens {
 		end := min(first+blockTokens, len(tokens))
 		m.vocabulary.prefetch(tokens[first:end], s.places[:])
@@ -460,7 +474,8 @@ func (m *Model) sums(s *scratch, tokens []text.Token) []kernel.Sums {
 			*own = [lanes]int16{}
 			known := f.addToken(i)
 			if m.dictionary != nil && tokens[i].Flags&m.notWords() == 0 {
-				s.noteForeign(known != nil || m.isOwn(tokens[i].Folded) || m.dictionary.Knows(f.words[i].hash))
+				inDictionary := known != nil || m.dictionary.Knows(f.words[i].hash)
+				s.noteForeign(tokens[i].Folded, inDictionary, m.isOwn(tokens[i].Folded))
 			}
 			if !f.Repeats(i) {
 				before := len(hashes)
