@@ -297,6 +297,17 @@ func TestGuardRefusesWithAPage(t *testing.T) {
 		got.header.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Errorf("got %d %s %v, want 422 and the guard's page", got.status, got.body, got.header)
 	}
+	// In the visitor's language, with the direction in which it is written.
+	for accept, want := range map[string]string{
+		"de-AT,de;q=0.9,en;q=0.5": `<html lang="de" dir="ltr">`, "ar": `<html lang="ar" dir="rtl">`, "fi": `<html lang="en" dir="ltr">`,
+	} {
+		got := send(t, "application/x-www-form-urlencoded", "comment="+strings.ReplaceAll(vile, " ", "+"),
+			"Accept", "text/html", "Accept-Language", accept)
+		if !strings.Contains(string(got.body), want) || strings.Contains(string(got.body), "{}") ||
+			got.header.Get("Content-Language") != want[12:14] || got.header.Get("Vary") != "Accept-Language" {
+			t.Errorf("Accept-Language %s: got %v %s, want a page with %s", accept, got.header, got.body, want)
+		}
+	}
 }
 
 func TestGuardSelectsTexts(t *testing.T) {

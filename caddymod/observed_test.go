@@ -228,5 +228,37 @@ func TestMetricsSurviveReload(t *testing.T) {
 	}
 }
 
+// TestMetricsOfLanguages guards against texts that no model reads and nobody hears of.
+func TestMetricsOfLanguages(t *testing.T) {
+	app := newBackend(t)
+	load(t, siteConfig(t.TempDir(), "", "moderation_api\n\tmoderate /posts\n\t"+app.proxy()))
+	count := func(tag string, supported bool) (value float64) {
+		t.Helper()
+		name := fmt.Sprintf("caddy_moderation_languages_total{language=%q,supported=\"%v\"} ", tag, supported)
+		metrics := string(call(t, http.MethodGet, "http://"+adminAddr+"/metrics", "", nil).body)
+		if _, rest, ok := strings.Cut(metrics, name); ok {
+			if _, err := fmt.Sscan(rest, &value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return value
+	}
+	for _, test := range []struct {
+		text, tag string
+		supported bool
+	}{
+		{"Mañana vamos a la playa con los niños si hace buen tiempo", "es", true},
+		{"Huomenna menemme lasten kanssa rannalle, jos on kaunis ilma.", "fi", false},
+	} {
+		before := count(test.tag, test.supported)
+		call(t, http.MethodPost, base+"/v1/moderate/text", acmeKey, strings.NewReader(`{"content":"`+test.text+`"}`),
+			"Content-Type", "application/json")
+		call(t, http.MethodPost, base+"/posts", "", strings.NewReader(test.text), "Content-Type", "text/plain")
+		if after := count(test.tag, test.supported); after != before+2 {
+			t.Errorf("%s: got the count %v after a call and a post, want 2 more than %v", test.tag, after, before)
+		}
+	}
+}
+
 // Interface guard
 var _ caddyevents.Handler = (*Listener)(nil)

@@ -149,10 +149,10 @@ type choice struct {
 	likelier bool
 }
 
-// isNoise reports whether a model knows so few words of a text, or of a passage that was found in another one, that it is
-// hardly in the language: a code, or bytes in a charset that is not theirs, which often look like Chinese. Words are
-// bounded less clearly in some languages, and inflected more in others, so that dictionaries have fewer of them. No text
-// is refused this: the model of English still reads it.
+// isNoise reports whether a model knows so few words of a text, or of a passage that was found in another one, that it
+// is hardly in the language: a code, or bytes in a charset that is not theirs, which often look like Chinese. Words are
+// bounded less clearly in some languages, and inflected more in others, so that dictionaries have fewer of them. The
+// model of English reads noise, too.
 func isNoise(m *model.Model, known, unknown int, passage bool) bool {
 	share := 0.0
 	switch m.Header().Language {

@@ -57,9 +57,11 @@ func (a *themeAdapter) ScreenThemes(content string, wanted []string) (results []
 	return results, tokens
 }
 
-// screenThemesIn is ScreenThemes for a text in a language. A text in one that has a glossary is also screened in English
-// words, and so are themes that seem to be in that language. The largest probability counts.
-func (a *themeAdapter) screenThemesIn(tag, content string, wanted []string) (results []ThemeResult, tokens int, err error) {
+// screenThemesIn is ScreenThemes for a text in a language. A text in one that has a glossary is also screened in
+// English words, and so are themes that seem to be in that language. The largest probability counts.
+func (a *themeAdapter) screenThemesIn(
+	tag, content string, wanted []string,
+) (results []ThemeResult, tokens int, err error) {
 	results, tokens = a.ScreenThemes(content, wanted)
 	other, err := a.other(tag)
 	if other == nil || err != nil {

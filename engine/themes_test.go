@@ -49,7 +49,7 @@ func TestThemesInOtherLanguages(t *testing.T) {
 		{"es", "dogs", "Mi vecina tiene dos perros que ladran toda la noche", "perros", true},
 		{"de", "dogs", "Unsere Nachbarn haben zwei Hunde, die nachts bellen", "Hunde", true},
 		{"de", "Hochzeit", "Meine Schwester heiratet im Mai, die Braut trägt natürlich Weiß", "Braut", true},
-		{"fr", "wedding", "Ma sœur se marie en mai, le mariage aura lieu à la mairie du village", "mariage", true},
+		{"fr", "wedding", "Ma sœur a choisi sa robe de mariée, la cérémonie aura lieu à la mairie du village", "mariée", true},
 		{"pt", "war", "Meu avô lutou na guerra e nunca quis falar sobre isso com a gente", "guerra", true},
 		{"it", "rain", "Domani porta pioggia su tutta la regione, quindi niente mare", "pioggia", true},
 		{"es", "dogs", "Mañana vamos a la playa con los niños si hace buen tiempo", "", false},
@@ -60,7 +60,8 @@ func TestThemesInOtherLanguages(t *testing.T) {
 			r := moderate(t, e, engine.Request{Content: c.content, Themes: []string{c.theme}})
 			got := r.Themes[0]
 			if r.Language.Tag != c.language || got.Theme != c.theme || got.Flagged != c.hit {
-				t.Fatalf("language %s, theme %q, flagged = %v at %.3f, want %v", r.Language.Tag, got.Theme, got.Flagged, got.Probability, c.hit)
+				t.Fatalf("language %s, theme %q, flagged = %v at %.3f, want %v",
+					r.Language.Tag, got.Theme, got.Flagged, got.Probability, c.hit)
 			}
 			points, found := []rune(c.content), !c.hit
 			for _, m := range got.Matches {

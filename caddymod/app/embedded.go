@@ -36,9 +36,9 @@ type Embedded struct {
 	// A file with weights, as the trainer writes it. It is loaded with the configuration: after the file has changed,
 	// reload with --force. Global placeholders are replaced. Default: the weights in the binary.
 	Model string `json:"model,omitempty"`
-	// The languages whose texts are read by models of their own, as BCP 47 tags: ar, da, de, el, en, es, fr, hi, id, it,
-	// ja, ko, nl, pl, pt, ru, sv, tr, vi, zh. English always is one of them; with en alone, the model of English reads
-	// everything. Default: all.
+	// The languages whose texts are read by models of their own, as BCP 47 tags: ar, da, de, el, en, es, fr, hi, id,
+	// it, ja, ko, nl, pl, pt, ru, sv, tr, vi, zh. English always is one of them; with en alone, the model of English
+	// reads everything. Default: all.
 	Languages []string `json:"languages,omitempty"`
 
 	classifier engine.Classifier

@@ -3,8 +3,8 @@
 
 // Package metrics counts what the service does, on Caddy's metrics endpoint.
 //
-// The values of labels are bounded: operations, outcomes, categories, recommendations, languages, reasons and versions. They never
-// hold an account, a key, a theme or content.
+// The values of labels are bounded: operations, outcomes, categories, recommendations, languages, reasons, versions.
+// They never hold an account, a key, a theme or content.
 //
 // Caddy gives each configuration a new registry. The collectors live as long as any configuration uses them, and are
 // registered with each new registry, so that a reload neither resets a counter nor registers it twice.
@@ -173,7 +173,7 @@ func newMetrics(state State) *Metrics {
 		}),
 		recommendations: counter("recommendations_total", "Verdicts by recommendation.", "recommendation"),
 		languages: counter("languages_total",
-			"Texts, and messages that a guard saw, that were judged, by language and whether a model reads it; und is unknown.",
+			"Judged texts, and messages that a guard judged, by language (und: unknown) and whether a model reads it.",
 			"language", "supported"),
 		refused: counter("refused_total", "Requests that were refused before any work, by reason.", "reason"),
 		outage: counter("outage_requests_total",

@@ -134,8 +134,8 @@ type Reading struct {
 	// Foreign says that several words in a row, or most words of a part, are not in the dictionary of the model: a part
 	// of the text may be in another language than the model's. It is always false without a dictionary.
 	Foreign bool
-	// Known and Unknown are the numbers of words that are in the dictionary of the model, and that are not, without those
-	// of one or two Latin letters. Both are 0 without a dictionary.
+	// Known and Unknown are the numbers of words that are in the dictionary of the model, and that are not, without
+	// those of one or two Latin letters. Both are 0 without a dictionary.
 	Known, Unknown int
 }
 

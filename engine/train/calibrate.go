@@ -15,13 +15,13 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
 
-// usualHarmShare is the share of traffic to which some category is assumed to apply. A threshold of 0.7 means little without
-// it: the same ranking gives lower probabilities where harm is rarer. It is chosen by the false alarms on ordinary text
-// that the default thresholds then give; operators say their own share ([model.Header.HarmShare]).
+// usualHarmShare is the share of traffic to which some category is assumed to apply. A threshold of 0.7 means little
+// without it: the same ranking gives lower probabilities where harm is rarer. It is chosen by the false alarms on
+// ordinary text that the default thresholds then give; operators say their own share ([model.Header.HarmShare]).
 const usualHarmShare = 0.12
 
-// priors are the shares of the harmful traffic to which each category is assumed to apply, and each attribute. Texts may
-// have several categories.
+// priors are the shares of the harmful traffic to which each category is assumed to apply, and each attribute. Texts
+// may have several categories.
 var priors = [categories + 1]float64{
 	hate: 0.28, harassment: 0.24, selfHarm: 0.18, sexual: 0.2, violence: 0.18, categories: 0.28,
 }
