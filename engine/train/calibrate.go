@@ -29,7 +29,7 @@ var priors = [categories + 1]float64{
 // In other languages than English, the assumed traffic has otherHarmShare of harm, and otherPriors are the shares of it
 // to which each category applies. These too are chosen by the false alarms on ordinary text. The training texts have
 // much on hate, which hardly ever alarms ordinary text, and little on self-harm, whose threshold is the lowest.
-const otherHarmShare = 0.18
+const otherHarmShare = 0.08
 
 var otherPriors = [categories + 1]float64{
 	hate: 0.4, harassment: 0.24, selfHarm: 0.12, sexual: 0.18, violence: 0.15, categories: 0.28,

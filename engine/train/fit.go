@@ -35,7 +35,7 @@ type Options struct {
 	Rows int
 	// Buckets is the size of the hash table, a power of two. Default: 65,536.
 	Buckets int
-	// HarmShare is the share of harmful texts in the traffic that [Calibrate] assumes. Default: 0.12 for English, 0.18
+	// HarmShare is the share of harmful texts in the traffic that [Calibrate] assumes. Default: 0.12 for English, 0.08
 	// for other languages.
 	HarmShare float64
 	// Seed seeds the order of the examples.
