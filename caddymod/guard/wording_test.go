@@ -27,8 +27,8 @@ func TestWordings(t *testing.T) {
 		said = append(said, engine.Category(c).String())
 	}
 	for _, code := range []problem.Code{
-		problem.BodyTooLarge, problem.TextTooLong, problem.IncompleteBody, problem.AmbiguousBody, problem.RequestTimeout,
-		problem.NotJudged, problem.ResponseRejected, problem.UnsupportedMediaType, problem.UnsupportedEncoding,
+		problem.BodyTooLarge, problem.TextTooLong, problem.IncompleteBody, problem.AmbiguousBody,
+		problem.RequestTimeout, problem.NotJudged, problem.ResponseRejected, problem.UnsupportedMediaType, problem.UnsupportedEncoding,
 	} {
 		said = append(said, code.Title())
 	}

@@ -213,8 +213,8 @@ func newMetrics(state State) *Metrics {
 // register registers the collectors with a registry.
 func (m *Metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{
-		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.languages, m.refused, m.outage, m.storeUp, m.build,
-		m.guard, m.guardFlagged, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
+		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.languages, m.refused, m.outage, m.storeUp,
+		m.build, m.guard, m.guardFlagged, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
 	} {
 		err := registry.Register(collector)
 		var already prometheus.AlreadyRegisteredError

@@ -6,8 +6,8 @@
 //	go run ./engine/train/cmd/glossaries --out engine/themes/glossaries.bin es de fr pt it
 //
 // It joins the glossaries of the corpus: see docs/training.md. With --measure it says how well themes find text in
-// these languages. A directory holds files LANGUAGE.tsv, with a pair on each line: a theme, the same theme in English, 1
-// for a hit or 0, and a text.
+// these languages. A directory holds files LANGUAGE.tsv, with a pair on each line: a theme, the same theme in English,
+// 1 for a hit or 0, and a text.
 //
 //	go run ./engine/train/cmd/glossaries --measure engine/train/exam/themes
 package main
