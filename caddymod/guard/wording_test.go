@@ -28,7 +28,8 @@ func TestWordings(t *testing.T) {
 	}
 	for _, code := range []problem.Code{
 		problem.BodyTooLarge, problem.TextTooLong, problem.IncompleteBody, problem.AmbiguousBody,
-		problem.RequestTimeout, problem.NotJudged, problem.ResponseRejected, problem.UnsupportedMediaType, problem.UnsupportedEncoding,
+		problem.RequestTimeout, problem.NotJudged, problem.ResponseRejected,
+		problem.UnsupportedMediaType, problem.UnsupportedEncoding,
 	} {
 		said = append(said, code.Title())
 	}
