@@ -134,6 +134,9 @@ func guardErrors(t *testing.T, direction, reason string) int {
 			return n
 		}
 	}
+	if got.status != http.StatusOK || !strings.Contains(string(got.body), "caddy_moderation_build_info") {
+		t.Fatalf("the metrics: got %d %.500s", got.status, got.body)
+	}
 	return 0
 }
 
