@@ -300,6 +300,9 @@ func TestAnswersWaitForTheirCount(t *testing.T) {
 						t.Fatal(err)
 					}
 					counted, uncounted := usage.Counts.Period, guardErrors(t, test.direction, "account")-before
+					if uncounted < 0 { // the endpoint that was being replaced told the number before
+						uncounted += before
+					}
 					if fails && (counted != 0 || uncounted != 1) || !fails && (counted != 1 || uncounted != 0) {
 						t.Errorf("counted %d, told of %d that were not", counted, uncounted)
 					}
