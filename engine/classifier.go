@@ -66,9 +66,9 @@ func (s *Scores) check() error {
 func isProbability(p float64) bool { return p >= 0 && p <= 1 } // false for NaN
 
 // Embedded is the [Classifier] over the models of this project: one of English, the embedded one by default, and the
-// embedded ones of other languages. A text is read by the model of its language. Where
-// words are not those of the language, passages in other languages are read by the models of these, and all of the
-// text by that of English; the largest probability counts. It is also an [Explainer].
+// embedded ones of other languages. A text is read by the model of its language. Where words are not those of the
+// language, passages in other languages are read by the models of these, and all of the text by that of English; the
+// largest probability counts. It is also an [Explainer].
 type Embedded struct {
 	model     *model.Model // of English
 	languages *languages   // nil for English alone
@@ -104,7 +104,7 @@ func (e Embedded) classify(content string, expected []string) (Scores, int, erro
 	}
 	r := c.first.Read(content)
 	p := r.Probabilities
-	if c.first != e.model && (c.unsure || isNoise(c.first, r.Known, r.Unknown, false)) {
+	if c.first != e.model && c.unsure {
 		english := e.model.Read(content)
 		p, r.Words = english.Probabilities, english.Words
 		if c.believes(r.Known, r.Unknown, english.Unknown) {
@@ -120,7 +120,7 @@ func (e Embedded) classify(content string, expected []string) (Scores, int, erro
 	}
 	for _, part := range parts {
 		more := part.model.Read(content[part.begin:part.end])
-		if part.model != e.model && isNoise(part.model, more.Known, more.Unknown, true) {
+		if part.model != e.model && isNoise(part.model, more.Known, more.Unknown) {
 			continue
 		}
 		for h := range p {

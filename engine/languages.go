@@ -149,30 +149,20 @@ type choice struct {
 	likelier bool
 }
 
-// isNoise reports whether a model knows so few words of a text, or of a passage that was found in another one, that it
-// is hardly in the language: a code, or bytes in a charset that is not theirs, which often look like Chinese. Words are
-// bounded less clearly in some languages, and inflected more in others, so that dictionaries have fewer of them. The
-// model of English reads noise, too.
-func isNoise(m *model.Model, known, unknown int, passage bool) bool {
-	share := 0.0
+// isNoise reports whether a model knows so few words of a passage that it is hardly in the language: a code, or bytes in
+// a charset that is not theirs, which often look like Chinese. Words are bounded less clearly in some languages, and
+// inflected more in others, so that dictionaries have fewer of them. It is for passages alone, which other models read
+// as well: whoever could make the first reading count as noise would pass what it finds.
+func isNoise(m *model.Model, known, unknown int) bool {
+	share := 0.5
 	switch m.Header().Language {
-	case "zh", "ja", "vi":
-		share = 0.5
 	case "ko":
-		if passage {
-			share = 0.1
-		}
-	case "ar", "el", "hi", "ru":
-		if passage {
-			share = 0.25
-		}
-	default:
-		if passage {
-			share = 0.5
-		}
+		share = 0.1
+	case "ar", "el", "hi", "ru", "vi":
+		share = 0.25
 	}
 	total := known + unknown
-	return share > 0 && (total == 0 && passage || float64(known) < share*float64(total))
+	return total == 0 || float64(known) < share*float64(total)
 }
 
 // believes reports whether a text whose language cannot be known is in that of the first model, given how many of its
@@ -229,8 +219,7 @@ func (e Embedded) read(content string, expected []string) (found Language, readi
 		return found, nil, err
 	}
 	x := c.first.ClassifyExplainable(content)
-	doubtful := c.unsure || isNoise(c.first, x.Known, x.Unknown, false)
-	if c.first != e.model && doubtful {
+	if c.first != e.model && c.unsure {
 		english := e.model.ClassifyExplainable(content)
 		readings = append(readings, reading{english, 0})
 		if c.believes(x.Known, x.Unknown, english.Unknown) {
@@ -245,7 +234,7 @@ func (e Embedded) read(content string, expected []string) (found Language, readi
 	parts, err := e.languages.others(c, x.Foreign, e.model, content)
 	for _, p := range parts {
 		more := p.model.ClassifyExplainable(content[p.begin:p.end])
-		if p.model != e.model && isNoise(p.model, more.Known, more.Unknown, true) {
+		if p.model != e.model && isNoise(p.model, more.Known, more.Unknown) {
 			more.Close()
 			continue
 		}

@@ -45,7 +45,7 @@ type Word struct {
 // New makes a model of learned weights and rounds the embeddings of words and sub-words to int8. subwords holds
 // [SubwordRows] rows, or a smaller power of two. Of words that share the high half of their hash only the first is
 // kept. steps is the number of steps on each side of zero that an embedding is rounded to, from 1 to 127, which is as
-// fine as an int8 allows: with 31 a file compresses to three quarters of its size.
+// fine as an int8 allows; with 15, the weights of Spanish compress to three quarters of their size with 127.
 func New(dense *Dense, words []Word, subwords []float32, steps int) *Model {
 	m := &Model{dense: dense, subwords: make([]int8, len(subwords))}
 	sorted := slices.Clone(words)
