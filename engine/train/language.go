@@ -35,7 +35,7 @@ func ReadLanguage(corpus, data fs.FS, language string, glossary *Glossary, mix M
 	if err != nil {
 		return nil, err
 	}
-	var all, public []Example
+	var all []Example
 	for n, name := range sheets {
 		rows, err := ReadSheet(corpus, name)
 		if err != nil {
@@ -51,17 +51,11 @@ func ReadLanguage(corpus, data fs.FS, language string, glossary *Glossary, mix M
 	if data == nil {
 		return all, nil
 	}
-	annotations, err := readLetters(corpus, language+"/annotations.tsv")
+	public, err := ReadPublic(corpus, data, language)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range languageSources {
-		rows, err := s.read(data, language, annotations)
-		if err != nil {
-			return nil, err
-		}
-		public = append(public, rows...)
-	}
+	public = labelled(public)
 	slices.SortStableFunc(public, func(a, b Example) int { // annotated rows first: their labels are not overruled
 		return int(indicator(b.InCorpus)) - int(indicator(a.InCorpus))
 	})
@@ -457,9 +451,31 @@ func (s languageSource) read(data fs.FS, language string, annotations map[string
 		if annotated {
 			a.annotate(&e)
 		}
-		if e.Labels != (Example{}).Labels {
-			out = append(out, e)
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// labelled returns the examples that have a label of a head.
+func labelled(examples []Example) []Example {
+	return slices.DeleteFunc(examples, func(e Example) bool { return e.Labels == Example{}.Labels })
+}
+
+// ReadPublic reads the public texts in a language other than English with the labels of their sources, and marks those
+// that are annotated in the corpus as [Example.InCorpus]. Some have no label: ordinary text that is angry or sad may be
+// rude, and nobody has said.
+func ReadPublic(corpus, data fs.FS, language string) ([]Example, error) {
+	annotations, err := readLetters(corpus, language+"/annotations.tsv")
+	if err != nil {
+		return nil, err
+	}
+	var out []Example
+	for _, s := range languageSources {
+		rows, err := s.read(data, language, annotations)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, rows...)
 	}
 	return out, nil
 }

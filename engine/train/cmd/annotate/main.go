@@ -6,9 +6,11 @@
 // its source most. Ordinary text that scores high contradicts its source, which is harmless by nature.
 //
 //	go run ./engine/train/cmd/annotate --data DIR --model engine/model/default.model --rows 2000 --out FILE
+//	go run ./engine/train/cmd/annotate --data DIR --language es --model engine/model/languages/es.model --out FILE
 //
 // Each line of the file is a JSON object {"key", "source", "why", "text"}. The labels go to
-// engine/train/corpus/annotations.tsv, by key and without the text; see docs/training.md.
+// engine/train/corpus/annotations.tsv, or to annotations.tsv in the folder of the language, by key and without the text;
+// see docs/training.md.
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -43,6 +46,7 @@ func run(args []string, log io.Writer) error {
 	data := flags.String("data", "", "folder with the folders moderation, plain and languages")
 	corpus := flags.String("corpus", "engine/train/corpus", "folder of the corpus")
 	weights := flags.String("model", "engine/model/default.model", "weights file of the classifier")
+	language := flags.String("language", "en", "BCP 47 tag of the language of the texts")
 	out := flags.String("out", "", "file to write")
 	var o options
 	flags.IntVar(&o.rows, "rows", 1000, "texts to choose, about: shares of small sources are rounded down")
@@ -52,6 +56,7 @@ func run(args []string, log io.Writer) error {
 	flags.Float64Var(&o.random, "random", 1, fmt.Sprintf(share, "at random"))
 	flags.Float64Var(&o.disagree, "disagree", 1, fmt.Sprintf(share, "where the stages disagree"))
 	flags.Float64Var(&o.contradict, "contradict", 1, fmt.Sprintf(share, "that contradict their source"))
+	flags.Float64Var(&o.ordinary, "ordinary", 0.25, "share of sources without harm, relative to others of their size")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -59,8 +64,8 @@ func run(args []string, log io.Writer) error {
 		return errors.New("--data and --out are needed")
 	}
 	shares := o.random + o.disagree + o.contradict
-	if min(o.random, o.disagree, o.contradict) < 0 || !(shares > 0) || math.IsInf(shares, 0) {
-		return errors.New("--random, --disagree and --contradict want shares from 0, and one above 0")
+	if min(o.random, o.disagree, o.contradict, o.ordinary) < 0 || !(shares > 0) || math.IsInf(shares, 0) {
+		return errors.New("--random, --disagree, --contradict and --ordinary want shares from 0, and one of the first three above 0")
 	}
 	if min(o.rows, o.longest, o.pool) < 0 {
 		return errors.New("--rows, --longest and --pool want numbers from 0")
@@ -74,16 +79,15 @@ func run(args []string, log io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", *weights, err)
 	}
-	examples, err := train.Read(os.DirFS(*corpus), os.DirFS(*data))
+	examples, err := readAll(os.DirFS(*corpus), os.DirFS(*data), *language)
 	if err != nil {
 		return err
 	}
-	unvetted, err := train.ReadUnvetted(os.DirFS(*data))
-	if err != nil {
-		return err
+	if len(examples) == 0 {
+		return fmt.Errorf("%s has no texts in the language %q", *data, *language)
 	}
 	var lines bytes.Buffer
-	for _, c := range choose(append(examples, unvetted...), o, func(e *train.Example) scores { return score(m, e) }) {
+	for _, c := range choose(examples, o, func(e *train.Example) scores { return score(m, e) }) {
 		line, err := json.Marshal(map[string]string{
 			"key": train.Key(c.Text), "source": c.Source, "why": c.why, "text": c.Text,
 		})
@@ -95,10 +99,24 @@ func run(args []string, log io.Writer) error {
 	return os.WriteFile(*out, lines.Bytes(), 0o644)
 }
 
+// readAll reads the texts to choose from.
+func readAll(corpus, data fs.FS, language string) ([]train.Example, error) {
+	if language != "en" {
+		return train.ReadPublic(corpus, data, language)
+	}
+	examples, err := train.Read(corpus, data)
+	if err != nil {
+		return nil, err
+	}
+	unvetted, err := train.ReadUnvetted(data)
+	return append(examples, unvetted...), err
+}
+
 // options say what to choose.
 type options struct {
 	rows, longest, pool          int
 	random, disagree, contradict float64
+	ordinary                     float64 // factor on the share of sources without any positive label
 }
 
 // scores say what there is to learn from annotating a text, from 0 to 1 each.
@@ -133,14 +151,14 @@ func choose(examples []train.Example, o options, score func(*train.Example) scor
 	names := slices.Sorted(maps.Keys(bySource))
 	total := 0.0
 	for _, name := range names {
-		total += sourceWeight(bySource[name])
+		total += sourceWeight(bySource[name], o.ordinary)
 	}
 	random := rand.New(rand.NewPCG(7, 7))
 	var chosen []candidate
 	for _, name := range names {
 		c := bySource[name]
 		random.Shuffle(len(c), func(i, j int) { c[i], c[j] = c[j], c[i] })
-		n := int(float64(o.rows) * sourceWeight(c) / total)
+		n := int(float64(o.rows) * sourceWeight(c, o.ordinary) / total)
 		chosen = append(chosen, chooseFrom(c, n, o, score)...)
 	}
 	random.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
@@ -176,8 +194,8 @@ func chooseFrom(c []candidate, n int, o options, score func(*train.Example) scor
 }
 
 // sourceWeight returns the weight of a source in the choice. It grows with the square root of the source's size, so
-// that small sources have their share. A source without any positive label has little to teach.
-func sourceWeight(c []candidate) float64 {
+// that small sources have their share. A source without any positive label has less to teach, by the factor ordinary.
+func sourceWeight(c []candidate, ordinary float64) float64 {
 	root := math.Sqrt(float64(len(c)))
 	for i := range c {
 		for h := range model.Heads {
@@ -186,11 +204,12 @@ func sourceWeight(c []candidate) float64 {
 			}
 		}
 	}
-	return root / 4
+	return root * ordinary
 }
 
 // score compares the stages with each other, in the categories, and the classifier with the labels of the source: in
-// the categories, or in the attributes where the source has no label of a category.
+// the categories, or in the attributes where the source has no label of a category. A text without any label contradicts
+// by what the classifier finds in it: its source has found nothing.
 func score(m *model.Model, e *train.Example) (s scores) {
 	p, logits := m.Probabilities(e.Text), m.Logits(e.Text)
 	for h := range model.NumCategories {
@@ -212,6 +231,9 @@ func score(m *model.Model, e *train.Example) (s scores) {
 			labelled = true
 			s.contradiction = max(s.contradiction, math.Abs(float64(e.Labels[h].Value)-p[h]))
 		}
+	}
+	if !labelled {
+		s.contradiction = slices.Max(p[:model.NumCategories])
 	}
 	return s
 }

@@ -58,7 +58,7 @@ func TestEachSourceGivesItsThirds(t *testing.T) {
 	} {
 		o := options{
 			rows: c.rows, longest: 100, pool: 1000,
-			random: c.random, disagree: c.disagree, contradict: c.contradict,
+			random: c.random, disagree: c.disagree, contradict: c.contradict, ordinary: 0.25,
 		}
 		why := map[string]int{}
 		right, keys := 0, map[string]bool{}
