@@ -35,7 +35,7 @@ func (d *Detector) AppendPassages(out []Passage, text string) []Passage {
 		end := begin + sentence(text[begin:])
 		p := Passage{Guess: clearlyEnglish, Begin: begin, End: end}
 		if !BeginsEnglish(text[begin:end]) {
-			s.read(text[begin:end], passageLetters)
+			s.read(text[begin:end], passageLetters, passageLetters)
 			p.Guess = d.guess(s)
 		}
 		begin = end

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
 )
 
 // maxLanes is the largest number of languages in a group.
@@ -35,6 +37,14 @@ func (t *table) logits(features []uint64, out *[maxLanes]float32) {
 	for rest := features; len(rest) > 0; {
 		some := rest[:min(len(rest), flushAfter)]
 		rest = rest[len(some):]
+		if t.lanes == kernel.Wide {
+			var wide [kernel.Wide]uint16
+			kernel.AddHashed(&wide, t.rows, some, shift)
+			for i, n := range wide {
+				sums[i] += int32(n)
+			}
+			continue
+		}
 		var even, odd [maxLanes / 8]uint64
 		for _, h := range some {
 			at := int(h>>shift) * words

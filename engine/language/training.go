@@ -24,7 +24,7 @@ type Sampler struct{ s scratch }
 // Sample makes a sample of a text in a language, one of [Tags]. The features are those of the letters in the script of
 // the language.
 func (p *Sampler) Sample(tag, text string) Sample {
-	p.s.read(text, maxLetters)
+	p.s.read(text, maxLetters, maxLetters)
 	for g, tags := range groupTags {
 		if lane := slices.Index(tags, tag); lane >= 0 {
 			return Sample{Group: g, Lane: lane, Features: p.s.features[g]}

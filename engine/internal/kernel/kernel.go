@@ -124,6 +124,43 @@ func addRowsGo(sums *[Block]int32, table []int8, rows []uint16) {
 	}
 }
 
+// Wide is the number of bytes in a row of a table that [AddHashed] adds up, and maxHashed the number of such rows that
+// sums of 16 bits have room for.
+const (
+	Wide      = 48
+	maxHashed = 257
+)
+
+// AddHashed adds rows of bytes of a table to sums: those that the hashes, shifted right by so many bits, are the
+// numbers of. The table has [Wide] bytes a row, the first in the lowest bits, and 1<<(64-shift) rows; shift is below 64.
+// There are at most 256 hashes, so that sums that were zero do not overflow.
+func AddHashed(sums *[Wide]uint16, table, hashes []uint64, shift uint) {
+	if len(hashes) == 0 {
+		return
+	}
+	if shift >= 64 || len(hashes) >= maxHashed || len(table)/(Wide/8) != 1<<(64-shift) {
+		panic("kernel: the sizes do not fit")
+	}
+	addHashed(sums, table, hashes, shift)
+}
+
+func addHashedGo(sums *[Wide]uint16, table, hashes []uint64, shift uint) {
+	var even, odd [Wide / 8]uint64
+	for _, h := range hashes {
+		at := int(h>>shift) * (Wide / 8)
+		for k, row := range table[at : at+Wide/8] {
+			even[k] += row & 0x00ff00ff00ff00ff
+			odd[k] += row >> 8 & 0x00ff00ff00ff00ff
+		}
+	}
+	for k := range even {
+		for i := range 4 {
+			sums[8*k+2*i] += uint16(even[k] >> (16 * i))
+			sums[8*k+2*i+1] += uint16(odd[k] >> (16 * i))
+		}
+	}
+}
+
 // Lanes is the number of weights in a row of a table that [PrefixSums] adds up, and maxTokenRows how many of these rows
 // the sums of 16 bits have room for.
 const (

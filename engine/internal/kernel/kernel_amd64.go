@@ -73,6 +73,17 @@ func addRows(sums *[Block]int32, table []int8, rows []uint16) {
 }
 
 //go:noescape
+func addHashedAVX2(sums *uint16, table, hashes *uint64, n int, shift uint)
+
+func addHashed(sums *[Wide]uint16, table, hashes []uint64, shift uint) {
+	if !hasAVX2 {
+		addHashedGo(sums, table, hashes, shift)
+		return
+	}
+	addHashedAVX2(&sums[0], &table[0], &hashes[0], len(hashes), shift)
+}
+
+//go:noescape
 func maxRowsAVX2(maxima, rows *float32, n int)
 
 func maxRows(maxima *[Block]float32, rows []float32) {

@@ -197,6 +197,37 @@ addRowsLoop:
 	VZEROUPPER
 	RET
 
+// func addHashedAVX2(sums *uint16, table, hashes *uint64, n int, shift uint)
+TEXT ·addHashedAVX2(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), DI
+	MOVQ table+8(FP), SI
+	MOVQ hashes+16(FP), BX
+	MOVQ n+24(FP), DX
+	MOVQ shift+32(FP), CX
+	VMOVDQU (DI), Y0
+	VMOVDQU 32(DI), Y1
+	VMOVDQU 64(DI), Y2
+
+addHashedLoop:
+	MOVQ (BX), AX
+	SHRQ CX, AX
+	LEAQ (AX)(AX*2), AX
+	SHLQ $4, AX
+	VPMOVZXBW (SI)(AX*1), Y3
+	VPMOVZXBW 16(SI)(AX*1), Y4
+	VPMOVZXBW 32(SI)(AX*1), Y5
+	VPADDW Y3, Y0, Y0
+	VPADDW Y4, Y1, Y1
+	VPADDW Y5, Y2, Y2
+	ADDQ $8, BX
+	DECQ DX
+	JNZ addHashedLoop
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, 32(DI)
+	VMOVDQU Y2, 64(DI)
+	VZEROUPPER
+	RET
+
 // func maxRowsAVX2(maxima, rows *float32, n int)
 TEXT ·maxRowsAVX2(SB), NOSPLIT, $0-24
 	MOVQ maxima+0(FP), DI

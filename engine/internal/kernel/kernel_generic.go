@@ -15,6 +15,10 @@ func gated(out, in, value, gate []float32) { gatedGo(out, in, value, gate) }
 
 func addRows(sums *[Block]int32, table []int8, rows []uint16) { addRowsGo(sums, table, rows) }
 
+func addHashed(sums *[Wide]uint16, table, hashes []uint64, shift uint) {
+	addHashedGo(sums, table, hashes, shift)
+}
+
 func maxRows(maxima *[Block]float32, rows []float32) { maxRowsGo(maxima, rows) }
 
 func prefixSums(sums []Sums, own [][Lanes]int16, table []uint64, found []uint32, ends []int32) {

@@ -100,6 +100,50 @@ func TestAddRows(t *testing.T) {
 	AddRows(new([Block]int32), table, []uint16{1, 5})
 }
 
+// Hazard: a hash leads to the wrong row, bytes are summed in the wrong lane, or the largest sums overflow.
+func TestAddHashed(t *testing.T) {
+	t.Parallel()
+	const bits = 5
+	r := rand.New(rand.NewPCG(11, 12))
+	table := make([]uint64, Wide/8<<bits)
+	for i := range table {
+		table[i] = r.Uint64()
+	}
+	table[3] = math.MaxUint64
+	hashes := make([]uint64, 600)
+	for i := range hashes {
+		hashes[i] = r.Uint64()
+	}
+	largest := make([]uint64, 256) // all of them lead to the first row
+	for _, hashes := range [][]uint64{nil, {0}, {math.MaxUint64}, hashes[:7], hashes[:256], largest} {
+		var got, plain, want [Wide]uint16
+		AddHashed(&got, table, hashes, 64-bits)
+		addHashedGo(&plain, table, hashes, 64-bits)
+		for _, h := range hashes {
+			for lane := range want {
+				word := table[int(h>>(64-bits))*Wide/8+lane/8]
+				want[lane] += uint16(byte(word >> (8 * (lane % 8))))
+			}
+		}
+		if got != want || plain != want {
+			t.Errorf("%d hashes: got %v, in plain Go %v, want %v", len(hashes), got, plain, want)
+		}
+	}
+	for name, call := range map[string]func(){
+		"too many hashes": func() { AddHashed(new([Wide]uint16), table, hashes, 64-bits) },
+		"a smaller table": func() { AddHashed(new([Wide]uint16), table[Wide/8:], hashes[:1], 64-bits) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic, want one", name)
+				}
+			}()
+			call()
+		}()
+	}
+}
+
 // Hazard: a maximum comes from the wrong channel, or another processor takes 0 for larger than -0.
 func TestMaxRows(t *testing.T) {
 	t.Parallel()

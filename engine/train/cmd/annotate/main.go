@@ -65,7 +65,7 @@ func run(args []string, log io.Writer) error {
 	}
 	shares := o.random + o.disagree + o.contradict
 	if min(o.random, o.disagree, o.contradict, o.ordinary) < 0 || !(shares > 0) || math.IsInf(shares, 0) {
-		return errors.New("--random, --disagree, --contradict and --ordinary want shares from 0, and one of the first three above 0")
+		return errors.New("--random, --disagree and --contradict want shares from 0, and one above 0; --ordinary wants one from 0")
 	}
 	if min(o.rows, o.longest, o.pool) < 0 {
 		return errors.New("--rows, --longest and --pool want numbers from 0")

@@ -106,7 +106,8 @@ func TestCategoriesContradictBeforeAttributes(t *testing.T) {
 		{"swearing that a source with attributes overlooks", swearing, labels(0, toxicity, profanity), true},
 		{"an insult in ordinary text", "You are a filthy stupid idiot.", labels(0, harassment, profanity), true},
 		{"a harmless insult", "Good morning, the bread is ready.", labels(1, harassment), true},
-		{"no labels", "You are a filthy stupid idiot.", labels(0), false},
+		{"an insult that nobody has labelled", "You are a filthy stupid idiot.", labels(0), true},
+		{"ordinary text that nobody has labelled", "Good morning, the bread is ready.", labels(0), false},
 	} {
 		got := score(m, &train.Example{Text: c.text, Labels: c.labels})
 		if got.contradiction > 0.5 != c.contradicts {
