@@ -33,10 +33,11 @@ type wordEntry struct {
 }
 
 const (
-	// maxVocabulary is the maximum number of words in the vocabulary, and maxVocabularyWord their maximum length in
-	// bytes.
-	maxVocabulary     = 1 << 14
-	maxVocabularyWord = 22
+	// maxVocabulary is the maximum number of words in the vocabulary of English, and maxVocabularyWord their maximum
+	// length in bytes. Other languages have fewer for the sake of memory: a server may have many.
+	maxVocabulary      = 1 << 14
+	maxOtherVocabulary = 1 << 12
+	maxVocabularyWord  = 22
 	// maxProbes is the maximum number of places in the index that are tried for a word. Words without room are left
 	// out.
 	maxProbes = 8
@@ -99,7 +100,11 @@ func (m *Model) makeVocabulary(words []text.Word) {
 	if len(words) == 0 {
 		return
 	}
-	v := newVocabulary(min(len(words), maxVocabulary))
+	most := maxVocabulary
+	if m.header.Language != "" {
+		most = maxOtherVocabulary
+	}
+	v := newVocabulary(min(len(words), most))
 	s := m.newScratch()
 	tokens := make([]text.Token, 1)
 	for _, w := range words {
