@@ -157,6 +157,13 @@ func Examine(w io.Writer, m *model.Model, rows []Example) {
 	reportAny(w, "all", all, everything)
 	reportAny(w, "in groups of contrasts", all, func(p *prediction) bool { return p.Group > 0 })
 	reportAny(w, "alone", all, func(p *prediction) bool { return p.Group == 0 })
+	ranked := make([]evaluate.Scored, len(all))
+	for i := range all {
+		ranked[i] = evaluate.Scored{Score: all[i].margin(), Positive: !all[i].Harmless()}
+	}
+	if recall, _ := evaluate.RecallAtFalseHits(ranked, 0.05); recall > 0 {
+		fmt.Fprintf(w, "\nAt a specificity of 0.95, the recall of all is %.3f.\n", recall)
+	}
 	groups := map[int][]*prediction{}
 	for i := range all {
 		if p := &all[i]; p.Group > 0 {
