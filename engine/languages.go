@@ -149,8 +149,8 @@ type choice struct {
 	likelier bool
 }
 
-// isNoise reports whether a model knows so few words of a passage that it is hardly in the language: a code, or bytes in
-// a charset that is not theirs, which often look like Chinese. Words are bounded less clearly in some languages, and
+// isNoise reports whether a model knows so few words of a passage that it is hardly in the language: a code, or bytes
+// in a charset that is not theirs, which often look like Chinese. Words are bounded less clearly in some languages, and
 // inflected more in others, so that dictionaries have fewer of them. It is for passages alone, which other models read
 // as well: whoever could make the first reading count as noise would pass what it finds.
 func isNoise(m *model.Model, known, unknown int) bool {

@@ -178,8 +178,8 @@ func TestMixedLanguages(t *testing.T) {
 	}
 }
 
-// TestHarmBesideNoise guards against a model that is talked out of its reading: harm in a post full of rare characters, or
-// of what is no word, is still harm. It guards against the opposite as well: such characters alone are no harm.
+// TestHarmBesideNoise guards against a model that is talked out of its reading: harm in a post full of rare characters,
+// or of what is no word, is still harm. It guards against the opposite as well: such characters alone are no harm.
 func TestHarmBesideNoise(t *testing.T) {
 	t.Parallel()
 	e := multilingual(t)

@@ -132,8 +132,8 @@ const (
 )
 
 // AddHashed adds rows of bytes of a table to sums: those that the hashes, shifted right by so many bits, are the
-// numbers of. The table has [Wide] bytes a row, the first in the lowest bits, and 1<<(64-shift) rows; shift is below 64.
-// There are at most 256 hashes, so that sums that were zero do not overflow.
+// numbers of. The table has [Wide] bytes a row, the first in the lowest bits, and 1<<(64-shift) rows; shift is below
+// 64. There are at most 256 hashes, so that sums that were zero do not overflow.
 func AddHashed(sums *[Wide]uint16, table, hashes []uint64, shift uint) {
 	if len(hashes) == 0 {
 		return

@@ -9,8 +9,8 @@
 //	go run ./engine/train/cmd/annotate --data DIR --language es --model engine/model/languages/es.model --out FILE
 //
 // Each line of the file is a JSON object {"key", "source", "why", "text"}. The labels go to
-// engine/train/corpus/annotations.tsv, or to annotations.tsv in the folder of the language, by key and without the text;
-// see docs/training.md.
+// engine/train/corpus/annotations.tsv, or to annotations.tsv in the folder of the language, by key and without the
+// text; see docs/training.md.
 package main
 
 import (
@@ -208,8 +208,8 @@ func sourceWeight(c []candidate, ordinary float64) float64 {
 }
 
 // score compares the stages with each other, in the categories, and the classifier with the labels of the source: in
-// the categories, or in the attributes where the source has no label of a category. A text without any label contradicts
-// by what the classifier finds in it: its source has found nothing.
+// the categories, or in the attributes where the source has no label of a category. A text without any label
+// contradicts by what the classifier finds in it: its source has found nothing.
 func score(m *model.Model, e *train.Example) (s scores) {
 	p, logits := m.Probabilities(e.Text), m.Logits(e.Text)
 	for h := range model.NumCategories {
