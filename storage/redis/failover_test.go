@@ -15,7 +15,7 @@ import (
 )
 
 // TestFailover kills the master that has a key. The key stands in meanwhile, changes are refused, and later all is well
-// again on the replica.
+// again on the replica. Both replicas have the key before: of two, the one that was not waited for may be elected.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) (o Options, kill func(name string)){
@@ -25,6 +25,7 @@ func TestFailover(t *testing.T) {
 				func(string) {
 					master, err := set.Master()
 					must(t, err)
+					must(t, master.WaitReplicated(2))
 					master.Kill()
 				}
 		},
@@ -33,6 +34,7 @@ func TestFailover(t *testing.T) {
 			return Options{Addresses: cluster.Addrs(), Topology: Cluster}, func(name string) {
 				master, err := cluster.MasterOf(name)
 				must(t, err)
+				must(t, master.WaitReplicated(2))
 				master.Kill()
 			}
 		},

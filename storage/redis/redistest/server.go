@@ -365,3 +365,47 @@ func (s *Server) replicates() error {
 		return err
 	})
 }
+
+// WaitReplicated waits until so many replicas hold all that a master holds now. A test that kills the master and wants
+// to find everything on the next one asks for all replicas: sentinels and clusters may elect any of them, on what they
+// knew of it seconds ago.
+func (s *Server) WaitReplicated(replicas int) error {
+	info, err := s.Text("INFO", "replication")
+	if err != nil {
+		return err
+	}
+	now, err := offsetOf(info, "master_repl_offset")
+	if err != nil {
+		return err
+	}
+	return until(fmt.Sprintf("%d replicas of %s are in step", replicas, s.Addr()), patience, func() error {
+		info, err := s.Text("INFO", "replication")
+		if err != nil {
+			return err
+		}
+		inStep := 0
+		for i := 0; ; i++ {
+			replica, found := fieldOf(info, fmt.Sprintf("slave%d", i))
+			if !found {
+				break
+			}
+			at, err := offsetOf(strings.ReplaceAll(strings.ReplaceAll(replica, "=", ":"), ",", "\n"), "offset")
+			if err != nil {
+				return err
+			}
+			if at >= now {
+				inStep++
+			}
+		}
+		if inStep < replicas {
+			return fmt.Errorf("%d are", inStep)
+		}
+		return nil
+	})
+}
+
+// offsetOf returns a number of bytes of what INFO says.
+func offsetOf(info, field string) (int64, error) {
+	text, _ := fieldOf(info, field)
+	return strconv.ParseInt(text, 10, 64)
+}
