@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage says what a store must do: keep accounts, keys, counts and feedback. Its sub-packages implement it.
+// Package storage says what a store must do: keep accounts, keys, counts, feedback and documents. Its sub-packages implement it.
 // Package storagetest tests it, and has the simplest store that does it.
 //
 // # Writing a store
 //
-// Read [Store], then [quota.Store] with the rules for all methods, then [feedback.Store]. The simplest store is
+// Read [Store], then [quota.Store] with the rules for all methods, then [feedback.Store] and [documents.Store]. The simplest store is
 // storagetest.Memory: everything in maps under one lock. A new store passes storagetest.Run, RunProperties and
 // RunFailing, and RunBackup if it can be backed up; storage/badger/badger_test.go shows the calls. In Caddy a store is
 // opened by a guest module of the namespace moderation.storage: the documentation of package caddymod/app says how.
@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -48,10 +49,11 @@ type LeavesOut interface {
 	LeaveOut(what string)
 }
 
-// Store keeps accounts, keys, counts and feedback. The rules of [quota.Store] for all methods hold for all of these.
+// Store keeps accounts, keys, counts, feedback and documents. The rules of [quota.Store] for all methods hold for all of these.
 type Store interface {
 	quota.Store
 	feedback.Store
+	documents.Store
 
 	// Seeded reports whether [Store.MarkSeeded] was ever called on this database. A new database is not seeded.
 	Seeded(ctx context.Context) (bool, error)

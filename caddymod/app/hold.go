@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
@@ -139,9 +140,10 @@ func (h *holdable) Mode() string { return string(modeOf(h.Store)) }
 
 // changeLog is what was changed.
 type changeLog struct {
-	mu     sync.Mutex
-	owners map[string]bool
-	days   map[int64]bool
+	mu          sync.Mutex
+	owners      map[string]bool
+	days        map[int64]bool
+	collections map[string]bool
 	// unknown says that something was changed of which nobody knows what.
 	unknown bool
 }
@@ -151,7 +153,9 @@ var errUnknownChange = errors.New("something was changed of which it is not know
 
 // track notes what is changed from now on. Take returns what was changed since the last time.
 func (h *holdable) track() (take func(context.Context) (*contents.Selection, error), stop func()) {
-	log := &changeLog{owners: make(map[string]bool), days: make(map[int64]bool)}
+	log := &changeLog{
+		owners: make(map[string]bool), days: make(map[int64]bool), collections: make(map[string]bool),
+	}
 	h.log.Store(log)
 	return log.take, func() { h.log.CompareAndSwap(log, nil) }
 }
@@ -161,9 +165,11 @@ func (l *changeLog) take(context.Context) (*contents.Selection, error) {
 	defer l.mu.Unlock()
 	changed := &contents.Selection{
 		Owners: slices.Sorted(maps.Keys(l.owners)), Days: slices.Sorted(maps.Keys(l.days)),
+		Collections: slices.Sorted(maps.Keys(l.collections)),
 	}
 	clear(l.owners)
 	clear(l.days)
+	clear(l.collections)
 	if l.unknown {
 		return nil, errUnknownChange
 	}
@@ -183,6 +189,15 @@ func (h *holdable) note(owner string, days ...int64) {
 	}
 	for _, day := range days {
 		log.days[day] = true
+	}
+}
+
+// noteCollection notes a change of documents that has been made, or tried.
+func (h *holdable) noteCollection(name string) {
+	if log := h.log.Load(); log != nil {
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		log.collections[name] = true
 	}
 }
 
@@ -250,6 +265,14 @@ func (h *holdable) AppendFeedback(ctx context.Context, r feedback.Record, bound 
 	return h.change(r.Account, func() error {
 		defer h.note("", contents.DayOf(r.Time))
 		return h.Store.AppendFeedback(ctx, r, bound)
+	})
+}
+
+// ChangeDocuments implements [documents.Store].
+func (h *holdable) ChangeDocuments(ctx context.Context, collection string, changes ...documents.Change) error {
+	return h.change("", func() error {
+		defer h.noteCollection(collection)
+		return h.Store.ChangeDocuments(ctx, collection, changes...)
 	})
 }
 

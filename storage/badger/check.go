@@ -158,6 +158,8 @@ func kind(key []byte) string {
 		return "counts"
 	case 'f':
 		return "feedback"
+	case 'c':
+		return "documents"
 	}
 	return "other"
 }

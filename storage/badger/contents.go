@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
@@ -40,7 +41,7 @@ func (s *Store) Contents(ctx context.Context, only *contents.Selection) contents
 		}
 		e := &exporter{store: s, ctx: ctx, yield: yield, periods: make(map[int64]bool)}
 		if only == nil {
-			_ = e.seeded() && e.owners(e.all()) && e.feedback([]byte("f/"), nil)
+			_ = e.seeded() && e.owners(e.all()) && e.feedback([]byte("f/"), nil) && e.documents([]byte("c/"))
 			return
 		}
 		for _, id := range only.Owners {
@@ -50,6 +51,11 @@ func (s *Store) Contents(ctx context.Context, only *contents.Selection) contents
 		}
 		for _, day := range only.Days {
 			if !e.feedback(dayOfFeedback(day), dayOfFeedback(day+1)) {
+				return
+			}
+		}
+		for _, collection := range only.Collections {
+			if !e.documents(ownedPrefix('c', collection)) {
 				return
 			}
 		}
@@ -109,6 +115,37 @@ func (e *exporter) feedback(from, end []byte) bool {
 			continue
 		}
 		if !e.yield(contents.Item{Feedback: &f}, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// documents yields the documents whose keys begin with a prefix.
+func (e *exporter) documents(prefix []byte) bool {
+	for r, err := range e.store.scanFrom(prefix, nil, exportRecords) {
+		if err == nil {
+			err = e.store.ready(e.ctx)
+		}
+		var d documents.Document
+		var collection string
+		if err == nil {
+			err = r.decode(func(v []byte) error {
+				var ok bool
+				if collection, d.Key, ok = splitDocumentKey(r.Key); !ok {
+					return errDamaged
+				}
+				return decodeDocument(v, &d)
+			})
+		}
+		if err != nil {
+			if !e.fail(err) {
+				return false
+			}
+			continue
+		}
+		item := contents.Item{Document: &contents.Document{Collection: collection, Key: d.Key, Value: d.Value}}
+		if !e.yield(item, nil) {
 			return false
 		}
 	}

@@ -32,6 +32,7 @@ import (
 //	                                    requests of a key; they go with the period
 //	b/ account 0 day                    feedback records and their bytes; see feedback.KeptDays
 //	f/ time id                          feedback record, JSON
+//	c/ collection 0 key                 revision and value of a document
 //
 // Numbers in keys are big-endian, so that keys sort like what they name. Ids contain no zero byte. A value whose
 // format may change begins with a byte that says how the rest is encoded.
@@ -81,6 +82,8 @@ func describe(key []byte) string {
 		return "the feedback of a day of account " + string(owner)
 	case 'f':
 		return "a record of feedback"
+	case 'c':
+		return "a document of " + string(owner)
 	}
 	return "a record of no known kind"
 }

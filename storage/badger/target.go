@@ -148,6 +148,8 @@ func (t *Target) put(item contents.Item) error {
 			return err
 		}
 		t.add(feedbackKey(item.Feedback.Ref()), value)
+	case item.Document != nil:
+		t.add(documentKey(item.Document.Collection, item.Document.Key), encodeDocument(item.Document.Value))
 	case item.Forget != nil:
 		return t.forget(item.Forget)
 	}
@@ -208,6 +210,19 @@ func (t *Target) forget(f *contents.Forget) error {
 		entries, err := t.store.deletions(f.Owner)
 		t.entries = entries
 		return errors.Join(err, t.flush())
+	}
+	if f.Document != "" {
+		t.entries = append(t.entries, disk.Entry{Key: documentKey(f.Collection, f.Document), Delete: true})
+		return t.flush()
+	}
+	if f.Collection != "" {
+		for r, err := range t.store.scanFrom(ownedPrefix('c', f.Collection), nil, exportRecords) {
+			if err != nil {
+				return err
+			}
+			t.entries = append(t.entries, disk.Entry{Key: r.Key, Delete: true})
+		}
+		return t.flush()
 	}
 	end := dayOfFeedback(f.Day + 1)
 	for r, err := range t.store.scanFrom([]byte("f/"), dayOfFeedback(f.Day), exportRecords) {

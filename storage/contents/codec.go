@@ -20,6 +20,7 @@ type wireItem struct {
 	Seeded   bool             `json:"seeded,omitempty"`
 	Owner    *wireOwner       `json:"owner,omitempty"`
 	Feedback *feedback.Record `json:"feedback,omitempty"`
+	Document *Document        `json:"document,omitempty"`
 	Forget   *Forget          `json:"forget,omitempty"`
 	End      *end             `json:"end,omitempty"`
 }
@@ -48,7 +49,7 @@ type wireKey struct {
 
 // encodeItem returns an item as a line.
 func encodeItem(item Item) ([]byte, error) {
-	w := wireItem{Seeded: item.Seeded, Feedback: item.Feedback, Forget: item.Forget}
+	w := wireItem{Seeded: item.Seeded, Feedback: item.Feedback, Document: item.Document, Forget: item.Forget}
 	if o := item.Owner; o != nil {
 		w.Owner = &wireOwner{
 			ID: o.ID, Minutes: o.Minutes, Days: o.Days, Periods: o.Periods, Bounds: o.Bounds,
@@ -65,7 +66,7 @@ func encodeItem(item Item) ([]byte, error) {
 
 // item returns the item of a line.
 func (w *wireItem) item() (item Item, err error) {
-	item = Item{Seeded: w.Seeded, Feedback: w.Feedback, Forget: w.Forget}
+	item = Item{Seeded: w.Seeded, Feedback: w.Feedback, Document: w.Document, Forget: w.Forget}
 	o := w.Owner
 	if o == nil {
 		return item, nil

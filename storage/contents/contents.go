@@ -40,16 +40,31 @@ type Item struct {
 	Owner *Owner
 	// Feedback is a record of feedback. Its encoded form comes back as it was.
 	Feedback *feedback.Record
+	// Document is a document of a collection.
+	Document *Document
 	// Forget takes back items that came before.
 	Forget *Forget
 }
 
-// Forget names what is taken back: everything of one owner, or the feedback records of one day.
+// Forget names what is taken back: everything of one owner, the documents of one collection or one of them, or the
+// feedback records of one day.
 type Forget struct {
-	// Owner is the id of an account; empty for feedback.
+	// Owner is the id of an account, or empty.
 	Owner string `json:"owner,omitempty"`
-	// Day is the UTC day of the times of feedback records, as a number of days since 1970. It holds without an Owner.
+	// Collection is the name of a collection of documents, or empty.
+	Collection string `json:"collection,omitempty"`
+	// Document is the key of a document of the collection. Default: all of them.
+	Document string `json:"document,omitempty"`
+	// Day is the UTC day of the times of feedback records, as a number of days since 1970. It holds without an Owner
+	// and a Collection.
 	Day int64 `json:"day,omitempty"`
+}
+
+// Document is a document without its revision, which is another one in each store.
+type Document struct {
+	Collection string `json:"collection"`
+	Key        string `json:"key"`
+	Value      []byte `json:"value,omitempty"`
 }
 
 // Owner is what is kept under the id of one account, or a part of it: the same id may follow in another item with
@@ -92,15 +107,19 @@ type Bound struct {
 	Bytes   int64 `json:"bytes"`
 }
 
-// Selection is a part of the contents of a store: some owners and the feedback of some days. Everything is a nil
-// Selection.
+// Selection is a part of the contents of a store: some owners, the feedback of some days and the documents of some
+// collections. Everything is a nil Selection.
 type Selection struct {
-	Owners []string
-	Days   []int64
+	Owners      []string
+	Days        []int64
+	Collections []string
 }
 
 // Empty reports whether nothing is selected.
-func (s *Selection) Empty() bool { return s != nil && len(s.Owners) == 0 && len(s.Days) == 0 }
+func (s *Selection) Empty() bool { return s != nil && s.size() == 0 }
+
+// size is how many owners, days and collections are selected.
+func (s *Selection) size() int { return len(s.Owners) + len(s.Days) + len(s.Collections) }
 
 // Items are items in a sequence.
 type Items = iter.Seq2[Item, error]

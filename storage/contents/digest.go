@@ -22,22 +22,25 @@ type Totals struct {
 	// Requests is the sum of the requests of all billing periods.
 	Requests int64 `json:"requests"`
 	Feedback int64 `json:"feedback"`
+	// Documents are those of all collections.
+	Documents int64 `json:"documents,omitempty"`
 	// Digest is a checksum of everything, the same for every store that keeps the same.
 	Digest string `json:"digest"`
 }
 
 // String returns the totals as a line for people.
 func (t Totals) String() string {
-	return fmt.Sprintf("%d accounts, %d keys, %d counts of %d requests, %d feedback records, digest %s",
-		t.Accounts, t.Keys, t.Windows, t.Requests, t.Feedback, t.Digest)
+	return fmt.Sprintf("%d accounts, %d keys, %d counts of %d requests, %d feedback records, %d documents, "+
+		"digest %s", t.Accounts, t.Keys, t.Windows, t.Requests, t.Feedback, t.Documents, t.Digest)
 }
 
-// unit is what is known of an owner, or of a day of feedback, without having its items.
+// unit is what is known of an owner, of a day of feedback, or of a collection, without having its items.
 type unit struct {
 	// high and low are a checksum that does not depend on the order of the elements: the sum of their hashes.
 	high, low                         uint64
 	requests                          int64
 	accounts, keys, windows, feedback int32
+	documents                         int64
 }
 
 // add adds the hash of an element.
@@ -55,10 +58,16 @@ type digest struct {
 	seeded bool
 	owners map[string]unit
 	days   map[int64]unit
-	buf    []byte
+	// collections are those of documents.
+	collections map[string]unit
+	buf         []byte
 }
 
-func newDigest() *digest { return &digest{owners: make(map[string]unit), days: make(map[int64]unit)} }
+func newDigest() *digest {
+	return &digest{
+		owners: make(map[string]unit), days: make(map[int64]unit), collections: make(map[string]unit),
+	}
+}
 
 // add adds an item that is none to forget.
 func (d *digest) add(item Item) error {
@@ -77,6 +86,11 @@ func (d *digest) add(item Item) error {
 		u.add(d.hash('f', encoded))
 		u.feedback++
 		d.days[day] = u
+	case item.Document != nil:
+		u := d.collections[item.Document.Collection]
+		u.add(d.hash('o', append([]byte(item.Document.Key+"\x00"), item.Document.Value...)))
+		u.documents++
+		d.collections[item.Document.Collection] = u
 	}
 	return nil
 }
@@ -158,11 +172,20 @@ func (d *digest) replace(which *Selection, by *digest) {
 			d.days[day] = u
 		}
 	}
+	for _, name := range which.Collections {
+		delete(d.collections, name)
+		if u, ok := by.collections[name]; ok {
+			d.collections[name] = u
+		}
+	}
 }
 
 // difference returns what is not the same in two digests.
 func (d *digest) difference(other *digest) *Selection {
-	return &Selection{Owners: differing(d.owners, other.owners), Days: differing(d.days, other.days)}
+	return &Selection{
+		Owners: differing(d.owners, other.owners), Days: differing(d.days, other.days),
+		Collections: differing(d.collections, other.collections),
+	}
 }
 
 // differing returns the keys whose values are not the same in two maps, in order.
@@ -197,6 +220,11 @@ func (d *digest) totals() (t Totals) {
 		u := d.days[day]
 		fmt.Fprintf(h, "%d %x %x\n", day, u.high, u.low)
 		t.Feedback += int64(u.feedback)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.collections)) {
+		u := d.collections[name]
+		fmt.Fprintf(h, "%q of documents %x %x\n", name, u.high, u.low)
+		t.Documents += u.documents
 	}
 	t.Digest = hex.EncodeToString(h.Sum(nil)[:16])
 	return t

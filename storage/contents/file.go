@@ -22,7 +22,8 @@ import (
 //	{"owner":{"id":"acme","account":{...},"keys":[...],"days":[{"at":20415,"requests":7}],...}}
 //	{"forget":{"owner":"acme"}}
 //	{"feedback":{...}}
-//	{"end":{"items":4,"sha256":"..."}}
+//	{"document":{"collection":"review","key":"...","value":"<base64>"}}
+//	{"end":{"items":5,"sha256":"..."}}
 //
 // The sum is that of everything before the line of the end.
 const (

@@ -52,7 +52,7 @@ type Report struct {
 	// Source and Target are what each of them keeps; they are equal.
 	Source Totals `json:"source"`
 	Target Totals `json:"target"`
-	// Again is how many owners and days of feedback were changed during the copy and copied once more.
+	// Again is how many owners, days of feedback and collections of documents were changed during the copy and copied once more.
 	Again int `json:"copied_again"`
 	// ReadOnly is how long the source has been read-only when Run returned, in seconds.
 	ReadOnly float64 `json:"read_only_seconds"`
@@ -105,7 +105,7 @@ func (m *Move) Run(ctx context.Context) (report Report, err error) {
 type comparison struct {
 	*Move
 	here, there *digest
-	// again is how many owners and days were copied more than once.
+	// again is how many owners, days and collections were copied more than once.
 	again int
 }
 
@@ -122,7 +122,7 @@ func (c *comparison) catchUp(ctx context.Context) (known bool, err error) {
 		if err := c.replace(ctx, changed, Copying); err != nil {
 			return false, err
 		}
-		if len(changed.Owners)+len(changed.Days) <= fewChanges {
+		if changed.size() <= fewChanges {
 			break
 		}
 	}
@@ -155,7 +155,7 @@ func (c *comparison) replace(ctx context.Context, again *Selection, phase Phase)
 	if again.Empty() {
 		return nil
 	}
-	c.again += len(again.Owners) + len(again.Days)
+	c.again += again.size()
 	sent, arrived := newDigest(), newDigest()
 	err := c.To.Put(ctx, func(yield func(Item, error) bool) {
 		for _, id := range again.Owners {
@@ -165,6 +165,11 @@ func (c *comparison) replace(ctx context.Context, again *Selection, phase Phase)
 		}
 		for _, day := range again.Days {
 			if !yield(Item{Forget: &Forget{Day: day}}, nil) {
+				return
+			}
+		}
+		for _, name := range again.Collections {
+			if !yield(Item{Forget: &Forget{Collection: name}}, nil) {
 				return
 			}
 		}
@@ -236,6 +241,9 @@ func example(left *Selection) string {
 	case len(left.Days) > 0:
 		return fmt.Sprintf("; the feedback of day %d since 1970 differs, and that of %d others", left.Days[0],
 			len(left.Days)-1)
+	case len(left.Collections) > 0:
+		return fmt.Sprintf("; the documents of %s differ, and those of %d other collections", left.Collections[0],
+			len(left.Collections)-1)
 	}
 	return ""
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
@@ -24,6 +25,8 @@ type contents struct {
 	Feedback []feedback.Record
 	Seeded   bool
 	Usage    map[string]seen
+	// Documents are keys and values, without revisions: those may be others in a copy.
+	Documents map[string][]string
 }
 
 // fill puts records of all kinds into a store, changes some and deletes some.
@@ -64,6 +67,9 @@ func fill(t *testing.T, s storage.Store) {
 	})
 	must(t, err)
 	must(t, s.DeleteAccount(ctx, "gone"))
+	must(t, s.ChangeDocuments(ctx, shelf, put("a", "1"), put("b", "\x00\xff<&>"), put("c", ""), put("gone", "2")))
+	must(t, s.ChangeDocuments(ctx, shelf, put("a", "3"), documents.Change{Key: "gone", Delete: true}))
+	must(t, s.ChangeDocuments(ctx, "other", put("a", "4")))
 }
 
 func read(t *testing.T, s storage.Store) contents {
@@ -77,6 +83,9 @@ func read(t *testing.T, s storage.Store) contents {
 		Feedback: collect(t, s.Feedback(ctx, "")),
 		Seeded:   seeded,
 		Usage:    map[string]seen{},
+		Documents: map[string][]string{
+			shelf: pairs(t, s, shelf, documents.Range{}), "other": pairs(t, s, "other", documents.Range{}),
+		},
 	}
 	for _, id := range []string{"a", "b", "gone"} {
 		c, err := s.Counts(ctx, id, noon, march)
@@ -106,6 +115,10 @@ func (c contents) check(t *testing.T) {
 	}
 	if len(c.Feedback) != 9 || !c.Seeded {
 		t.Errorf("got %d feedback records, seeded %t; want 9, true", len(c.Feedback), c.Seeded)
+	}
+	wantDocuments := map[string][]string{shelf: {"a=3", "b=\x00\xff<&>", "c="}, "other": {"a=4"}}
+	if !reflect.DeepEqual(c.Documents, wantDocuments) {
+		t.Errorf("documents: got %q, want %q", c.Documents, wantDocuments)
 	}
 	want := seen{quota.Counts{Minute: 6, Day: 3, Period: 10}, make([]int64, 40),
 		map[string]int64{"hate": 2, "sexual": 1}, nil}

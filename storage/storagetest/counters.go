@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
@@ -513,6 +514,16 @@ func doneContext(t *testing.T, open Open) {
 	must(t, s.AppendFeedback(background, kept, noBound))
 	_, err = s.DeleteFeedback(done, kept.Ref())
 	wantErr(t, err, context.Canceled)
+	must(t, s.ChangeDocuments(background, shelf, put("a", "1")))
+	wantErr(t, s.ChangeDocuments(done, shelf, put("a", "2")), context.Canceled)
+	_, err = s.Documents(done, shelf, "a")
+	wantErr(t, err, context.Canceled)
+	if got := one(t, s, "a"); string(got.Value) != "1" {
+		t.Errorf("a document after a change with a done context: got %q, want 1", got.Value)
+	}
+	for _, err := range s.ListDocuments(done, shelf, documents.Range{}) {
+		wantErr(t, err, context.Canceled)
+	}
 	for _, err := range s.Accounts(done) {
 		wantErr(t, err, context.Canceled)
 	}
@@ -573,6 +584,7 @@ func closing(t *testing.T, open Open) {
 	_, keyRequestsErr := s.KeyRequests(ctx, "a", march)
 	_, deleteErr := s.DeleteFeedback(ctx, feedback.Ref{Time: noon, ID: "a"})
 	_, seededErr := s.Seeded(ctx)
+	_, documentsErr := s.Documents(ctx, shelf, "a")
 	errs := map[string]error{
 		"Take": takeErr, "Account": accountErr, "Key": keyErr, "KeyByHash": hashErr,
 		"UpdateAccount": updateErr, "UpdateKey": updateKeyErr,
@@ -585,6 +597,12 @@ func closing(t *testing.T, open Open) {
 		"DeleteAccount":  s.DeleteAccount(ctx, "a"),
 		"AppendFeedback": s.AppendFeedback(ctx, record("a", 0), noBound),
 		"MarkSeeded":     s.MarkSeeded(ctx),
+		"Documents":      documentsErr,
+
+		"ChangeDocuments": s.ChangeDocuments(ctx, shelf, put("a", "1")),
+	}
+	for _, err := range s.ListDocuments(ctx, shelf, documents.Range{}) {
+		errs["ListDocuments"] = err
 	}
 	for _, err := range s.Accounts(ctx) {
 		errs["Accounts"] = err
@@ -595,8 +613,8 @@ func closing(t *testing.T, open Open) {
 	for _, err := range s.Feedback(ctx, "") {
 		errs["Feedback"] = err
 	}
-	if len(errs) != 22 {
-		t.Errorf("got %d errors of methods and listings, want 22: a listing of a closed store must yield an error",
+	if len(errs) != 25 {
+		t.Errorf("got %d errors of methods and listings, want 25: a listing of a closed store must yield an error",
 			len(errs))
 	}
 	errs["Health"] = s.Health()

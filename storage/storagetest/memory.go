@@ -4,6 +4,7 @@
 package storagetest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
@@ -35,6 +37,9 @@ type Memory struct {
 	byKey    map[counter]map[string]int64
 	feedback []feedback.Record
 	bounds   map[counter]feedback.Bound
+	// documents are those of each collection by their keys, and revision is the last one that was given.
+	documents map[string]map[string]documents.Document
+	revision  uint64
 }
 
 // counter names a window of an account. The table keeps minutes, days and periods apart.
@@ -53,6 +58,8 @@ func NewMemory() *Memory {
 		flagged:  map[counter]map[string]int64{},
 		byKey:    map[counter]map[string]int64{},
 		bounds:   map[counter]feedback.Bound{},
+
+		documents: map[string]map[string]documents.Document{},
 	}
 }
 
@@ -544,3 +551,68 @@ func (m *Memory) Close() error {
 }
 
 var _ storage.Store = (*Memory)(nil)
+
+// ChangeDocuments implements [documents.Store].
+func (m *Memory) ChangeDocuments(ctx context.Context, collection string, changes ...documents.Change) error {
+	if err := documents.Validate(collection, changes); err != nil {
+		return err
+	}
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	kept := m.documents[collection]
+	for _, c := range changes {
+		if c.If.Checked && kept[c.Key].Revision != c.If.Revision {
+			return documents.ErrConflict
+		}
+	}
+	if kept == nil {
+		kept = map[string]documents.Document{}
+		m.documents[collection] = kept
+	}
+	for _, c := range changes {
+		if c.Delete {
+			delete(kept, c.Key)
+			continue
+		}
+		m.revision++
+		kept[c.Key] = documents.Document{Key: c.Key, Value: bytes.Clone(c.Value), Revision: m.revision}
+	}
+	return nil
+}
+
+// Documents implements [documents.Store].
+func (m *Memory) Documents(ctx context.Context, collection string, keys ...string) ([]documents.Document, error) {
+	if err := documents.ValidateCollection(collection); err != nil {
+		return nil, err
+	}
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	found := make([]documents.Document, len(keys))
+	for i, key := range keys {
+		found[i] = m.documents[collection][key]
+		found[i].Key = key
+	}
+	return found, nil
+}
+
+// ListDocuments implements [documents.Store].
+func (m *Memory) ListDocuments(
+	ctx context.Context, collection string, r documents.Range,
+) iter.Seq2[documents.Document, error] {
+	if err := documents.ValidateCollection(collection); err != nil {
+		return func(yield func(documents.Document, error) bool) { yield(documents.Document{}, err) }
+	}
+	return sequence(ctx, m, func() (all []documents.Document) {
+		for key, d := range m.documents[collection] {
+			if key >= r.From && (r.To == "" || key < r.To) {
+				all = append(all, d)
+			}
+		}
+		slices.SortFunc(all, func(a, b documents.Document) int { return strings.Compare(a.Key, b.Key) })
+		return all
+	})
+}

@@ -4,7 +4,7 @@
 // Package storagetest is the conformance suite for stores, and has the simplest store that passes it.
 //
 // A store passes [Run], [RunProperties] and [RunFailing], and [RunBackup] if it can be backed up. What they test is
-// said in storage.Store, quota.Store and feedback.Store. [Memory] is the reference: everything in maps under one
+// said in storage.Store, quota.Store, feedback.Store and documents.Store. [Memory] is the reference: everything in maps under one
 // lock.
 package storagetest
 
@@ -72,6 +72,11 @@ func Run(t *testing.T, open Open) {
 		"feedback is deleted by conditions":          feedbackSelections,
 		"a deleted record counts once":               deletionCountsOnce,
 		"feedback is deleted under load":             deletionUnderLoad,
+		"documents are kept as they are":             documentsAreKept,
+		"documents change on conditions":             documentConditions,
+		"documents keep the rules":                   documentRules,
+		"no change of a document is lost":            documentsUnderLoad,
+		"many documents are listed":                  manyDocuments,
 		"the mark of the first account is kept":      seeding,
 		"a done context changes nothing":             doneContext,
 		"a settled outcome outlives its context":     settleDoneContext,
