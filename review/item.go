@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package review keeps a queue of texts that people decide: what the service was not sure of, what it refused, and a
+// random sample to learn how often it errs.
+//
+// A [Queue] keeps items in a documents.Store, which several nodes may share. It serves an item to one reviewer at a
+// time, keeps every decision, and forgets items when their time is over or when there are too many. It keeps what
+// people have written, which nothing else in the service does beside corrections; so it can encrypt it.
+package review
+
+import (
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Errors of a [Queue].
+var (
+	// ErrNotFound says that there is no such item: it was erased, or never kept.
+	ErrNotFound = errors.New("no such review item")
+	// ErrEmpty says that there is nothing to review for this reviewer now.
+	ErrEmpty = errors.New("nothing to review")
+	// ErrInvalid says that an item or a decision breaks a rule. The message names the member and the rule.
+	ErrInvalid = errors.New("invalid")
+	// ErrTaken says that another reviewer has the item now, or has decided it.
+	ErrTaken = errors.New("another reviewer has this item")
+	// ErrKey says that an item is encrypted with another key than the one that is configured.
+	ErrKey = errors.New("encrypted with another key")
+)
+
+// Limits of an item.
+const (
+	// MaxTexts is the number of texts of an item.
+	MaxTexts = 64
+	// MaxTextBytes is the length of all texts of an item together, in bytes: 64 KiB.
+	MaxTextBytes = 64 << 10
+	// maxNote is the length of a note and of other texts for people, in bytes.
+	maxNote = 2000
+	// maxName is the length of names, in bytes.
+	maxName = 200
+)
+
+// Origin says where an item comes from.
+type Origin string
+
+// The origins.
+const (
+	// Guard is a post that a guard has read.
+	Guard Origin = "guard"
+	// API is a text that a client has sent.
+	API Origin = "api"
+)
+
+// Cause says why an item is kept.
+type Cause string
+
+// The causes.
+const (
+	// Reviewed is a text whose recommendation was review.
+	Reviewed Cause = "review"
+	// Rejected is a text whose recommendation was reject.
+	Rejected Cause = "reject"
+	// Sampled is one of a random sample of all texts. It is shown without the verdict, so that the decision measures
+	// the service.
+	Sampled Cause = "sample"
+)
+
+// Causes returns all causes.
+func Causes() []Cause { return []Cause{Reviewed, Rejected, Sampled} }
+
+// Status says what has become of an item.
+type Status string
+
+// The statuses.
+const (
+	Pending   Status = "pending"
+	Approved  Status = "approved"
+	Refused   Status = "rejected"
+	Escalated Status = "escalated"
+)
+
+// Statuses returns all statuses, [Pending] first.
+func Statuses() []Status { return []Status{Pending, Escalated, Approved, Refused} }
+
+// Item is a text, or the texts of one post, with what the service has said of it. Its JSON form is that of the API and
+// of the export.
+type Item struct {
+	// ID is unique and sorts by time: "rev_" and 26 characters.
+	ID string `json:"id"`
+	// Time is when the item was kept, in UTC.
+	Time   time.Time `json:"time"`
+	Origin Origin    `json:"origin"`
+	Cause  Cause     `json:"cause"`
+	// Account is the id of the account that is served. Default: none, which a guard without one has.
+	Account string `json:"account,omitempty"`
+	// Site is the host that a guard protects, and Path the path of the request, without its query.
+	Site string `json:"site,omitempty"`
+	Path string `json:"path,omitempty"`
+	// RequestID is that of the answer, such as "mod_...".
+	RequestID string `json:"request_id,omitempty"`
+	// Texts are what was written.
+	Texts []Text `json:"texts"`
+	// Author is what tells authors apart: a keyed hash of what the site calls them, or that itself if the operator
+	// wants it so. Default: not known.
+	Author string `json:"author,omitempty"`
+	// Language is the language of the text (BCP 47), if it is known.
+	Language string `json:"language,omitempty"`
+	// Recommendation, Flagged, Probabilities and Confidence are what the service has said, and Model is its version.
+	Recommendation string             `json:"recommendation"`
+	Flagged        []string           `json:"flagged"`
+	Probabilities  map[string]float64 `json:"probabilities"`
+	Confidence     float64            `json:"confidence"`
+	Model          string             `json:"model"`
+
+	// Status is what has become of it.
+	Status Status `json:"status"`
+	// Twice says that two reviewers are to decide it, to learn how often people agree.
+	Twice bool `json:"twice,omitempty"`
+	// Decisions are all that were made, the oldest first.
+	Decisions []Decision `json:"decisions"`
+}
+
+// Text is one text of an item.
+type Text struct {
+	// Name is the name of the field, if it has one.
+	Name string `json:"name,omitempty"`
+	Text string `json:"text"`
+	// Passages are the parts that carry a category.
+	Passages []Passage `json:"passages,omitempty"`
+}
+
+// Passage is a part of a text that carries a category.
+type Passage struct {
+	Category string `json:"category"`
+	// Begin and End count Unicode code points; End is exclusive.
+	Begin int `json:"begin"`
+	End   int `json:"end"`
+}
+
+// Action is what a reviewer decides.
+type Action string
+
+// The actions.
+const (
+	// Approve says that the text may stand.
+	Approve Action = "approve"
+	// Reject says that it may not.
+	Reject Action = "reject"
+	// Escalate passes it to somebody else, with a note.
+	Escalate Action = "escalate"
+	// Skip leaves it to another reviewer.
+	Skip Action = "skip"
+	// Undo takes the reviewer's last decision about the item back.
+	Undo Action = "undo"
+)
+
+// Actions returns all actions.
+func Actions() []Action { return []Action{Approve, Reject, Escalate, Skip, Undo} }
+
+// Decision is what a reviewer has decided about an item.
+type Decision struct {
+	// ID is unique and sorts by time: "dec_" and 26 characters.
+	ID string `json:"id"`
+	// Time is in UTC.
+	Time time.Time `json:"time"`
+	// Reviewer says who it was.
+	Reviewer string `json:"reviewer"`
+	Action   Action `json:"action"`
+	// Reason is why, in a word of the operator's, and Note what one reviewer tells the next.
+	Reason string `json:"reason,omitempty"`
+	Note   string `json:"note,omitempty"`
+	// Categories says for each category that the reviewer looked at whether the text is of it.
+	Categories map[string]bool `json:"categories,omitempty"`
+	// Undone says that the reviewer has taken it back.
+	Undone bool `json:"undone,omitempty"`
+}
+
+// final reports whether an action decides what becomes of an item.
+func (a Action) final() bool { return a == Approve || a == Reject || a == Escalate }
+
+// validate returns an error that wraps [ErrInvalid] unless an item may be kept.
+func (i *Item) validate() error {
+	size := 0
+	for _, t := range i.Texts {
+		size += len(t.Text) + len(t.Name)
+	}
+	switch {
+	case i.Origin != Guard && i.Origin != API:
+		return invalid("origin is guard or api")
+	case !slices.Contains(Causes(), i.Cause):
+		return invalid("cause is review, reject or sample")
+	case len(i.Texts) == 0 || len(i.Texts) > MaxTexts:
+		return invalid("an item has 1 to %d texts", MaxTexts)
+	case size > MaxTextBytes:
+		return invalid("the texts of an item have at most %d bytes", MaxTextBytes)
+	}
+	return nil
+}
+
+// validate returns an error that wraps [ErrInvalid] unless a decision may be made.
+func (d *Decision) validate() error {
+	switch {
+	case !slices.Contains(Actions(), d.Action):
+		return invalid("action is approve, reject, escalate, skip or undo")
+	case d.Reviewer == "" || len(d.Reviewer) > maxName:
+		return invalid("reviewer has 1 to %d bytes", maxName)
+	case len(d.Note) > maxNote:
+		return invalid("note has at most %d bytes", maxNote)
+	case len(d.Reason) > maxName:
+		return invalid("reason has at most %d bytes", maxName)
+	case len(d.Categories) > MaxTexts:
+		return invalid("categories has at most %d members", MaxTexts)
+	}
+	for name := range d.Categories {
+		if name == "" || len(name) > maxName {
+			return invalid("the names in categories have 1 to %d bytes", maxName)
+		}
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// sortable is an encoding without padding that sorts like what it encodes.
+var sortable = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+
+// newID returns an id that sorts by time, to the millisecond, and is random beyond that.
+func newID(prefix string, at time.Time, random io.Reader) (string, error) {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(at.UnixMilli())<<16)
+	if _, err := io.ReadFull(random, b[6:]); err != nil {
+		return "", err
+	}
+	return prefix + sortable.EncodeToString(b[:]), nil
+}
+
+// timeOf returns the time in an id, to the millisecond.
+func timeOf(prefix, id string) (time.Time, bool) {
+	if len(id) != len(prefix)+26 || id[:len(prefix)] != prefix {
+		return time.Time{}, false
+	}
+	b, err := sortable.DecodeString(id[len(prefix):])
+	if err != nil {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16)).UTC(), true
+}
