@@ -31,6 +31,8 @@ type KeySpec struct {
 	Account, Name, Environment string
 	// Expires is the instant from which the key is refused. Default: never.
 	Expires *time.Time
+	// Scopes are those of the key; see [Scopes].
+	Scopes []string
 }
 
 // HashKey returns the SHA-256 of a key, which is what is kept of it.
@@ -69,7 +71,8 @@ func isWellFormed(key string) bool {
 // [ErrInvalid] if a field breaks a rule. A declared account can have stored keys.
 func (g *Gate) CreateKey(ctx context.Context, wanted KeySpec) (secret string, key Key, err error) {
 	now := g.now().UTC()
-	key = Key{Account: wanted.Account, Name: wanted.Name, Environment: wanted.Environment, Created: now}
+	key = Key{Account: wanted.Account, Name: wanted.Name, Environment: wanted.Environment,
+		Scopes: wanted.Scopes, Created: now}
 	if wanted.Expires != nil {
 		expires := wanted.Expires.UTC()
 		key.Expires = &expires
@@ -181,6 +184,7 @@ func (g *Gate) RotateKey(ctx context.Context, id string, overlap time.Duration) 
 	}
 	secret, key, err := g.CreateKey(ctx, KeySpec{
 		Account: old.Account, Name: old.Name, Environment: old.Environment, Expires: old.originalExpires(),
+		Scopes: old.Scopes,
 	})
 	if err != nil {
 		return Rotation{}, err

@@ -117,6 +117,8 @@ type Key struct {
 	// Name and Environment are for people, at most 200 and 64 characters.
 	Name        string `json:"name,omitempty"`
 	Environment string `json:"environment,omitempty"`
+	// Scopes are what the key may do beside moderating texts and reporting usage, which every key may. Default: nothing.
+	Scopes []string `json:"scopes,omitempty"`
 	// Hash is the SHA-256 of the whole key. It is stored, and left out of the JSON form.
 	Hash Hash `json:"-"`
 	// Created is in UTC.
@@ -145,6 +147,12 @@ type Replacement struct {
 	// inherit. Default: never.
 	OriginalExpires *time.Time `json:"original_expires,omitempty"`
 }
+
+// ReviewScope is the scope of a key that may read and decide the items of its account in the review queue.
+const ReviewScope = "review"
+
+// Scopes returns all scopes that a key can have.
+func Scopes() []string { return []string{ReviewScope} }
 
 // Hash is the SHA-256 of a key.
 type Hash [32]byte

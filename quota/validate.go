@@ -161,7 +161,23 @@ func (k Key) validate() error {
 	if err := validateText("name", k.Name, maxName); err != nil {
 		return err
 	}
+	if err := ValidateScopes(k.Scopes); err != nil {
+		return err
+	}
 	return validateText("environment", k.Environment, maxEnvironment)
+}
+
+// ValidateScopes returns an error that wraps [ErrInvalid] unless all scopes are known, and each is given once.
+func ValidateScopes(scopes []string) error {
+	for i, scope := range scopes {
+		if !slices.Contains(Scopes(), scope) {
+			return invalid("there is no scope %q; there is %s", scope, strings.Join(Scopes(), ", "))
+		}
+		if slices.Contains(scopes[:i], scope) {
+			return invalid("the scope %s is given twice", scope)
+		}
+	}
+	return nil
 }
 
 func validateExpiry(expires *time.Time, now time.Time) error {

@@ -66,7 +66,9 @@ func (q *Queue) Next(ctx context.Context, reviewer string, order Order, account 
 	return q.claimOne(ctx, h, reviewer, ids)
 }
 
-func seenKey(h hashes, reviewer, id string) string { return "k/" + h.of("reviewer", reviewer) + "/" + id }
+func seenKey(h hashes, reviewer, id string) string {
+	return "k/" + h.of("reviewer", reviewer) + "/" + id
+}
 
 // claimOne claims the first of some items that can be claimed.
 func (q *Queue) claimOne(ctx context.Context, h hashes, reviewer string, ids []string) (Item, error) {

@@ -187,14 +187,20 @@ func (zeros) Read(b []byte) (int, error) {
 // Sweep erases what is older than the queue keeps it, and what is too much: the items that were decided first, then the
 // oldest. Call it now and then, on one node or on all. It returns how many items were erased.
 func (q *Queue) Sweep(ctx context.Context) (erased int, err error) {
-	erased, err = q.eraseBefore(ctx, q.now().Add(-q.options.Keep))
+	old, err := q.eraseBefore(ctx, q.now().Add(-q.options.Keep))
 	if err != nil {
-		return erased, err
+		return old, err
 	}
+	tooMuch, err := q.Trim(ctx)
+	return old + tooMuch, err
+}
+
+// Trim erases what is too much, and nothing because of its age.
+func (q *Queue) Trim(ctx context.Context) (erased int, err error) {
 	var waiting, decided []string
 	for d, err := range q.store.ListDocuments(ctx, collection, documents.Prefix("s/")) {
 		if err != nil {
-			return erased, err
+			return 0, err
 		}
 		if strings.HasPrefix(d.Key, "s/pending/") {
 			waiting = append(waiting, idOf(d.Key))
@@ -205,6 +211,5 @@ func (q *Queue) Sweep(ctx context.Context) (erased int, err error) {
 	slices.Sort(decided)
 	tooMany := max(len(waiting)+len(decided)-q.options.Max, 0)
 	all := append(decided, waiting...)
-	n, err := q.eraseIDs(ctx, hashes{}, all[:tooMany], Selection{})
-	return erased + n, err
+	return q.eraseIDs(ctx, hashes{}, all[:tooMany], Selection{})
 }

@@ -46,6 +46,8 @@ is shown this once: the server keeps only its SHA-256.`,
 	flags.StringVar(&wanted.Name, "name", "", "Name for people, at most 200 characters")
 	flags.StringVar(&wanted.Environment, "environment", "",
 		"Label for people, such as production, at most 64 characters")
+	flags.StringSliceVar(&wanted.Scopes, "scope", nil,
+		"What the key may do beside moderating: review, to read and decide the account's items in the review queue")
 	flags.StringVar(&expires, "expires", "",
 		"When the key stops to be valid: 2027-01-31, 2027-01-31T12:00:00Z or a duration such as 90d (default never)")
 	require(command, "account")

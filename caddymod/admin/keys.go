@@ -23,7 +23,10 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer services.Release()
-	secret, key, err := services.Gate.CreateKey(r.Context(), quota.KeySpec(wanted))
+	secret, key, err := services.Gate.CreateKey(r.Context(), quota.KeySpec{
+		Account: wanted.Account, Name: wanted.Name, Environment: wanted.Environment, Expires: wanted.Expires,
+		Scopes: wanted.Scopes,
+	})
 	if err != nil {
 		return a.failed(err)
 	}

@@ -36,6 +36,7 @@ type newKey struct {
 	Name        string     `json:"name,omitempty"`
 	Environment string     `json:"environment,omitempty"`
 	Expires     *time.Time `json:"expires,omitempty"`
+	Scopes      []string   `json:"scopes,omitempty"`
 }
 
 // rotation is the body of a request that rotates a key.

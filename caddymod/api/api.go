@@ -37,6 +37,7 @@ func init() {
 //	POST /v1alpha1/comments:suggestscore
 //	GET  /$discovery/rest?version=v1alpha1    without a key
 //	GET  /openapi.json                        without a key
+//	     /v1/reviews...                       with the app's option review: the review queue
 //
 // With a scoring path, the three of the Perspective API are also served below /api/<scoring path>.
 //
@@ -65,6 +66,7 @@ type API struct {
 	text    Text
 	usage   Usage
 	suggest commentanalyzer.SuggestScore
+	reviews reviews
 
 	base                              string // BasePath without a slash at its end
 	routes                            map[string]caddyhttp.MiddlewareHandler
@@ -93,6 +95,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 		}
 	}
 	a.base = strings.TrimSuffix(a.BasePath, "/")
+	a.reviews.provision(owner, a.base)
 	a.textPath = a.base + "/v1/moderate/text"
 	a.openaiPath = a.base + openai.Path
 	a.openapiPath = a.base + "/openapi.json"
@@ -150,6 +153,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	route := a.routes[requested]
 	if route == nil && openai.Serves(requested) && path.Clean(requested) == a.openaiPath {
 		route = &a.OpenAI // people give OpenAI's clients addresses with a slash too many
+	}
+	if route == nil && a.reviews.serves(requested) {
+		route = &a.reviews
 	}
 	switch {
 	case route == nil && requested != a.openapiPath:

@@ -22,6 +22,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
+	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 func init() {
@@ -106,12 +108,29 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 			"The text could not be judged now. Try again."))
 	}
 	call.SetVerdict(&result)
+	t.keepForReview(ctx, call, request.content, &result)
 
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	*buffer = appendResult((*buffer)[:0], call.ID, &request, &result, explanation, t.access.App.Now())
 	response.SendJSON(w, r, http.StatusOK, *buffer)
 	return nil
+}
+
+// keepForReview keeps the text for review, if the configuration asks for it.
+func (t *Text) keepForReview(ctx context.Context, call *access.Call, content string, result *engine.Result) {
+	reviews := call.Services.Reviews
+	cause, kept := reviews.Cause(result.Recommendation)
+	if !kept {
+		return
+	}
+	item := t.access.App.ReviewItem(cause, result.Recommendation, result.Confidence, &result.Categories)
+	item.Origin, item.Account, item.RequestID = review.API, call.Who.Account.ID, call.ID
+	item.Texts = []review.Text{{Text: content}}
+	if result.Language.Tag != language.Undetermined {
+		item.Language = result.Language.Tag
+	}
+	reviews.Keep(ctx, item, "")
 }
 
 // decide returns the verdict on a request; the explanation is nil when none is asked for.

@@ -79,6 +79,15 @@ var ErrNoStore = errors.New("this configuration keeps no accounts: it serves not
 //			max_bytes_per_day <size>                  # for each account; default 64MiB, 0 = no limit
 //			keep <age>                                # a duration such as 90d; default for ever
 //		}
+//		review {                                      # keep texts for people to decide; default: none
+//			of review|reject...                       # default review
+//			sample <share>                            # of all texts, such as 1%; default none
+//			keep <age>                                # default 30d
+//			max <number>                              # of items; default 100000
+//			twice <share>                             # that two reviewers decide; default 5%
+//			key {env.NAME} | {file.PATH}              # encrypt them
+//			plain_authors                             # name authors as the site does
+//		}
 //		demo on|off                                   # default on
 //		start_timeout <duration>                      # default 10s
 //		account <id> {
@@ -94,6 +103,7 @@ var ErrNoStore = errors.New("this configuration keeps no accounts: it serves not
 //				name <text>
 //				environment <text>
 //				expires <date or instant>
+//				scope review                          # it may decide the account's review items
 //			}
 //		}
 //	}
@@ -135,6 +145,9 @@ type App struct {
 
 	// The limits on the feedback that each account may store, and how long it is kept.
 	Feedback FeedbackOptions `json:"feedback,omitzero"`
+
+	// The review queue: which texts are kept for people to decide, and for how long. Default: none.
+	Review *ReviewOptions `json:"review,omitempty"`
 
 	// The accounts that are declared in the configuration. They can only be changed there, and hide stored accounts
 	// with the same id. Other accounts can be created while the server runs.
@@ -203,7 +216,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // only validates, beside the server that has the store open.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger = ctx, sampled.Logger(ctx.Logger())
-	a.needsStore = a.StorageRaw != nil || len(a.Accounts) > 0
+	a.needsStore = a.StorageRaw != nil || len(a.Accounts) > 0 || a.Review != nil
 	a.started = make(chan struct{})
 	a.setDefaults()
 	collectors, err := metrics.Acquire(ctx.GetMetricsRegistry(), metrics.State{
@@ -293,6 +306,9 @@ func (a *App) startStore() error {
 	services := &Services{
 		Engine: a.engine, Gate: gate, Store: store.service.store(), FeedbackBound: a.feedbackBound(), Now: now,
 		pooled: store,
+	}
+	if services.Reviews, err = a.newReviews(services); err != nil {
+		return err
 	}
 	if err := a.firstStart(services); err != nil {
 		return fmt.Errorf("preparing the first start: %w", err)

@@ -47,6 +47,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"reject_level":  p.probabilities(&rejectLevelOption, &a.RejectLevels),
 		"harm_share":    HarmShareOption(&a.HarmShare),
 		"feedback":      {Parse: a.Feedback.parse},
+		"review":        {Parse: a.parseReview},
 		"demo":          options.Switch(&a.Demo),
 		"start_timeout": options.Duration(&a.StartTimeout),
 		"account":       {Parse: p.parseAccount, Repeat: true},
@@ -262,6 +263,17 @@ func (a *Account) parseStatus(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+func (k *Key) parseScope(d *caddyfile.Dispenser) error {
+	k.Scopes = d.RemainingArgs()
+	if len(k.Scopes) == 0 {
+		return d.Errf("'scope' needs at least 1 argument; there is %s", strings.Join(quota.Scopes(), ", "))
+	}
+	if err := quota.ValidateScopes(k.Scopes); err != nil {
+		return d.Err(plain(err))
+	}
+	return nil
+}
+
 func (a *Account) parseAnchorDay(d *caddyfile.Dispenser) error {
 	args, err := options.Args(d, "<day>")
 	if err != nil {
@@ -292,6 +304,7 @@ func (a *Account) parseKey(d *caddyfile.Dispenser) error {
 		"name":        options.Text(&key.Name, "<text>"),
 		"environment": options.Text(&key.Environment, "<text>"),
 		"expires":     {Parse: key.parseExpires},
+		"scope":       {Parse: key.parseScope},
 	}); err != nil {
 		return err
 	}

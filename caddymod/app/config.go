@@ -68,6 +68,10 @@ type Key struct {
 	// A label for people, such as "production", at most 64 characters.
 	Environment string `json:"environment,omitempty"`
 
+	// What the key may do beside moderating texts and reporting usage: "review", to read and decide the account's items
+	// in the review queue. Default: nothing.
+	Scopes []string `json:"scopes,omitempty"`
+
 	// The date ("2027-01-31", midnight UTC) or instant (RFC 3339) from which the key is refused. Default: never.
 	Expires string `json:"expires,omitempty"`
 }
@@ -90,6 +94,11 @@ func (a *App) Validate() error {
 	}
 	if bound := a.feedbackBound(); bound.Records < 0 || bound.Bytes < 0 {
 		return fmt.Errorf("feedback: a bound is negative; 0 means no limit")
+	}
+	if a.Review != nil {
+		if err := a.Review.check(); err != nil {
+			return err
+		}
 	}
 	if err := a.Feedback.check(); err != nil {
 		return err
@@ -265,7 +274,10 @@ func (a Account) check() error {
 
 // resolve returns the key as the gate takes it, by its hash. No error carries the key.
 func (k Key) resolve() (quota.Key, error) {
-	key := quota.Key{Name: k.Name, Environment: k.Environment, Declared: true}
+	key := quota.Key{Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Declared: true}
+	if err := quota.ValidateScopes(k.Scopes); err != nil {
+		return key, err
+	}
 	expires, err := parseExpiry(k.Expires)
 	if err != nil {
 		return key, err

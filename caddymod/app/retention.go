@@ -42,7 +42,7 @@ var defaultSweeps = sweepTiming{
 // processStart is about when the process started.
 var processStart = time.Now()
 
-// sweeper deletes the feedback that a configuration keeps no longer, for as long as the configuration runs.
+// sweeper deletes the feedback and the review items that a configuration keeps no longer, for as long as the configuration runs.
 type sweeper struct {
 	app    *App
 	now    func() time.Time // the clock by which corrections are kept
@@ -53,7 +53,7 @@ type sweeper struct {
 // startSweeper starts the sweeper of the configuration, if it has one. There is a store. Several nodes may sweep one
 // store: what another node has deleted already is no error, and not counted.
 func (a *App) startSweeper(now func() time.Time) {
-	if a.Feedback.Keep <= 0 {
+	if a.Feedback.Keep <= 0 && a.Review == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -86,7 +86,7 @@ func (s *sweeper) run(ctx context.Context) {
 		now, tick := s.now(), time.Now()
 		// The second clock is the monotonic one, which nobody sets.
 		if jumped := now.Round(0).Sub(last.Round(0)) - tick.Sub(at); jumped.Abs() > timing.jump {
-			s.app.logger.Warn("the clock was set: old feedback is not deleted before the next time",
+			s.app.logger.Warn("the clock was set: old feedback and review items are not deleted before the next time",
 				zap.Duration("by", jumped))
 		} else {
 			s.sweep(ctx, now)
@@ -102,6 +102,10 @@ func (s *sweeper) sweep(ctx context.Context, now time.Time) {
 		return
 	}
 	defer services.Release()
+	services.Reviews.sweep(ctx)
+	if s.app.Feedback.Keep <= 0 {
+		return
+	}
 	which := feedback.Selection{Before: keptFrom(now, time.Duration(s.app.Feedback.Keep))}
 	result, err := storage.DeleteFeedback(ctx, services.Store, which, s.app.sweeps.pause)
 	if result.Records > 0 {

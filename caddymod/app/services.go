@@ -25,6 +25,8 @@ type Services struct {
 	Store storage.Store
 	// FeedbackBound is what one account may store on one UTC day.
 	FeedbackBound feedback.Bound
+	// Reviews keeps texts for review. It is nil unless the configuration has the option review.
+	Reviews *Reviews
 	// Now is the clock by which requests and corrections are counted: that of the store, if it has one.
 	Now func() time.Time
 

@@ -70,6 +70,7 @@ func parseModerate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) 
 //		max_text <characters> [reject|pass|prefix|suffix|both]   # default: no limit
 //		timeout <duration>                            # default 30s
 //		on_error pass|reject                          # default pass
+//		author <placeholder>                          # who has sent it, for reviewers
 //		cors <origin>...                              # pages of these, or *, may read refusals
 //	}
 //
@@ -85,6 +86,7 @@ func (m *Moderate) unmarshal(d *caddyfile.Dispenser, on *reactionOptions) error 
 		"timeout":  options.Duration(&m.Timeout),
 		"cors":     cors.Option(&m.CORS),
 		"on_error": options.Choice(&m.OnError, onErrorPass, onErrorReject),
+		"author":   options.Text(&m.Author, "<placeholder>"),
 	}
 	m.Fields.Options(allowed)
 	m.Policy.Options(allowed)

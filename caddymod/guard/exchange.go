@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/request"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
+	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 // exchange is what is known of one request and its answer. Handlers and matchers share it, so that nothing is
@@ -29,6 +30,8 @@ type exchange struct {
 	body     *request.Body // nil until texts were extracted from it, and where there is none
 	analyses []analysis
 	charged  policy.Charged
+	// kept says that the texts are kept for review already.
+	kept bool
 	// request is the latest verdict on the request, response the one on the answer. Nil before there is one.
 	request, response *verdict
 }
@@ -38,6 +41,8 @@ type analysis struct {
 	key     string        // the same for all handlers and matchers that extract and classify alike
 	found   request.Found // without its pieces, which share memory with the body
 	results []policy.Classification
+	// texts are what is kept for review, where anything is: copies, because the pieces share memory with the body.
+	texts []review.Text
 	// short has the last short texts, which are classified together with those that follow in the rest of an upload.
 	short policy.Joiner
 }
@@ -82,6 +87,9 @@ func (x *exchange) moderate(w http.ResponseWriter, r *http.Request, p *pipeline)
 		}
 		span.End()
 		pieces, known.found.Pieces = known.found.Pieces, nil // they share memory with the body, which is released
+		if p.app.KeepsReviews() {
+			known.texts = textsOf(pieces)
+		}
 	}
 	began := p.app.Now()
 	var v *verdict

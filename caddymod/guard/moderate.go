@@ -65,6 +65,10 @@ type Moderate struct {
 	// and counted in caddy_moderation_guard_errors_total. Default: "pass".
 	OnError string `json:"on_error,omitempty"`
 
+	// What tells who has sent a request, such as {http.request.header.X-User} or {http.auth.user.id}: reviewers then see
+	// what else the author has written. See the option review of the global option moderation. Default: it is not known.
+	Author string `json:"author,omitempty"`
+
 	// The origins, such as "https://www.example.com", whose pages may read refusals; "*" stands for all origins,
 	// without cookies. A page of any other origin sees a network error instead of a refusal, unless the site sets the
 	// header fields itself. Answers of the app are not changed. Default: none.
@@ -152,6 +156,7 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 		defer m.app.TryAcquire().Release() // the body may come slowly
 	}
 	v, known, charge := x.moderate(w, r, m.pipeline)
+	m.keepForReview(r, x, v, known.texts)
 	var err error
 	if charge == nil {
 		err = m.act(w, r, next, x, v, &known, nil)

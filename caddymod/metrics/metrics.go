@@ -38,6 +38,8 @@ const (
 	SuggestScore Operation = "suggestscore"
 	// Analyze is a comment that is scored as the Perspective API does.
 	Analyze Operation = "analyze"
+	// Reviews is a request of the review queue.
+	Reviews Operation = "reviews"
 	// OpenAI is a request for OpenAI's moderation endpoint.
 	OpenAI Operation = "openai"
 	// Other is a request that moderation_key_auth or moderation_rate_limit passes to any other handler.
@@ -96,6 +98,7 @@ type Metrics struct {
 	exchanges       *prometheus.CounterVec
 	agreement       *prometheus.CounterVec
 	differences     *prometheus.HistogramVec
+	reviews         *prometheus.CounterVec
 }
 
 // pool keeps the collectors while a configuration uses them. The value is a *Metrics.
@@ -207,6 +210,8 @@ func newMetrics(state State) *Metrics {
 			Help:    "Distance between the scores of another service and our own.",
 			Buckets: []float64{.01, .02, .05, .1, .15, .2, .3, .4, .5, .75, 1},
 		}, []string{"attribute"}),
+		reviews: counter("review_items_total",
+			"Texts for the review queue, by why they are kept and whether they could be.", "cause", "outcome"),
 	}
 }
 
@@ -215,6 +220,7 @@ func (m *Metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{
 		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.languages, m.refused, m.outage, m.storeUp,
 		m.build, m.guard, m.guardFlagged, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
+		m.reviews,
 	} {
 		err := registry.Register(collector)
 		var already prometheus.AlreadyRegisteredError
@@ -288,6 +294,18 @@ func (m *Metrics) GuardError(direction Direction, reason string) {
 		return
 	}
 	m.guardErrors.WithLabelValues(string(direction), reason).Inc()
+}
+
+// Review counts a text for the review queue, and whether it could be kept.
+func (m *Metrics) Review(cause string, kept bool) {
+	if m == nil {
+		return
+	}
+	outcome := "kept"
+	if !kept {
+		outcome = "failed"
+	}
+	m.reviews.WithLabelValues(cause, outcome).Inc()
 }
 
 // CompareOutcome says whether an answer of another service could be compared: a bounded label.

@@ -30,6 +30,10 @@ const (
 	MonthlyQuotaExhausted Code = "monthly_quota_exhausted"
 	// AccountInactive says that the key is valid but its account is not served.
 	AccountInactive Code = "account_inactive"
+	// MissingScope says that the key is valid but may not do this.
+	MissingScope Code = "missing_scope"
+	// ReviewTaken says that another reviewer has an item of the review queue, or has decided it.
+	ReviewTaken Code = "review_taken"
 	// NotFound says that nothing is at this address.
 	NotFound Code = "not_found"
 	// MethodNotAllowed says that the address does not answer this method; the header Allow names those that it does.
@@ -85,6 +89,8 @@ var codes = map[Code]struct {
 	InvalidKey:            {status: http.StatusUnauthorized, title: "The API key is not valid"},
 	MonthlyQuotaExhausted: {status: http.StatusPaymentRequired, title: "The monthly quota is used up", uri: quotaType},
 	AccountInactive:       {status: http.StatusForbidden, title: "The account is not active"},
+	MissingScope:          {status: http.StatusForbidden, title: "The API key lacks a scope"},
+	ReviewTaken:           {status: http.StatusConflict, title: "The item is taken"},
 	NotFound:              {status: http.StatusNotFound, title: "There is nothing at this address"},
 	MethodNotAllowed:      {status: http.StatusMethodNotAllowed, title: "The method is not allowed here"},
 	RequestTimeout:        {status: http.StatusRequestTimeout, title: "The body did not arrive in time"},

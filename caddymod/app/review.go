@@ -1,0 +1,358 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/placeholder"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/review"
+)
+
+// ReviewOptions switch the review queue on: texts that people decide. It keeps what people have written, in the store,
+// so it is off unless the option is there.
+//
+// Kept are texts that a moderate handler reads, and those that clients send to /v1/moderate/text. People decide them by
+// the API (/v1/reviews), with a key that has the scope "review".
+type ReviewOptions struct {
+	// The recommendations whose texts are kept: review, reject. Default: review.
+	Of []string `json:"of,omitempty"`
+
+	// The share of all texts that is kept whatever the service says of them, from 0 to 1, to measure how often it errs.
+	// Default: 0.
+	Sample float64 `json:"sample,omitempty"`
+
+	// How long an item is kept, whatever has become of it: at least 1 hour. What is erased cannot be brought back. Items
+	// are erased within an hour after that, once the server has run for 10 minutes. Default: 30d.
+	Keep caddy.Duration `json:"keep,omitempty"`
+
+	// The maximum number of items, from 1 to 10,000,000. With more, the oldest decided ones are erased, then the oldest
+	// waiting ones. Default: 100,000.
+	Max int64 `json:"max,omitempty"`
+
+	// The share of the items that two reviewers decide, from 0 to 1, to measure how often people agree. Default: 0.05.
+	Twice *float64 `json:"twice,omitempty"`
+
+	// The key that the items are encrypted with (AES-256-GCM): a placeholder such as {env.NAME} or {file.PATH} that
+	// yields 32 random bytes in Base64 or as hexadecimal digits, as "openssl rand -base64 32" prints them. Items that
+	// were kept without a key stay readable. Who loses the key loses the items. Default: they are not encrypted.
+	Key string `json:"key,omitempty"`
+
+	// Whether items name authors as the site does. Otherwise they have a keyed hash, which tells authors apart and no
+	// more. Default: false.
+	PlainAuthors bool `json:"plain_authors,omitempty"`
+}
+
+// Limits and defaults of [ReviewOptions].
+const (
+	minReviewKeep     = time.Hour
+	maxReviews        = 10_000_000
+	defaultReviews    = 100_000
+	defaultReviewKeep = 30 * 24 * time.Hour
+	defaultTwice      = 0.05
+)
+
+// check returns an error if an option is out of range.
+func (o *ReviewOptions) check() error {
+	for _, of := range o.Of {
+		if of != string(engine.Review) && of != string(engine.Reject) {
+			return fmt.Errorf("review: of has %q; it takes review and reject", of)
+		}
+	}
+	twice := 0.0
+	if o.Twice != nil {
+		twice = *o.Twice
+	}
+	for name, share := range map[string]float64{"sample": o.Sample, "twice": twice} {
+		if share < 0 || share > 1 || share != share {
+			return fmt.Errorf("review: %s is %v; it must be a share from 0 to 1", name, share)
+		}
+	}
+	if keep := time.Duration(o.Keep); keep != 0 && keep < minReviewKeep {
+		return fmt.Errorf("review: keep is %s; it must be 1 hour or more, such as 30d", keep)
+	}
+	if o.Max < 0 || o.Max > maxReviews {
+		return fmt.Errorf("review: max is %d; it must be from 1 to %d", o.Max, maxReviews)
+	}
+	if o.Key != "" && !hasPlaceholder(o.Key) {
+		return errors.New("review: the key must be a placeholder such as {env.NAME} or {file.PATH}: what stands in the " +
+			"configuration can be read by everybody who can reach Caddy's admin endpoint")
+	}
+	return nil
+}
+
+// key returns the key that the option yields, nil without one.
+func (o *ReviewOptions) key() (*review.Key, error) {
+	if o.Key == "" {
+		return nil, nil
+	}
+	text, err := placeholder.Expand(o.Key)
+	if err != nil {
+		return nil, fmt.Errorf("review: key: %w", err)
+	}
+	key, err := review.ParseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("review: %w", err)
+	}
+	return &key, nil
+}
+
+// parse parses the Caddyfile option.
+func (a *App) parseReview(d *caddyfile.Dispenser) error {
+	o := new(ReviewOptions)
+	var most *int64
+	if err := options.Block(d, "review", map[string]options.Option{
+		"of": {Parse: func(d *caddyfile.Dispenser) error {
+			o.Of = d.RemainingArgs()
+			if len(o.Of) == 0 {
+				return d.Err("'of' needs at least 1 argument: of review|reject...")
+			}
+			return nil
+		}},
+		"sample": shareOption(func(share float64) { o.Sample = share }),
+		"twice":  shareOption(func(share float64) { o.Twice = &share }),
+		"keep":   options.Duration(&o.Keep),
+		"max":    options.Whole(&most, "<number>"),
+		"key":    options.Text(&o.Key, "<placeholder>"),
+
+		"plain_authors": options.Flag(&o.PlainAuthors),
+	}); err != nil {
+		return err
+	}
+	if most != nil {
+		if o.Max = *most; o.Max == 0 {
+			return d.Errf("review: max is 0; it must be from 1 to %d", maxReviews)
+		}
+	}
+	if err := o.check(); err != nil {
+		return d.Err(err.Error())
+	}
+	a.Review = o
+	return nil
+}
+
+// shareOption is an option with a share such as 1% or 0.01.
+func shareOption(set func(float64)) options.Option {
+	return options.Option{Parse: func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		args, err := options.Args(d, "<share>")
+		if err != nil {
+			return err
+		}
+		digits, percent := strings.CutSuffix(args[0], "%")
+		share, err := strconv.ParseFloat(digits, 64)
+		if percent {
+			share /= 100
+		}
+		if err != nil || !(share >= 0 && share <= 1) {
+			return d.Errf("%s is '%s'; it must be a share such as 1%% or 0.01", name, args[0])
+		}
+		set(share)
+		return nil
+	}}
+}
+
+// Reviews keeps texts for review. A nil *Reviews keeps nothing.
+type Reviews struct {
+	// Queue has the items.
+	Queue *review.Queue
+
+	app    *App
+	of     []string
+	sample float64
+	plain  bool
+	most   int64
+	// added is how many items were kept since the last sweep, and sweeping says that one is under way.
+	added    atomic.Int64
+	sweeping atomic.Bool
+}
+
+// newReviews returns the queue that the configuration describes, nil if it has none.
+func (a *App) newReviews(services *Services) (*Reviews, error) {
+	o := a.Review
+	if o == nil {
+		return nil, nil
+	}
+	r := &Reviews{app: a, of: o.Of, sample: o.Sample, plain: o.PlainAuthors, most: o.Max}
+	if len(r.of) == 0 {
+		r.of = []string{string(engine.Review)}
+	}
+	if r.most == 0 {
+		r.most = defaultReviews
+	}
+	keep, twice := time.Duration(o.Keep), defaultTwice
+	if keep == 0 {
+		keep = defaultReviewKeep
+	}
+	if o.Twice != nil {
+		twice = *o.Twice
+	}
+	key, err := o.key()
+	if err != nil {
+		return nil, err
+	}
+	r.Queue, err = review.New(review.Options{
+		Store: services.Store, Keep: keep, Max: int(r.most), Key: key, Twice: twice, Now: services.Now, Random: a.random,
+	})
+	return r, err
+}
+
+// KeepsReviews reports whether texts are kept for review.
+func (a *App) KeepsReviews() bool { return a.Review != nil }
+
+// Cause returns why a text with a recommendation is kept, and whether it is: by chance, if a sample is kept.
+func (r *Reviews) Cause(recommendation engine.Recommendation) (review.Cause, bool) {
+	if r == nil {
+		return "", false
+	}
+	if r.sample > 0 {
+		var chance [8]byte
+		if _, err := io.ReadFull(r.app.random, chance[:]); err == nil &&
+			float64(binary.BigEndian.Uint64(chance[:])>>11)/(1<<53) < r.sample {
+			return review.Sampled, true
+		}
+	}
+	if slices.Contains(r.of, string(recommendation)) {
+		return review.Cause(recommendation), true
+	}
+	return "", false
+}
+
+// keepPatience is how long a request waits until an item is kept.
+const keepPatience = 5 * time.Second
+
+// Keep keeps an item, with the passages of its texts that carry a category. When it returns the item is durable, or the
+// error is logged and counted: what cannot be kept is no reason to stop the text. Author is what the site calls the
+// author.
+func (r *Reviews) Keep(ctx context.Context, item review.Item, author string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
+	defer cancel()
+	err := r.keep(ctx, item, author)
+	r.app.metrics.Review(string(item.Cause), err == nil)
+	if err != nil {
+		r.app.logger.Error("a text could not be kept for review", zap.String("moderation_id", item.RequestID), zap.Error(err))
+		return
+	}
+	// The sweeper comes once an hour. A flood must not fill the store until then.
+	if r.added.Add(1)*20 > r.most && r.sweeping.CompareAndSwap(false, true) {
+		go r.trim()
+	}
+}
+
+func (r *Reviews) keep(ctx context.Context, item review.Item, author string) (err error) {
+	item.Author = author
+	if !r.plain {
+		if item.Author, err = r.Queue.HashAuthor(ctx, author); err != nil {
+			return err
+		}
+	}
+	fit(&item)
+	if item.Recommendation != string(engine.Approve) {
+		for i := range item.Texts {
+			if err := r.explain(ctx, &item.Texts[i]); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = r.Queue.Add(ctx, item)
+	return err
+}
+
+// fit cuts what is too long for an item. A person need not read more to decide.
+func fit(item *review.Item) {
+	item.Texts = item.Texts[:min(len(item.Texts), review.MaxTexts)]
+	left := review.MaxTextBytes
+	for i := range item.Texts {
+		t := &item.Texts[i]
+		left -= len(t.Name)
+		t.Text = strings.ToValidUTF8(t.Text[:max(min(len(t.Text), left), 0)], "\uFFFD")
+		left -= len(t.Text)
+	}
+	item.Author = item.Author[:min(len(item.Author), 200)]
+	item.Path = item.Path[:min(len(item.Path), 500)]
+}
+
+// explain finds the passages of a text.
+func (r *Reviews) explain(ctx context.Context, t *review.Text) error {
+	_, explanation, err := r.app.engine.Explain(ctx, engine.Request{Content: t.Text})
+	if err != nil {
+		return err
+	}
+	for c, x := range explanation {
+		if x.Passage != (engine.Span{}) {
+			t.Passages = append(t.Passages, review.Passage{
+				Category: engine.Category(c).String(), Begin: x.Passage.Begin, End: x.Passage.End,
+			})
+		}
+	}
+	return nil
+}
+
+// trim erases what is too much.
+func (r *Reviews) trim() {
+	defer r.sweeping.Store(false)
+	services := r.app.TryAcquire()
+	if services == nil {
+		return
+	}
+	defer services.Release()
+	r.added.Store(0)
+	n, err := r.Queue.Trim(context.Background())
+	r.told(n, err)
+}
+
+// sweep erases what is too old or too much.
+func (r *Reviews) sweep(ctx context.Context) {
+	if r == nil {
+		return
+	}
+	r.added.Store(0)
+	n, err := r.Queue.Sweep(ctx)
+	if ctx.Err() == nil {
+		r.told(n, err)
+	}
+}
+
+func (r *Reviews) told(erased int, err error) {
+	if erased > 0 {
+		r.app.logger.Info("review items were erased that are kept no longer", zap.Int("items", erased))
+	}
+	if err != nil {
+		r.app.logger.Error("old review items could not be erased; it is tried again", zap.Error(err))
+	}
+}
+
+// ReviewItem returns the part of an item that is the same for all texts: what the service has said.
+func (a *App) ReviewItem(
+	cause review.Cause, recommendation engine.Recommendation, confidence float64,
+	categories *[engine.NumCategories]engine.CategoryResult,
+) review.Item {
+	item := review.Item{
+		Cause: cause, Recommendation: string(recommendation), Confidence: confidence, Flagged: []string{},
+		Probabilities: make(map[string]float64, engine.NumCategories), Model: a.engine.Version(),
+	}
+	for c := range categories {
+		name := engine.Category(c).String()
+		item.Probabilities[name] = categories[c].Probability
+		if categories[c].Flagged {
+			item.Flagged = append(item.Flagged, name)
+		}
+	}
+	return item
+}

@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caddymod_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-moderation/caddy-moderation/review"
+)
+
+// doubtful is a text that a person should decide.
+const doubtful = "Your jokes are stupid and so are you."
+
+// A key of the account acme that may decide its items, and one of another account.
+const (
+	reviewerKey = "mod_sk_reviewer789abcdefghijklmnopqrs"
+	strangerKey = "mod_sk_stranger789abcdefghijklmnopqrs"
+)
+
+// reviewConfig is a configuration with a review queue, a guard in front of an app, and the API.
+func reviewConfig(t *testing.T, dir, options string, app *backend) string {
+	t.Helper()
+	config := siteConfig(dir, "", `moderation_api
+	moderate /comments {
+		account acme
+		author {http.request.header.X-User}
+	}
+	`+app.proxy())
+	return strings.Replace(config, "		account small {", `		review {
+			`+options+`
+		}
+		account other {
+			tier unlimited
+			key `+hashOf(strangerKey)+` {
+				scope review
+			}
+		}
+		account small {`, 1) + ""
+}
+
+// withReviewer adds the key of a reviewer to the account acme.
+func withReviewer(config string) string {
+	return strings.Replace(config, "			key "+hashOf(acmeKey), "			key "+hashOf(acmeKey)+`
+			key `+hashOf(reviewerKey)+` {
+				name reviewers
+				scope review
+			}`, 1)
+}
+
+func postComment(t *testing.T, text, user string) reply {
+	t.Helper()
+	return call(t, http.MethodPost, base+"/comments", "", strings.NewReader(text), "Content-Type", "text/plain",
+		"X-User", user)
+}
+
+// reviews calls the queue.
+func reviews(t *testing.T, method, path, key, body string) reply {
+	t.Helper()
+	if body == "" {
+		return call(t, method, base+"/v1/reviews"+path, key, nil)
+	}
+	return call(t, method, base+"/v1/reviews"+path, key, strings.NewReader(body), "Content-Type", "application/json")
+}
+
+type reviewPage struct {
+	Items []review.Item `json:"items"`
+	Next  string        `json:"next"`
+}
+
+func listReviews(t *testing.T, query string) reviewPage {
+	t.Helper()
+	got := reviews(t, http.MethodGet, query, reviewerKey, "")
+	if got.status != http.StatusOK {
+		t.Fatalf("GET /v1/reviews%s: got %d %s, want 200", query, got.status, got.body)
+	}
+	var page reviewPage
+	got.decodeJSON(t, &page)
+	return page
+}
+
+// TestReviewQueue keeps what the guard and the API are not sure of, and has people decide it.
+func TestReviewQueue(t *testing.T) {
+	app := newBackend(t)
+	dir := t.TempDir()
+	config := withReviewer(reviewConfig(t, dir, "keep 7d\ntwice 0", app))
+	load(t, config)
+	if got := postComment(t, doubtful, "carol"); got.status != http.StatusOK {
+		t.Fatalf("a doubtful comment: got %d, want 200", got.status)
+	}
+	postComment(t, fine, "carol")
+	if got := postComment(t, vile, "carol"); got.status != http.StatusUnprocessableEntity {
+		t.Fatalf("a vile comment: got %d, want 422", got.status)
+	}
+	moderate(t, acmeKey, `{"content": "`+doubtful+` Really."}`)
+	moderate(t, strangerKey, `{"content": "`+doubtful+` Others."}`)
+
+	page := listReviews(t, "")
+	if len(page.Items) != 2 {
+		t.Fatalf("got %d items, want the two doubtful ones of the account: %+v", len(page.Items), page.Items)
+	}
+	first, second := page.Items[0], page.Items[1]
+	if first.Origin != review.Guard || first.Site != "localhost" || first.Path != "/comments" || first.Account != "acme" ||
+		first.Texts[0].Text != doubtful || first.Cause != review.Reviewed || first.Recommendation != "review" ||
+		len(first.Texts[0].Passages) == 0 || first.Language != "en" || first.Model == "" ||
+		!strings.HasPrefix(first.RequestID, "mod_") || !strings.HasPrefix(first.Author, "author_") ||
+		strings.Contains(first.Author, "carol") || first.Status != review.Pending {
+		t.Errorf("the item of the guard: got %+v", first)
+	}
+	if second.Origin != review.API || second.Texts[0].Text != doubtful+" Really." || second.Author != "" {
+		t.Errorf("the item of the API: got %+v", second)
+	}
+
+	got := reviews(t, http.MethodPost, "/next", reviewerKey, `{"reviewer": "ann", "order": "age"}`)
+	var served review.Item
+	got.decodeJSON(t, &served)
+	if got.status != http.StatusOK || served.ID != first.ID {
+		t.Errorf("next: got %d %s, want the first item", got.status, got.body)
+	}
+	for name, test := range map[string]struct {
+		method, path, key, body string
+		status                  int
+		want                    string
+	}{
+		"no key":                {"GET", "", "", "", 401, "missing_key"},
+		"a key without scope":   {"GET", "", acmeKey, "", 403, "missing_scope"},
+		"another's item":        {"GET", "/" + first.ID, strangerKey, "", 404, "not_found"},
+		"another's decision":    {"POST", "/" + first.ID + "/decision", strangerKey, `{"action":"approve"}`, 404, "not_found"},
+		"another's erasure":     {"DELETE", "/" + first.ID, strangerKey, "", 404, "not_found"},
+		"no such item":          {"GET", "/rev_x", reviewerKey, "", 404, "not_found"},
+		"a served item":         {"POST", "/" + first.ID + "/decision", reviewerKey, `{"action":"approve","reviewer":"bob"}`, 409, "review_taken"},
+		"an unknown action":     {"POST", "/" + first.ID + "/decision", reviewerKey, `{"action":"burn"}`, 400, "Action is approve"},
+		"an unknown member":     {"POST", "/" + first.ID + "/decision", reviewerKey, `{"action":"approve","raeson":"x"}`, 400, "/raeson"},
+		"a member of no use":    {"POST", "/" + first.ID + "/decision", reviewerKey, `{"action":1}`, 400, "/action"},
+		"no JSON":               {"POST", "/" + first.ID + "/decision", reviewerKey, `{"action"`, 400, "malformed_json"},
+		"a wrong method":        {"PUT", "/" + first.ID, reviewerKey, "", 405, "Use DELETE or GET."},
+		"an unknown status":     {"GET", "?status=odd", reviewerKey, "", 400, "Status is pending"},
+		"too large a limit":     {"GET", "?limit=1000", reviewerKey, "", 400, "limit"},
+		"an address below":      {"GET", "/" + first.ID + "/odd", reviewerKey, "", 404, "not_found"},
+		"a decision of nothing": {"POST", "/" + first.ID + "/decision", reviewerKey, "", 400, "Action is approve"},
+	} {
+		got := reviews(t, test.method, test.path, test.key, test.body)
+		if got.status != test.status || !strings.Contains(string(got.body), test.want) {
+			t.Errorf("%s: got %d %s, want %d with %q", name, got.status, got.body, test.status, test.want)
+		}
+		if strings.Contains(string(got.body), "jokes") {
+			t.Errorf("%s: the error has content: %s", name, got.body)
+		}
+	}
+	got = reviews(t, http.MethodPost, "/"+first.ID+"/decision", reviewerKey,
+		`{"reviewer": "ann", "action": "reject", "reason": "insult", "categories": {"harassment": true}}`)
+	if got.status != http.StatusOK || !strings.Contains(string(got.body), `"status":"rejected"`) {
+		t.Errorf("a decision: got %d %s, want 200 and a rejected item", got.status, got.body)
+	}
+	// A decision survives a reload and another start.
+	reload(t, config)
+	if page := listReviews(t, "?status=rejected"); len(page.Items) != 1 || page.Items[0].Decisions[0].Reason != "insult" {
+		t.Errorf("rejected after a reload: got %+v, want the decided item", page.Items)
+	}
+	var events struct {
+		Events []review.Event `json:"events"`
+	}
+	reviews(t, http.MethodGet, "/events", reviewerKey, "").decodeJSON(t, &events)
+	if len(events.Events) != 1 || events.Events[0].Item != first.ID || events.Events[0].Status != review.Refused ||
+		events.Events[0].RequestID != first.RequestID {
+		t.Errorf("events: got %+v, want the decision", events)
+	}
+	var stats review.Stats
+	reviews(t, http.MethodGet, "/stats", reviewerKey, "").decodeJSON(t, &stats)
+	if stats.Items[review.Pending] != 1 || stats.Items[review.Refused] != 1 || stats.Oldest == nil {
+		t.Errorf("stats: got %+v, want one waiting and one rejected item", stats)
+	}
+	if got := reviews(t, http.MethodDelete, "/"+first.ID, reviewerKey, ""); got.status != http.StatusNoContent {
+		t.Errorf("erasing: got %d, want 204", got.status)
+	}
+	reviews(t, http.MethodPost, "/"+second.ID+"/decision", reviewerKey, `{"action": "approve"}`)
+	if got := reviews(t, http.MethodPost, "/next", reviewerKey, ""); got.status != http.StatusNoContent {
+		t.Errorf("next of nothing: got %d %s, want 204", got.status, got.body)
+	}
+	if kept := series(t, "caddy_moderation_review_items_total"); len(kept) != 1 || !strings.HasSuffix(kept[0], " 3") {
+		t.Errorf("metrics: got %q, want 3 kept items", kept)
+	}
+}
+
+// TestReviewQueueKeepsWhatItIsTold keeps rejected texts and samples, and names authors.
+func TestReviewQueueKeepsWhatItIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		options string
+		want    int
+	}{
+		"rejected ones": {"of reject\nplain_authors", 1},
+		"both":          {"of review reject\nplain_authors", 2},
+		"all":           {"sample 100%\nplain_authors", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := newBackend(t)
+			load(t, withReviewer(reviewConfig(t, t.TempDir(), test.options, app)))
+			for _, text := range []string{doubtful, fine, vile} {
+				postComment(t, text, "carol")
+			}
+			page := listReviews(t, "")
+			if len(page.Items) != test.want {
+				t.Errorf("got %d items, want %d", len(page.Items), test.want)
+			}
+			for _, i := range page.Items {
+				if i.Author != "carol" {
+					t.Errorf("the author: got %q, want carol", i.Author)
+				}
+				if sampled := test.want == 3; sampled != (i.Cause == review.Sampled) {
+					t.Errorf("the cause: got %q", i.Cause)
+				}
+			}
+		})
+	}
+}
+
+// TestWithoutAReviewQueue guards against texts that are kept although nobody asked for it.
+func TestWithoutAReviewQueue(t *testing.T) {
+	app := newBackend(t)
+	config := withReviewer(reviewConfig(t, t.TempDir(), "", app))
+	config = strings.Replace(config, "		review {\n			\n		}\n", "", 1)
+	load(t, config)
+	postComment(t, doubtful, "carol")
+	if got := reviews(t, http.MethodGet, "", reviewerKey, ""); got.status != http.StatusOK || string(got.body) != "app" {
+		t.Errorf("got %d %s, want the app's answer", got.status, got.body)
+	}
+	if kept := series(t, "caddy_moderation_review_items_total"); len(kept) != 0 {
+		t.Errorf("metrics: got %q, want none", kept)
+	}
+}
+
+// TestEncryptedReviewQueue reads what it has kept with the key, and says what is wrong without it.
+func TestEncryptedReviewQueue(t *testing.T) {
+	t.Setenv("REVIEW_KEY", strings.Repeat("0f", 32))
+	app, dir := newBackend(t), t.TempDir()
+	load(t, withReviewer(reviewConfig(t, dir, "key {env.REVIEW_KEY}", app)))
+	postComment(t, doubtful, "carol")
+	page := listReviews(t, "")
+	if len(page.Items) != 1 || page.Items[0].Texts[0].Text != doubtful {
+		t.Fatalf("got %+v, want the item", page.Items)
+	}
+	reload(t, withReviewer(reviewConfig(t, dir, "", app)))
+	got := reviews(t, http.MethodGet, "/"+page.Items[0].ID, reviewerKey, "")
+	if got.status != http.StatusInternalServerError || !strings.Contains(string(got.body), "another key") {
+		t.Errorf("without the key: got %d %s, want 500 that says so", got.status, got.body)
+	}
+	// The post goes on although it cannot be kept.
+	if got := postComment(t, doubtful, "carol"); got.status != http.StatusOK {
+		t.Errorf("a post that cannot be kept: got %d, want 200", got.status)
+	}
+	began := time.Now()
+	postComment(t, fine, "carol")
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("a post took %s", took)
+	}
+}
