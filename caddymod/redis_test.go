@@ -193,7 +193,7 @@ func TestRedisOutage(t *testing.T) {
 		{"deny", http.StatusServiceUnavailable, "", http.StatusServiceUnavailable},
 	} {
 		t.Run(test.policy, func(t *testing.T) {
-			server := redistest.Run(t, redistest.Options{AppendOnly: true})
+			server := redistest.Run(t, redistest.Options{AppendOnly: true, Config: []string{"appendfsync always"}})
 			site := "moderation_health\nhandle /guarded {\nmoderate\nrespond ok\n}\nmoderation_api"
 			load(t, onRedis(server.Addr(), "outage "+test.policy, "", site))
 			key := newKey(t, quota.Account{ID: "lasting", Tier: "unlimited"})
@@ -272,7 +272,7 @@ func TestRedisOutage(t *testing.T) {
 func TestRedisUnreachableAtStart(t *testing.T) {
 	for policy, status := range map[string]int{"local": 200, "allow": 200, "deny": 503} {
 		t.Run(policy, func(t *testing.T) {
-			server := redistest.Run(t, redistest.Options{AppendOnly: true})
+			server := redistest.Run(t, redistest.Options{AppendOnly: true, Config: []string{"appendfsync always"}})
 			server.Kill()
 			load(t, onRedis(server.Addr(), "outage "+policy, "", "moderation_health\nmoderation_api"))
 			// A declared key is known without the server.

@@ -137,6 +137,7 @@ func placeOf(t *testing.T, id string) (at place, named object) {
 func TestSchemaAgreesWithCaddy(t *testing.T) {
 	t.Setenv("ACME_MODERATION_KEY", acmeKey)
 	t.Setenv("MODERATION_TEST_CERT", certificateFile(t))
+	t.Setenv("MODERATION_TEST_REVIEW_KEY", strings.Repeat("0f", 32))
 	agreement := &schemaAgreement{schema: compiledSchema(t), modules: registered(t), seen: map[string]bool{}}
 	agreement.docs = newModuleDocs(t, agreement.modules)
 	for _, id := range slices.Sorted(maps.Keys(agreement.modules)) {

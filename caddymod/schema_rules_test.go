@@ -63,6 +63,33 @@ var schemaRules = map[string]schemaRule{
 	"app.FeedbackOptions.Keep": {
 		good: []string{`"90d"`, `"24h"`, `86400000000000`, `"0"`, `0`}, bad: []string{`"soon"`, `true`, `"-90d"`},
 	},
+	"app.ReviewOptions.Of": {
+		rule: object{"items": object{"enum": []any{"review", "reject"}}},
+		good: []string{`["review"]`, `["review","reject"]`, `[]`}, bad: []string{`["approve"]`, `"review"`},
+	},
+	"app.ReviewOptions.Sample": {
+		rule: object{"maximum": 1, "minimum": 0}, good: []string{`0.01`, `1`}, bad: []string{`1.5`, `-0.1`, `"1%"`},
+	},
+	"app.ReviewOptions.Twice": {
+		rule: object{"maximum": 1, "minimum": 0}, good: []string{`0.01`, `0`}, bad: []string{`1.5`, `-0.1`, `"1%"`},
+	},
+	// At least an hour, or 0. The schema does not compare durations.
+	"app.ReviewOptions.Keep": {
+		good: []string{`"30d"`, `"1h"`, `"0"`}, bad: []string{`"soon"`, `true`, `"-30d"`},
+	},
+	"app.ReviewOptions.Max": {
+		rule: object{"maximum": 10_000_000}, good: []string{`1`, `0`}, bad: []string{`-1`, `10000001`, `"1"`},
+	},
+	"app.ReviewOptions.Key": {
+		rule: object{"pattern": `^(\{[^{}]+\})?$`}, good: []string{`"{env.MODERATION_TEST_REVIEW_KEY}"`},
+		bad: []string{`"secret"`, `1`},
+	},
+	"app.ReviewOptions.PlainAuthors": {good: []string{`true`, `false`}, bad: []string{`1`, `"yes"`}},
+	"app.Key.Scopes": {
+		rule: object{"items": object{"enum": []any{"review"}}, "uniqueItems": true},
+		good: []string{`["review"]`, `[]`}, bad: []string{`["admin"]`, `"review"`},
+	},
+	"guard.Moderate.Author": {good: []string{`"{http.request.header.X-User}"`, `""`}, bad: []string{`1`}},
 	"app.App.HarmShare":     harmShareRule,
 	"app.Account.HarmShare": harmShareRule,
 	"app.App.Accounts": {

@@ -117,7 +117,8 @@ func TestEveryDefaultIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The page says why it leaves these out: a store is opened for each configuration that names one.
-	without := []string{"storage", "accounts"}
+	// The review queue keeps texts: it is off unless it is asked for.
+	without := []string{"storage", "accounts", "review"}
 	for field := range reflect.TypeFor[App]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if !field.IsExported() || name == "" || slices.Contains(without, name) {
@@ -134,6 +135,11 @@ func TestEveryDefaultIsDocumented(t *testing.T) {
 	for field := range reflect.TypeFor[FeedbackOptions]().Fields() {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); !strings.Contains(string(page), "| `feedback { "+name+" <") {
 			t.Errorf("%s: the table lacks the option %s of feedback", configurationPage, name)
+		}
+	}
+	for field := range reflect.TypeFor[ReviewOptions]().Fields() {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); !strings.Contains(string(page), "| `review { "+name) {
+			t.Errorf("%s: the table lacks the option %s of review", configurationPage, name)
 		}
 	}
 	// A reject level for self-harm is more than its default: it ends the guard's exception.

@@ -46,6 +46,7 @@ var sections = []section{
 	}},
 	{"You operate the server", []entry{
 		{"docs/operations.md", "Operations"},
+		{"docs/reviews.md", "The review queue"},
 		{"docs/configuration.md", "Configuration"},
 		{"docs/scaling.md", "Many nodes"},
 		{"docs/modules.md", "Caddy modules"},

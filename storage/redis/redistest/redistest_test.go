@@ -39,7 +39,7 @@ func text(t *testing.T, s *redistest.Server, args ...string) string {
 
 func TestDataSurviveKill(t *testing.T) {
 	t.Parallel()
-	s := redistest.Run(t, redistest.Options{AppendOnly: true})
+	s := redistest.Run(t, redistest.Options{AppendOnly: true, Config: []string{"appendfsync always"}})
 	addr := s.Addr()
 	text(t, s, "SET", "a", "1")
 	s.Kill()
