@@ -58,6 +58,9 @@ type Change struct {
 	Value []byte
 	// Delete deletes the document. It is no error if there is none.
 	Delete bool
+	// Erase asks the store to leave nothing on its disks of what the deleted document was, older values included, once
+	// that can be: a store says when. It is more work than a deletion. Default: what is left goes with time.
+	Erase bool
 	// If is a condition. Default: none.
 	If Condition
 }

@@ -98,7 +98,7 @@ func (q *Queue) eraseSome(ctx context.Context, h hashes, ids []string, s Selecti
 			continue
 		}
 		erased++
-		changes = append(changes, documents.Change{Key: d.Key, Delete: true, If: d.Unchanged()},
+		changes = append(changes, documents.Change{Key: d.Key, Delete: true, Erase: true, If: d.Unchanged()},
 			documents.Change{Key: claimKey(ids[i]), Delete: true})
 		for _, name := range k.names {
 			changes = append(changes, documents.Change{Key: name, Delete: true})

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger"
@@ -103,6 +104,22 @@ func victim(dir, round string) error {
 		say("feedback", r.ID)
 		return nil
 	})
+	work(func(i int) error {
+		// A document and the sum of them, in one change.
+		found, err := s.Documents(ctx, "crash", "sum")
+		if err != nil {
+			return err
+		}
+		sum, _ := strconv.Atoi(string(found[0].Value))
+		id := fmt.Sprintf("doc/%s/%d", round, i)
+		err = s.ChangeDocuments(ctx, "crash", documents.Change{Key: id, Value: []byte(strings.Repeat("x", 2000))},
+			documents.Change{Key: "sum", Value: []byte(strconv.Itoa(sum + 1)), If: found[0].Unchanged()})
+		if err != nil {
+			return err
+		}
+		say("document", id)
+		return nil
+	})
 	return <-failed
 }
 
@@ -123,6 +140,7 @@ func say(what, id string) { os.Stdout.WriteString(what + " " + id + "\n") }
 type heard struct {
 	tries, counts map[string]int64
 	keys, records []string
+	documents     []string
 }
 
 // TestKilledProcessLosesNothingAcknowledged kills the process at random moments, as kill -9 and the kernel's
@@ -141,7 +159,8 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 	}
 	t.Logf("%d rounds: %v counts, %d keys and %d feedback records acknowledged", rounds, all.counts, len(all.keys),
 		len(all.records))
-	if all.counts["a0"] == 0 || all.counts["a2"] == 0 || len(all.keys) == 0 || len(all.records) == 0 {
+	if all.counts["a0"] == 0 || all.counts["a2"] == 0 || len(all.keys) == 0 || len(all.records) == 0 ||
+		len(all.documents) == 0 {
 		t.Error("the victims did too little to tell")
 	}
 }
@@ -179,6 +198,8 @@ func (h *heard) listen(t *testing.T, dir string, round int) {
 			h.keys = append(h.keys, id)
 		case "feedback":
 			h.records = append(h.records, id)
+		case "document":
+			h.documents = append(h.documents, id)
 		}
 	}
 	if timer == nil {
@@ -243,6 +264,25 @@ func (h *heard) compare(t *testing.T, dir string) {
 	for _, id := range h.records {
 		if !stored[id] {
 			t.Errorf("acknowledged feedback %s is lost", id)
+		}
+	}
+	kept, sum := map[string]bool{}, ""
+	for d, err := range s.ListDocuments(ctx, "crash", documents.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Key == "sum" {
+			sum = string(d.Value)
+			continue
+		}
+		kept[d.Key] = true
+	}
+	if want := strconv.Itoa(len(kept)); sum != want && len(kept) > 0 {
+		t.Errorf("there are %s documents, and their sum is %s: a change was made in part", want, sum)
+	}
+	for _, id := range h.documents {
+		if !kept[id] {
+			t.Errorf("acknowledged document %s is lost", id)
 		}
 	}
 }

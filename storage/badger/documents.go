@@ -45,7 +45,8 @@ func decodeDocument(b []byte, d *documents.Document) error {
 	return nil
 }
 
-// ChangeDocuments implements [documents.Store].
+// ChangeDocuments implements [documents.Store]. Of a document that is erased nothing is left in the files of the database
+// some seconds later; see [disk.Erase].
 func (s *Store) ChangeDocuments(ctx context.Context, collection string, changes ...documents.Change) error {
 	if err := documents.Validate(collection, changes); err != nil {
 		return err
@@ -74,11 +75,13 @@ func (s *Store) documentEntries(collection string, changes []documents.Change) (
 	entries := make([]disk.Entry, len(changes))
 	var checked [][]byte
 	var conditions []documents.Condition
+	erase := false
 	for i, c := range changes {
 		entries[i] = disk.Entry{Key: documentKey(collection, c.Key), Delete: c.Delete}
 		if !c.Delete {
 			entries[i].Value = encodeDocument(c.Value)
 		}
+		erase = erase || c.Delete && c.Erase
 		if c.If.Checked {
 			checked, conditions = append(checked, entries[i].Key), append(conditions, c.If)
 		}
@@ -97,6 +100,9 @@ func (s *Store) documentEntries(collection string, changes []documents.Change) (
 		if d.Revision != conditions[i].Revision {
 			return nil, fmt.Errorf("a document of %s: %w", collection, documents.ErrConflict)
 		}
+	}
+	if erase {
+		entries = append(entries, disk.Erase())
 	}
 	return entries, nil
 }
