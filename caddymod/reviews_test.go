@@ -185,6 +185,62 @@ func TestReviewQueue(t *testing.T) {
 	}
 }
 
+// TestReviewsOfOperators exports and erases items as the command does.
+func TestReviewsOfOperators(t *testing.T) {
+	app := newBackend(t)
+	load(t, withReviewer(reviewConfig(t, t.TempDir(), "of review reject\ntwice 0", app)))
+	admin := func(method, path, body string) reply {
+		return call(t, method, "http://"+adminAddr+"/moderation/reviews"+path, "", strings.NewReader(body),
+			"Content-Type", "application/json")
+	}
+	for _, text := range []string{doubtful, doubtful + " You, too.", vile} {
+		postComment(t, text, map[bool]string{true: "carol", false: "dan"}[text == doubtful])
+	}
+	page := listReviews(t, "")
+	if len(page.Items) != 3 {
+		t.Fatalf("got %d items, want 3", len(page.Items))
+	}
+	reviews(t, http.MethodPost, "/"+page.Items[0].ID+"/decision", reviewerKey, `{"action":"approve","categories":{"harassment":true}}`)
+	reviews(t, http.MethodPost, "/"+page.Items[1].ID+"/decision", reviewerKey, `{"action":"reject"}`)
+	reviews(t, http.MethodPost, "/"+page.Items[2].ID+"/decision", reviewerKey, `{"action":"reject","categories":{"violence":true,"hate":false}}`)
+	if got := admin(http.MethodGet, "/export", ""); got.status != 200 || strings.Count(string(got.body), "\n") != 3 ||
+		!strings.Contains(string(got.body), `"status":"approved"`) {
+		t.Errorf("export: got %d %s, want three items", got.status, got.body)
+	}
+	want := `{"text":"Your jokes are stupid and so are you.","kind":"review","language":"en","labels":{"harassment":1,"hate":0,"self-harm":0,"sexual":0,"violence":0}}
+{"text":"` + vile + `","kind":"reject","language":"en","labels":{"hate":0,"violence":1}}
+`
+	if got := admin(http.MethodGet, "/export?labelled=true", ""); string(got.body) != want {
+		t.Errorf("labelled: got\n%s, want\n%s", got.body, want)
+	}
+	for name, test := range map[string]struct {
+		body   string
+		status int
+		want   string
+	}{
+		"no condition": {`{}`, 400, "at least one condition"}, "a bad hash": {`{"text_sha256":"x"}`, 400, "text_sha256"},
+		"a bad account": {`{"account":"!"}`, 400, "id"}, "an unknown member": {`{"auther":"x"}`, 400, "auther"},
+		"nobody":  {`{"author":"nobody"}`, 200, `"deleted":0`},
+		"counted": {`{"author":"carol","dry_run":true}`, 200, `"selected":1`},
+		"by time": {`{"before":"2020-01-01T00:00:00Z","dry_run":true}`, 200, `"selected":0`},
+		"all":     {`{"before":"2100-01-01T00:00:00Z","dry_run":true}`, 200, `"selected":3`},
+	} {
+		if got := admin(http.MethodPost, "/delete", test.body); got.status != test.status || !strings.Contains(string(got.body), test.want) {
+			t.Errorf("%s: got %d %s, want %d with %q", name, got.status, got.body, test.status, test.want)
+		}
+	}
+	if got := admin(http.MethodPost, "/delete", `{"author":"carol"}`); !strings.Contains(string(got.body), `"deleted":1`) {
+		t.Errorf("erasing by author: got %d %s, want 1", got.status, got.body)
+	}
+	hash := review.TextHash([]review.Text{{Text: vile}})
+	if got := admin(http.MethodPost, "/delete", `{"text_sha256":"`+hash+`"}`); !strings.Contains(string(got.body), `"deleted":1`) {
+		t.Errorf("erasing by text: got %d %s, want 1", got.status, got.body)
+	}
+	if got := admin(http.MethodGet, "/export", ""); strings.Count(string(got.body), "\n") != 1 {
+		t.Errorf("afterwards: got %s, want one item", got.body)
+	}
+}
+
 // TestReviewQueueKeepsWhatItIsTold keeps rejected texts and samples, and names authors.
 func TestReviewQueueKeepsWhatItIsTold(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -30,11 +30,52 @@ type Selection struct {
 
 // Erase erases items and everything that leads to them, decided ones included. It returns how many.
 func (q *Queue) Erase(ctx context.Context, s Selection) (erased int, err error) {
-	h, err := q.keyed(ctx)
+	ids, all, h, err := q.selected(ctx, s)
 	if err != nil {
 		return 0, err
 	}
-	var ids []string
+	if all {
+		return q.eraseBefore(ctx, s.Before)
+	}
+	return q.eraseIDs(ctx, h, ids, s)
+}
+
+// Count returns how many items [Queue.Erase] would erase.
+func (q *Queue) Count(ctx context.Context, s Selection) (n int, err error) {
+	ids, all, h, err := q.selected(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	if all {
+		end, err := newID("", s.Before, zeros{})
+		if err != nil {
+			return 0, err
+		}
+		for _, err := range q.store.ListDocuments(ctx, collection, documents.Range{From: "i/", To: "i/rev_" + end}) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	for part := range slices.Chunk(ids, erasedAtOnce) {
+		changes, found, err := q.erasures(ctx, h, part, s)
+		if err != nil {
+			return n, err
+		}
+		if len(changes) > 0 {
+			n += found
+		}
+	}
+	return n, nil
+}
+
+// selected returns the ids that a selection leads to, or that all items before an instant are meant.
+func (q *Queue) selected(ctx context.Context, s Selection) (ids []string, before bool, h hashes, err error) {
+	if h, err = q.keyed(ctx); err != nil {
+		return nil, false, h, err
+	}
 	switch {
 	case s.ID != "":
 		ids = []string{s.ID}
@@ -45,18 +86,15 @@ func (q *Queue) Erase(ctx context.Context, s Selection) (erased int, err error) 
 	case s.Account != "":
 		ids, err = q.ids(ctx, "a/"+s.Account+"/", "")
 	case !s.Before.IsZero():
-		return q.eraseBefore(ctx, s.Before)
+		return nil, true, h, nil
 	default:
-		return 0, invalid("at least one condition is required: an id, the hash of a text, an account, an author or a time")
-	}
-	if err != nil {
-		return 0, err
+		err = invalid("at least one condition is required: an id, the hash of a text, an account, an author or a time")
 	}
 	ids = slices.DeleteFunc(ids, func(id string) bool {
 		at, ok := timeOf("rev_", id)
 		return !ok || !s.Before.IsZero() && !at.Before(s.Before)
 	})
-	return q.eraseIDs(ctx, h, ids, s)
+	return ids, false, h, err
 }
 
 // erasedAtOnce is how many items are erased at once: each has up to ten documents.
@@ -82,32 +120,39 @@ func (q *Queue) eraseIDs(ctx context.Context, h hashes, ids []string, s Selectio
 
 // eraseSome erases some items at once.
 func (q *Queue) eraseSome(ctx context.Context, h hashes, ids []string, s Selection) (erased int, err error) {
+	changes, erased, err := q.erasures(ctx, h, ids, s)
+	if err != nil || len(changes) == 0 {
+		return 0, err
+	}
+	return erased, q.store.ChangeDocuments(ctx, collection, changes...)
+}
+
+// erasures returns the changes that erase those of some items that fulfil a selection, and how many items these are.
+func (q *Queue) erasures(
+	ctx context.Context, h hashes, ids []string, s Selection,
+) (changes []documents.Change, items int, err error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
 		keys[i] = itemKey(id)
 	}
 	found, err := q.store.Documents(ctx, collection, keys...)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	var changes []documents.Change
 	for i, d := range found {
 		// What cannot be decrypted, or is damaged, is erased like others.
 		k, err := q.decode(d)
 		if errors.Is(err, ErrNotFound) || !q.fulfils(h, k, s) {
 			continue
 		}
-		erased++
+		items++
 		changes = append(changes, documents.Change{Key: d.Key, Delete: true, Erase: true, If: d.Unchanged()},
 			documents.Change{Key: claimKey(ids[i]), Delete: true})
 		for _, name := range k.names {
 			changes = append(changes, documents.Change{Key: name, Delete: true})
 		}
 	}
-	if len(changes) == 0 {
-		return 0, nil
-	}
-	return erased, q.store.ChangeDocuments(ctx, collection, changes...)
+	return changes, items, nil
 }
 
 // fulfils reports whether what leads to an item fulfils a selection.

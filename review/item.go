@@ -252,3 +252,16 @@ func timeOf(prefix, id string) (time.Time, bool) {
 	}
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16)).UTC(), true
 }
+
+// Final returns the decision that the status rests on, nil while there is none.
+func (i *Item) Final() *Decision {
+	if i.Status == Pending {
+		return nil
+	}
+	for n := len(i.Decisions) - 1; n >= 0; n-- {
+		if d := &i.Decisions[n]; d.Action.final() && !d.Undone {
+			return d
+		}
+	}
+	return nil
+}

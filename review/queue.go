@@ -37,8 +37,8 @@ import (
 //	m/secret                            what keys the hashes
 const collection = "review"
 
-// errDamaged says that a document is not what was written.
-var errDamaged = errors.New("a record is damaged")
+// ErrDamaged says that an item is not what was written.
+var ErrDamaged = errors.New("a record is damaged")
 
 // Options configure a [Queue].
 type Options struct {
@@ -139,13 +139,16 @@ func itemKey(id string) string { return "i/" + id }
 
 func claimKey(id string) string { return "c/" + id }
 
+// AuthorPrefix begins what [Queue.HashAuthor] returns.
+const AuthorPrefix = "author_"
+
 // HashAuthor returns what an item says of its author instead of the name: a keyed hash, the same for the same name.
 func (q *Queue) HashAuthor(ctx context.Context, name string) (string, error) {
 	h, err := q.keyed(ctx)
 	if err != nil || name == "" {
 		return "", err
 	}
-	return "author_" + h.of("author", name), nil
+	return AuthorPrefix + h.of("author", name), nil
 }
 
 // Add keeps an item and returns its id. ID, Time, Status, Twice and Decisions are set by the queue. When it returns nil,
@@ -207,10 +210,8 @@ func (i *Item) harm() (most float64) {
 
 // decided is when the status was decided.
 func (i *Item) decided() time.Time {
-	for _, d := range slices.Backward(i.Decisions) {
-		if d.Action.final() && !d.Undone {
-			return d.Time
-		}
+	if d := i.Final(); d != nil {
+		return d.Time
 	}
 	return i.Time
 }
@@ -247,7 +248,7 @@ func pack(names []string, sealed []byte) []byte {
 func unpack(value []byte) (names []string, sealed []byte, err error) {
 	n, size := binary.Uvarint(value)
 	if size <= 0 || n > uint64(len(value)-size) {
-		return nil, nil, fmt.Errorf("review item: %w", errDamaged)
+		return nil, nil, fmt.Errorf("review item: %w", ErrDamaged)
 	}
 	value = value[size:]
 	if n > 0 {

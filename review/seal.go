@@ -91,7 +91,7 @@ func (s sealer) seal(name string, v any) ([]byte, error) {
 // open decodes what seal has returned. What was kept without a key is read with one, too.
 func (s sealer) open(name string, value []byte, v any) error {
 	if len(value) == 0 {
-		return fmt.Errorf("review item: %w", errDamaged)
+		return fmt.Errorf("review item: %w", ErrDamaged)
 	}
 	kind, encoded := value[0], value[1:]
 	if kind == sealed {
@@ -100,16 +100,16 @@ func (s sealer) open(name string, value []byte, v any) error {
 		}
 		encoded = encoded[len(s.id):]
 		if len(encoded) < s.aead.NonceSize() {
-			return fmt.Errorf("review item: %w", errDamaged)
+			return fmt.Errorf("review item: %w", ErrDamaged)
 		}
 		var err error
 		nonce := encoded[:s.aead.NonceSize()]
 		if encoded, err = s.aead.Open(nil, nonce, encoded[s.aead.NonceSize():], []byte(name)); err != nil {
-			return fmt.Errorf("review item: %w", errDamaged)
+			return fmt.Errorf("review item: %w", ErrDamaged)
 		}
 	}
 	if err := json.Unmarshal(encoded, v); err != nil {
-		return fmt.Errorf("review item: %w", errDamaged)
+		return fmt.Errorf("review item: %w", ErrDamaged)
 	}
 	return nil
 }

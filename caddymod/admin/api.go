@@ -60,6 +60,8 @@ const (
 //	GET                 /moderation/feedback/export
 //	GET, POST, DELETE   /moderation/feedback/consumers/{name}
 //	POST                /moderation/feedback/delete
+//	GET                 /moderation/reviews/export
+//	POST                /moderation/reviews/delete
 //	GET                 /moderation/backup
 //	GET, POST, DELETE   /moderation/migrate
 //	GET                 /moderation/health/live
@@ -120,6 +122,8 @@ func (a *API) Routes() []caddy.AdminRoute {
 			http.MethodGet: a.nextFeedback, http.MethodPost: a.takeFeedback, http.MethodDelete: a.forgetConsumer,
 		}},
 		{"/moderation/feedback/delete", methods{http.MethodPost: a.deleteFeedback}},
+		{"/moderation/reviews/export", methods{http.MethodGet: a.exportReviews}},
+		{"/moderation/reviews/delete", methods{http.MethodPost: a.deleteReviews}},
 		{"/moderation/backup", methods{http.MethodGet: a.backup}},
 		{"/moderation/migrate", methods{
 			http.MethodGet: a.showMigration, http.MethodPost: a.migrate, http.MethodDelete: a.undoMigration,

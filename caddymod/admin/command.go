@@ -73,8 +73,10 @@ func (c *cli) addTo(root *cobra.Command) {
 	key.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke(), c.keyRotate())
 	feedback := &cobra.Command{Use: "feedback", Short: "Reads and deletes the feedback on scores"}
 	feedback.AddCommand(c.feedbackExport(), c.feedbackDelete())
+	review := &cobra.Command{Use: "review", Short: "Reads and erases the items of the review queue"}
+	review.AddCommand(c.reviewExport(), c.reviewDelete())
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(group(account), group(key), c.usage(), group(feedback),
+	root.AddCommand(group(account), group(key), c.usage(), group(feedback), group(review),
 		c.backup(), c.restore(), c.migrate(), c.check(), c.evaluate(), c.health())
 }
 

@@ -255,9 +255,18 @@ func (r *Reviews) Keep(ctx context.Context, item review.Item, author string) {
 	}
 }
 
+// Author returns what items say of an author whom the site gives this name. What items say already stays as it is.
+func (r *Reviews) Author(ctx context.Context, name string) (string, error) {
+	if r.plain || name == "" || strings.HasPrefix(name, review.AuthorPrefix) {
+		return name, nil
+	}
+	return r.Queue.HashAuthor(ctx, name)
+}
+
 func (r *Reviews) keep(ctx context.Context, item review.Item, author string) (err error) {
 	item.Author = author
 	if !r.plain {
+		// Whatever the name is: nobody can take the hash of another author for a name.
 		if item.Author, err = r.Queue.HashAuthor(ctx, author); err != nil {
 			return err
 		}

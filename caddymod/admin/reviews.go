@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/feedback"
+	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/review"
+	"github.com/caddy-moderation/caddy-moderation/storage"
+)
+
+// errNoReviews says that the configuration has no review queue.
+var errNoReviews = refusal(http.StatusNotFound, "the running configuration has no review queue: the option review of the "+
+	"global option moderation switches it on")
+
+// reviews returns the services with a review queue. The caller releases them.
+func (a *API) reviews(r *http.Request) (*app.Services, error) {
+	services, err := a.services(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if services.Reviews == nil {
+		services.Release()
+		return nil, errNoReviews
+	}
+	return services, nil
+}
+
+// exportReviews handles GET /moderation/reviews/export[?account=<id>][&labelled=true]. The answer is JSON Lines, oldest
+// item first: the items, or of the decided ones rows for the evaluation and the trainer. Items that cannot be read are
+// left out; then the last line says how many.
+func (a *API) exportReviews(w http.ResponseWriter, r *http.Request) error {
+	services, err := a.reviews(r)
+	if err != nil {
+		return err
+	}
+	defer services.Release()
+	query := r.URL.Query()
+	account := query.Get("account")
+	if account != "" {
+		if err := quota.ValidateID(account); err != nil {
+			return a.failed(err)
+		}
+	}
+	labelled := query.Get("labelled")
+	if labelled != "" && labelled != "true" {
+		return refusal(http.StatusBadRequest, "labelled must be true")
+	}
+	endless(w)
+	out := &lazyBody{w: w, contentType: "application/jsonl"}
+	buffered := bufio.NewWriterSize(out, 32<<10)
+	encoder := newEncoder(buffered)
+	written, unreadable := 0, 0
+	for item, err := range services.Reviews.Queue.All(r.Context(), account) {
+		if errors.Is(err, review.ErrKey) || errors.Is(err, review.ErrDamaged) || errors.Is(err, storage.ErrDamaged) {
+			unreadable++
+			continue
+		}
+		if err != nil {
+			return a.broken(r, out, err)
+		}
+		var line any = item
+		if labelled != "" {
+			row, ok := labelledRow(&item)
+			if !ok {
+				continue
+			}
+			line = row
+		}
+		if err := encoder.Encode(line); err != nil {
+			return a.broken(r, out, err)
+		}
+		if written++; written%flushEvery == 0 {
+			_ = buffered.Flush()
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+	if unreadable > 0 {
+		a.logger.Error("review items cannot be read and are left out of an export", zap.Int("items", unreadable))
+		_ = encoder.Encode(leftOut{LeftOut: unreadable})
+	}
+	_ = buffered.Flush()
+	out.open()
+	return nil
+}
+
+// reviewRow is a decided item as a labelled text: a line that evaluate and the trainer read.
+type reviewRow struct {
+	Text     string         `json:"text"`
+	Kind     string         `json:"kind"`
+	Language string         `json:"language,omitempty"`
+	Labels   map[string]int `json:"labels"`
+}
+
+// labelledRow returns the row of an item, and whether it has one: people have said something about a category. What is
+// approved is of no category, unless the reviewer has said otherwise; of what is rejected only the categories count that
+// the reviewer has looked at.
+func labelledRow(item *review.Item) (reviewRow, bool) {
+	decision := item.Final()
+	if decision == nil || item.Status == review.Escalated {
+		return reviewRow{}, false
+	}
+	row := reviewRow{Kind: string(item.Cause), Language: item.Language, Labels: map[string]int{}}
+	for c := range engine.NumCategories {
+		name := engine.Category(c).String()
+		is, looked := decision.Categories[name]
+		switch {
+		case looked && is:
+			row.Labels[name] = 1
+		case looked, item.Status == review.Approved:
+			row.Labels[name] = 0
+		}
+	}
+	texts := make([]string, len(item.Texts))
+	for i, t := range item.Texts {
+		texts[i] = t.Text
+	}
+	row.Text = strings.Join(texts, "\n")
+	return row, len(row.Labels) > 0
+}
+
+// reviewDeletion is the body of a request that erases the review items which fulfil all of its conditions.
+type reviewDeletion struct {
+	ID      string `json:"id,omitempty"`
+	Account string `json:"account,omitempty"`
+	// Author is what the site calls the author, or what items say instead.
+	Author string     `json:"author,omitempty"`
+	Before *time.Time `json:"before,omitempty"`
+	// TextSHA256 is the SHA-256 of the text, in hexadecimal digits.
+	TextSHA256 string `json:"text_sha256,omitempty"`
+	// DryRun counts the items and erases none.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// deleteReviews handles POST /moderation/reviews/delete.
+func (a *API) deleteReviews(w http.ResponseWriter, r *http.Request) error {
+	var wanted reviewDeletion
+	if err := decode(w, r, &wanted); err != nil {
+		return err
+	}
+	which := review.Selection{ID: wanted.ID, Account: wanted.Account, TextHash: wanted.TextSHA256}
+	if wanted.Account != "" {
+		if err := quota.ValidateID(wanted.Account); err != nil {
+			return a.failed(err)
+		}
+	}
+	if wanted.TextSHA256 != "" {
+		if _, err := feedback.ParseTextHash(wanted.TextSHA256); err != nil {
+			return refusal(http.StatusBadRequest, "text_sha256: %w", err)
+		}
+	}
+	if wanted.Before != nil {
+		which.Before = *wanted.Before
+	}
+	services, err := a.reviews(r)
+	if err != nil {
+		return err
+	}
+	defer services.Release()
+	if which.Author, err = services.Reviews.Author(r.Context(), wanted.Author); err != nil {
+		return a.failed(err)
+	}
+	do := services.Reviews.Queue.Erase
+	if wanted.DryRun {
+		do = services.Reviews.Queue.Count
+	}
+	n, err := do(r.Context(), which)
+	if errors.Is(err, review.ErrInvalid) {
+		_, detail, _ := strings.Cut(err.Error(), ": ")
+		return refusal(http.StatusBadRequest, "%s", detail)
+	}
+	found := int64(n)
+	if wanted.DryRun {
+		if err != nil {
+			return a.failed(err)
+		}
+		return encode(w, r, http.StatusOK, deletedFeedback{Selected: &found})
+	}
+	// Neither the author nor the hash is logged: who has the text can tell from it whose it was.
+	fields := []zap.Field{
+		zap.Int64("items", found), zap.String("account", which.Account), zap.Timep("before", wanted.Before),
+		zap.Bool("by_text", which.TextHash != ""), zap.Bool("by_author", which.Author != ""),
+	}
+	if err != nil {
+		a.logger.Error("review items were erased in part", append(fields, zap.Error(err))...)
+		return a.failed(err)
+	}
+	a.logger.Info("review items were erased", fields...)
+	return encode(w, r, http.StatusOK, deletedFeedback{Deleted: &found})
+}
+
+// countItems says how many items there are.
+func countItems(n int64) string {
+	if n == 1 {
+		return "1 review item"
+	}
+	return fmt.Sprintf("%d review items", n)
+}
