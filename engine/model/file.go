@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -284,7 +285,6 @@ func decode(file []byte) (*Model, error) {
 			return nil, fmt.Errorf("%w: its network: %w", ErrCorrupt, err)
 		}
 		m.clusters, body = unmarshalClusters(body)
-		m.clusterFilter = newFilter(m.clusters)
 	}
 	if !ok || !m.table.unmarshal(body) {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
@@ -333,11 +333,7 @@ func unmarshalCNN(body []byte) (*cnn.Model, []byte, error) {
 
 // marshalClusters encodes the clusters in the order of the hashes: their number, all hashes, all clusters.
 func marshalClusters(clusters map[uint64]uint16) []byte {
-	hashes := make([]uint64, 0, len(clusters))
-	for h := range clusters {
-		hashes = append(hashes, h)
-	}
-	slices.Sort(hashes)
+	hashes := slices.Sorted(maps.Keys(clusters))
 	out := appendLength(nil, len(hashes))
 	for _, h := range hashes {
 		out = binary.LittleEndian.AppendUint64(out, h)
@@ -348,18 +344,22 @@ func marshalClusters(clusters map[uint64]uint16) []byte {
 	return out
 }
 
-// unmarshalClusters returns the clusters and the rest of the body, both nil where the body is cut short.
-func unmarshalClusters(body []byte) (clusters map[uint64]uint16, rest []byte) {
+// unmarshalClusters returns the clusters and the rest of the body, which is nil where the body is cut short.
+func unmarshalClusters(body []byte) (clusters Clusters, rest []byte) {
 	const each = 8 + 2
 	n, body, ok := takeLength(body)
 	if !ok || n > len(body)/each {
-		return nil, nil
+		return Clusters{}, nil
 	}
-	clusters = make(map[uint64]uint16, n)
+	hashes, numbers := make([]uint64, n), make([]uint16, n)
 	for i := range n {
-		clusters[binary.LittleEndian.Uint64(body[8*i:])] = binary.LittleEndian.Uint16(body[8*n+2*i:])
+		hashes[i] = binary.LittleEndian.Uint64(body[8*i:])
+		numbers[i] = binary.LittleEndian.Uint16(body[8*n+2*i:])
 	}
-	return clusters, body[each*n:]
+	if !slices.IsSorted(hashes) {
+		return Clusters{}, nil
+	}
+	return makeClusters(hashes, numbers), body[each*n:]
 }
 
 // marshal encodes the table for compression: all tags, then the weights of the filled slots, head by head.

@@ -55,16 +55,15 @@ type Probabilities [Heads]float64
 
 // Model is a trained classifier. It is immutable and safe for concurrent use.
 type Model struct {
-	header        Header
-	table         table
-	clusters      map[uint64]uint16
-	clusterFilter filter // of clusters
-	vocabulary    vocabulary
-	cnn           *cnn.Model // nil without a second stage
-	dictionary    *text.Dictionary
-	ownScript     bool // see isOwn
-	version       string
-	pool          sync.Pool // of *scratch
+	header     Header
+	table      table
+	clusters   Clusters
+	vocabulary vocabulary
+	cnn        *cnn.Model // nil without a second stage
+	dictionary *text.Dictionary
+	ownScript  bool // see isOwn
+	version    string
+	pool       sync.Pool // of *scratch
 }
 
 //go:embed default.model
@@ -78,8 +77,7 @@ func (m *Model) Version() string { return m.version }
 
 // Cluster returns the cluster of a folded word, or false for a word without one.
 func (m *Model) Cluster(folded []byte) (uint16, bool) {
-	c, ok := m.clusters[WordHash(folded)]
-	return c, ok
+	return m.clusters.find(WordHash(folded))
 }
 
 // Header returns the header of the weights file.
@@ -428,7 +426,7 @@ func (m *Model) classifyWindows(s *scratch, out []WindowLogits, prefix []kernel.
 
 func (m *Model) newScratch() *scratch {
 	return &scratch{features: Features{
-		Clusters: m.clusters, clusterFilter: m.clusterFilter, vocabulary: m.vocabulary, Foreign: m.header.Language != "",
+		Clusters: m.clusters, vocabulary: m.vocabulary, Foreign: m.header.Language != "",
 	}}
 }
 
