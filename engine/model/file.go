@@ -158,11 +158,9 @@ func Write(w io.Writer, header Header, weights Weights) error {
 		return fmt.Errorf("buckets must be a power of two, not %d", header.Buckets)
 	}
 	header.Schema, header.Heads = Schema(), HeadNames[:]
-	t := newTable(header.Buckets)
+	t := newTableBuilder(header.Buckets)
 	for _, r := range weights.Rows {
-		var row [lanes]int8
-		copy(row[:], r.Weights[:])
-		t.insert(r.Hash, row)
+		t.insert(r.Hash, r.Weights)
 	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -278,7 +276,6 @@ func decode(file []byte) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: its body: %w", ErrCorrupt, err)
 	}
-	m.table = newTable(m.header.Buckets)
 	words, body, ok := unmarshalWords(body)
 	if ok {
 		if m.cnn, body, err = unmarshalCNN(body); err != nil {
@@ -286,7 +283,10 @@ func decode(file []byte) (*Model, error) {
 		}
 		m.clusters, body = unmarshalClusters(body)
 	}
-	if !ok || !m.table.unmarshal(body) {
+	if ok {
+		m.table, ok = unmarshalTable(body, m.header.Buckets)
+	}
+	if !ok {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
 	}
 	m.makeVocabulary(words)
@@ -360,60 +360,6 @@ func unmarshalClusters(body []byte) (clusters Clusters, rest []byte) {
 		return Clusters{}, nil
 	}
 	return makeClusters(hashes, numbers), body[each*n:]
-}
-
-// marshal encodes the table for compression: all tags, then the weights of the filled slots, head by head.
-func (t *table) marshal() []byte {
-	body := make([]byte, 0, len(t.tags)*slots*2)
-	var filled []int
-	for bucket, tags := range t.tags {
-		body = binary.LittleEndian.AppendUint64(body, tags)
-		for slot := range slots {
-			if tags>>(16*slot)&0xffff != 0 {
-				filled = append(filled, bucket*slots+slot)
-			}
-		}
-	}
-	for head := range Heads {
-		for _, slot := range filled {
-			body = append(body, byte(t.rows[slot*2+head/8]>>(head%8*8)))
-		}
-	}
-	return body
-}
-
-// unmarshal fills in the table and reports whether the body has the right length.
-func (t *table) unmarshal(body []byte) bool {
-	if len(body) < len(t.tags)*8 {
-		return false
-	}
-	filled := make([]int32, 0, len(t.tags)*slots)
-	for bucket := range t.tags {
-		tags := binary.LittleEndian.Uint64(body[bucket*8:])
-		t.tags[bucket] = tags
-		for slot := range slots {
-			if tags>>(16*slot)&0xffff != 0 {
-				filled = append(filled, int32(bucket*slots+slot))
-			}
-		}
-	}
-	body = body[len(t.tags)*8:]
-	if len(body) != Heads*len(filled) {
-		return false
-	}
-	for head := range Heads {
-		word, shift := int32(head/8), head%8*8
-		for i, slot := range filled {
-			t.rows[slot*2+word] |= uint64(body[i]) << shift
-		}
-		body = body[len(filled):]
-	}
-	for lane := Heads; lane < lanes; lane++ { // the free lanes hold zero
-		for _, slot := range filled {
-			t.rows[int(slot)*2+lane/8] |= 0x80 << (lane % 8 * 8)
-		}
-	}
-	return true
 }
 
 // SortRows sorts rows by importance, the most important first, and rows of equal importance by hash, so that the order

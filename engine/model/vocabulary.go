@@ -180,7 +180,7 @@ func unmarshalWords(body []byte) (words []text.Word, rest []byte, ok bool) {
 	size, last := 0, 0 // of all words and of the last one
 	for i := range n {
 		shared, own := int(shape[2*i]), int(shape[2*i+1])
-		if shared > last || own > len(letters) {
+		if shared > last {
 			return nil, nil, false
 		}
 		last = shared + own
