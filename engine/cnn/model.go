@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/offheap"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -255,6 +256,15 @@ func (m *Model) embed(s *Scratch, out *[Channels]float32, t *text.Token, row uin
 			out[c] += v
 		}
 	}
+}
+
+// MoveTo moves the tables of a network that is not in use yet.
+func (m *Model) MoveTo(a *offheap.Arena) {
+	w, s := &m.words, &m.subwords
+	w.hashes, w.starts = offheap.Move(a, w.hashes), offheap.Move(a, w.starts)
+	w.wide, w.packed = offheap.Move(a, w.wide), offheap.Move(a, w.packed)
+	s.wide, s.packed = offheap.Move(a, s.wide), offheap.Move(a, s.packed)
+	m.dense = NewDense(offheap.Move(a, m.dense.All))
 }
 
 // ErrCorrupt reports that bytes are not a network that [Model.Marshal] wrote.

@@ -47,6 +47,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/offheap"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -71,6 +72,29 @@ var embedded []byte
 
 // Default returns the embedded model. It is decoded once, on first use.
 var Default = sync.OnceValues(func() (*Model, error) { return decode(embedded) })
+
+// moveOffHeap moves the tables of a model that is not in use yet, and that is never dropped, out of the heap.
+func (m *Model) moveOffHeap() {
+	var a offheap.Arena
+	m.moveTo(&a)
+	a.Reserve()
+	m.moveTo(&a)
+}
+
+// moveTo moves the tables of the model.
+func (m *Model) moveTo(a *offheap.Arena) {
+	t, c, v := &m.table, &m.clusters, &m.vocabulary
+	t.tags, t.rows, t.firsts = offheap.Move(a, t.tags), offheap.Move(a, t.rows), offheap.Move(a, t.firsts)
+	c.hashes, c.numbers = offheap.Move(a, c.hashes), offheap.Move(a, c.numbers)
+	c.starts, c.filter = offheap.Move(a, c.starts), offheap.Move(a, c.filter)
+	v.words, v.index = offheap.Move(a, v.words), offheap.Move(a, v.index)
+	if m.cnn != nil {
+		m.cnn.MoveTo(a)
+	}
+	if m.dictionary != nil {
+		m.dictionary.MoveTo(a)
+	}
+}
 
 // Version names the model and its exact weights: "cascade-1-" and the first 8 hexadecimal digits of the file's SHA-256.
 func (m *Model) Version() string { return m.version }

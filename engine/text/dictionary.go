@@ -9,6 +9,8 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/offheap"
 )
 
 // Word is a word of a [Dictionary].
@@ -95,6 +97,13 @@ func NewDictionary(words []Word, negators ...string) *Dictionary {
 	}
 	d.letters = d.letters[:size]
 	return d
+}
+
+// MoveTo moves the tables of a dictionary that is not in use yet.
+func (d *Dictionary) MoveTo(a *offheap.Arena) {
+	d.known, d.tags, d.costs = offheap.Move(a, d.known), offheap.Move(a, d.tags), offheap.Move(a, d.costs)
+	d.filter, d.prefixes = offheap.Move(a, d.filter), offheap.Move(a, d.prefixes)
+	d.letters = offheap.Move(a, d.letters)
 }
 
 // isLatin reports whether a word is nothing but lower-case ASCII letters.
