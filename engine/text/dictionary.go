@@ -63,7 +63,7 @@ func NewDictionary(words []Word, negators ...string) *Dictionary {
 			d.negators[n] = struct{}{}
 		}
 	}
-	var latin []Word
+	latin := make([]Word, 0, len(words))
 	for _, w := range words {
 		if w.Folded == "" || d.Knows(Hash([]byte(w.Folded))) {
 			continue
