@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/offheap"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -19,21 +20,8 @@ import (
 type Model struct {
 	dense    *Dense
 	words    table
-	subwords []int8               // a power of two of rows, at most SubwordRows, x Channels
-	scale    [2][Channels]float32 // of words and of sub-words: what one step of an int8 stands for, by channel
-}
-
-// table maps the high half of a known word's hash to the word's embedding, by open addressing.
-type table struct {
-	hashes  []uint32 // in ascending order, as the rows of vectors are
-	vectors [][Channels]int8
-	index   []slot
-	mask    uint32
-}
-
-type slot struct {
-	hash uint32
-	row  uint32 // plus one; 0 marks a free slot
+	subwords subwordRows          // a power of two of rows, at most SubwordRows
+	scale    [2][Channels]float32 // of words and of sub-words: what one step of an embedding stands for, by channel
 }
 
 // Word is a known word with its embedding, which already includes those of its sub-words.
@@ -47,7 +35,7 @@ type Word struct {
 // kept. steps is the number of steps on each side of zero that an embedding is rounded to, from 1 to 127, which is as
 // fine as an int8 allows; with 15, the weights of Spanish compress to three quarters of their size with 127.
 func New(dense *Dense, words []Word, subwords []float32, steps int) *Model {
-	m := &Model{dense: dense, subwords: make([]int8, len(subwords))}
+	m := &Model{dense: dense}
 	sorted := slices.Clone(words)
 	slices.SortStableFunc(sorted, func(a, b Word) int { return cmp.Compare(short(a.Hash), short(b.Hash)) })
 	sorted = slices.CompactFunc(sorted, func(a, b Word) bool { return short(a.Hash) == short(b.Hash) })
@@ -56,17 +44,18 @@ func New(dense *Dense, words []Word, subwords []float32, steps int) *Model {
 		m.words.hashes = append(m.words.hashes, short(w.Hash))
 		flat = append(flat, w.Vector[:]...)
 	}
-	vectors := make([]int8, len(flat))
-	m.scale[0] = round(vectors, flat, steps)
-	m.words.setVectors(vectors)
-	m.scale[1] = round(m.subwords, subwords, steps)
-	m.words.makeIndex()
+	raw := make([]byte, max(len(flat), len(subwords)))
+	m.scale[0] = round(raw, flat, steps)
+	m.words.setVectors(raw[:len(flat)])
+	m.scale[1] = round(raw, subwords, steps)
+	m.subwords = makeSubwordRows(raw[:len(subwords)])
+	m.words.makeStarts()
 	return m
 }
 
-// round rounds rows to int8 and returns the size of a step for each channel. One value in 2,000, the largest, is
+// round rounds rows to int8, as bytes of out, and returns the size of a step for each channel. One value in 2,000, the largest, is
 // clipped: finer steps for the others are worth more.
-func round(out []int8, rows []float32, steps int) (scale [Channels]float32) {
+func round(out []byte, rows []float32, steps int) (scale [Channels]float32) {
 	largest := float64(min(max(steps, 1), 127))
 	for c := range Channels {
 		sizes := make([]float32, 0, len(rows)/Channels)
@@ -80,57 +69,17 @@ func round(out []int8, rows []float32, steps int) (scale [Channels]float32) {
 		}
 		for i := c; i < len(rows); i += Channels {
 			q := math.Round(float64(rows[i] / scale[c]))
-			out[i] = int8(min(max(q, -largest), largest))
+			out[i] = byte(int8(min(max(q, -largest), largest)))
 		}
 	}
 	return scale
-}
-
-// setVectors sets the embeddings, one after the other.
-func (t *table) setVectors(all []int8) {
-	t.vectors = make([][Channels]int8, len(all)/Channels)
-	for i := range t.vectors {
-		copy(t.vectors[i][:], all[i*Channels:])
-	}
-}
-
-// short is the half of a hash that the table knows a word by.
-func short(hash uint64) uint32 { return uint32(hash >> 32) }
-
-// makeIndex builds the index of hashes, at most half full.
-func (t *table) makeIndex() {
-	size := 1 << bits.Len(uint(2*len(t.hashes)))
-	t.index, t.mask = make([]slot, size), uint32(size-1)
-	for row, h := range t.hashes {
-		at := h & t.mask
-		for t.index[at].row != 0 {
-			at = (at + 1) & t.mask
-		}
-		t.index[at] = slot{h, uint32(row) + 1}
-	}
-}
-
-// unknown is the row of a word that is not known. No table has so many rows.
-const unknown = math.MaxUint32
-
-// row returns the row of a word's embedding, or unknown.
-func (t *table) row(hash uint32) uint32 {
-	for at := hash & t.mask; ; at = (at + 1) & t.mask {
-		s := t.index[at]
-		if s.row == 0 {
-			return unknown
-		}
-		if s.hash == hash {
-			return s.row - 1
-		}
-	}
 }
 
 // Scratch is the memory of one classification at a time. The zero value is ready; it is not safe for concurrent use.
 type Scratch struct {
 	layers    [2][]float32
 	sums      []float32
-	places    []uint32 // of the words of the tokens in the index, and then their rows
+	places    []uint32 // of the words of the tokens in the table, and then their rows
 	subwords  []uint16
 	argmax    [Channels]int32
 	attention [AttentionQueries][MaxTokens]float32
@@ -267,14 +216,7 @@ func (m *Model) compute(s *Scratch, first, end int) {
 // their way from memory at once.
 func (m *Model) embedAll(s *Scratch, out []float32, tokens []text.Token, hashes []uint64) {
 	places := s.places[:len(tokens)]
-	for i, h := range hashes {
-		places[i] = short(h) & m.words.mask
-	}
-	kernel.Prefetch(m.words.index, places)
-	for i, h := range hashes {
-		places[i] = m.words.row(short(h))
-	}
-	kernel.Prefetch(m.words.vectors, places)
+	m.words.rows(places, hashes)
 	for i := range tokens {
 		m.embed(s, (*[Channels]float32)(out[i*Channels:]), &tokens[i], places[i])
 	}
@@ -293,16 +235,14 @@ func (s *Scratch) grow(n int) {
 // its shape features.
 func (m *Model) embed(s *Scratch, out *[Channels]float32, t *text.Token, row uint32) {
 	if row != unknown {
-		for c, v := range &m.words.vectors[row] {
-			out[c] = float32(v) * m.scale[0][c]
-		}
+		m.words.embed(out, row, &m.scale[0])
 	} else {
 		s.subwords = AppendSubwords(s.subwords[:0], t.Folded)
-		if rows := len(m.subwords) / Channels; rows < SubwordRows {
+		if rows := m.subwords.count(); rows < SubwordRows {
 			FoldSubwords(s.subwords, rows)
 		}
 		var sums [Channels]int32
-		kernel.AddRows(&sums, m.subwords, s.subwords)
+		m.subwords.add(&sums, s.subwords)
 		each := 1 / float32(max(len(s.subwords), 1))
 		for c, v := range sums {
 			out[c] = float32(float32(v)*m.scale[1][c]) * each
@@ -316,6 +256,15 @@ func (m *Model) embed(s *Scratch, out *[Channels]float32, t *text.Token, row uin
 			out[c] += v
 		}
 	}
+}
+
+// MoveTo moves the tables of a network that is not in use yet.
+func (m *Model) MoveTo(a *offheap.Arena) {
+	w, s := &m.words, &m.subwords
+	w.hashes, w.starts = offheap.Move(a, w.hashes), offheap.Move(a, w.starts)
+	w.wide, w.packed = offheap.Move(a, w.wide), offheap.Move(a, w.packed)
+	s.wide, s.packed = offheap.Move(a, s.wide), offheap.Move(a, s.packed)
+	m.dense = NewDense(offheap.Move(a, m.dense.All))
 }
 
 // ErrCorrupt reports that bytes are not a network that [Model.Marshal] wrote.
@@ -338,15 +287,10 @@ func (m *Model) Marshal() []byte {
 	for _, w := range m.dense.All {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(w))
 	}
-	for i := range m.words.vectors {
-		for _, v := range &m.words.vectors[i] {
-			out = append(out, byte(v))
-		}
+	for row := range m.words.hashes {
+		out = m.words.appendVector(out, row)
 	}
-	for _, v := range m.subwords {
-		out = append(out, byte(v))
-	}
-	return out
+	return m.subwords.appendAll(out)
 }
 
 // Unmarshal decodes what [Model.Marshal] encoded. Any error is [ErrCorrupt].
@@ -369,13 +313,14 @@ func Unmarshal(in []byte) (*Model, error) {
 		in = in[4:]
 		return v
 	}
-	m := &Model{
-		words:    table{hashes: make([]uint32, words), vectors: make([][Channels]int8, words)},
-		subwords: make([]int8, size),
-	}
+	m := &Model{words: table{hashes: make([]uint32, words)}}
 	last := uint32(0)
 	for i := range m.words.hashes {
-		last += next()
+		difference := next()
+		if i > 0 && difference == 0 || difference > math.MaxUint32-last {
+			return nil, ErrCorrupt // the table needs them in their order
+		}
+		last += difference
 		m.words.hashes[i] = last
 	}
 	ok := true
@@ -397,15 +342,8 @@ func Unmarshal(in []byte) (*Model, error) {
 		return nil, ErrCorrupt
 	}
 	m.dense = NewDense(dense)
-	for i := range m.words.vectors {
-		for c := range Channels {
-			m.words.vectors[i][c] = int8(in[c])
-		}
-		in = in[Channels:]
-	}
-	for i := range m.subwords {
-		m.subwords[i] = int8(in[i])
-	}
-	m.words.makeIndex()
+	m.words.setVectors(in[:words*Channels])
+	m.subwords = makeSubwordRows(in[words*Channels:])
+	m.words.makeStarts()
 	return m, nil
 }

@@ -67,11 +67,10 @@ type Features struct {
 	letters []rune
 	bigrams recentBigrams
 
-	vocabulary    vocabulary
-	clusterFilter filter // of Clusters
+	vocabulary vocabulary
 
-	// Clusters maps words, by [WordHash], to clusters of words that are used alike. It may be nil.
-	Clusters map[uint64]uint16
+	// Clusters are those of words that are used alike. The zero value has none.
+	Clusters Clusters
 	// Foreign says that the texts are in another language than English: the classes of words are in Clusters, too
 	// ([ClassCluster]), and all words may stand in frames.
 	Foreign bool
@@ -80,10 +79,10 @@ type Features struct {
 // firstClassCluster is the first number of a cluster that stands for a class.
 const firstClassCluster = 0x8000
 
-// ClassCluster is the number in [Features.Clusters] of the words of a class, from 1 to [NumWordClasses]-1.
+// ClassCluster is the number in [Clusters] of the words of a class, from 1 to [NumWordClasses]-1.
 func ClassCluster(class int) uint16 { return firstClassCluster + uint16(class) }
 
-// WordHash is the hash of a folded word in [Features.Clusters].
+// WordHash is the hash of a folded word in [Clusters].
 func WordHash(folded []byte) uint64 { return text.Hash(folded) }
 
 // word is what the features of other tokens need of a token.
@@ -164,8 +163,8 @@ func (f *Features) lookUp(w *word, folded []byte) {
 	}
 	if w.class != noClass {
 		w.form = text.Mix(seedClass, uint64(w.class))
-	} else if !f.clusterFilter.lacks(w.hash) {
-		switch c, ok := f.Clusters[w.hash]; {
+	} else if !f.Clusters.filter.lacks(w.hash) {
+		switch c, ok := f.Clusters.find(w.hash); {
 		case !ok:
 		case c >= firstClassCluster:
 			w.class = wordClass(c - firstClassCluster)

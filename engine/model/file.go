@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -157,11 +158,9 @@ func Write(w io.Writer, header Header, weights Weights) error {
 		return fmt.Errorf("buckets must be a power of two, not %d", header.Buckets)
 	}
 	header.Schema, header.Heads = Schema(), HeadNames[:]
-	t := newTable(header.Buckets)
+	t := newTableBuilder(header.Buckets)
 	for _, r := range weights.Rows {
-		var row [lanes]int8
-		copy(row[:], r.Weights[:])
-		t.insert(r.Hash, row)
+		t.insert(r.Hash, r.Weights)
 	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -277,16 +276,17 @@ func decode(file []byte) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: its body: %w", ErrCorrupt, err)
 	}
-	m.table = newTable(m.header.Buckets)
 	words, body, ok := unmarshalWords(body)
 	if ok {
 		if m.cnn, body, err = unmarshalCNN(body); err != nil {
 			return nil, fmt.Errorf("%w: its network: %w", ErrCorrupt, err)
 		}
 		m.clusters, body = unmarshalClusters(body)
-		m.clusterFilter = newFilter(m.clusters)
 	}
-	if !ok || !m.table.unmarshal(body) {
+	if ok {
+		m.table, ok = unmarshalTable(body, m.header.Buckets)
+	}
+	if !ok {
 		return nil, fmt.Errorf("%w: its body has a wrong length", ErrCorrupt)
 	}
 	m.makeVocabulary(words)
@@ -333,11 +333,7 @@ func unmarshalCNN(body []byte) (*cnn.Model, []byte, error) {
 
 // marshalClusters encodes the clusters in the order of the hashes: their number, all hashes, all clusters.
 func marshalClusters(clusters map[uint64]uint16) []byte {
-	hashes := make([]uint64, 0, len(clusters))
-	for h := range clusters {
-		hashes = append(hashes, h)
-	}
-	slices.Sort(hashes)
+	hashes := slices.Sorted(maps.Keys(clusters))
 	out := appendLength(nil, len(hashes))
 	for _, h := range hashes {
 		out = binary.LittleEndian.AppendUint64(out, h)
@@ -348,72 +344,22 @@ func marshalClusters(clusters map[uint64]uint16) []byte {
 	return out
 }
 
-// unmarshalClusters returns the clusters and the rest of the body, both nil where the body is cut short.
-func unmarshalClusters(body []byte) (clusters map[uint64]uint16, rest []byte) {
+// unmarshalClusters returns the clusters and the rest of the body, which is nil where the body is cut short.
+func unmarshalClusters(body []byte) (clusters Clusters, rest []byte) {
 	const each = 8 + 2
 	n, body, ok := takeLength(body)
 	if !ok || n > len(body)/each {
-		return nil, nil
+		return Clusters{}, nil
 	}
-	clusters = make(map[uint64]uint16, n)
+	hashes, numbers := make([]uint64, n), make([]uint16, n)
 	for i := range n {
-		clusters[binary.LittleEndian.Uint64(body[8*i:])] = binary.LittleEndian.Uint16(body[8*n+2*i:])
+		hashes[i] = binary.LittleEndian.Uint64(body[8*i:])
+		numbers[i] = binary.LittleEndian.Uint16(body[8*n+2*i:])
 	}
-	return clusters, body[each*n:]
-}
-
-// marshal encodes the table for compression: all tags, then the weights of the filled slots, head by head.
-func (t *table) marshal() []byte {
-	body := make([]byte, 0, len(t.tags)*slots*2)
-	var filled []int
-	for bucket, tags := range t.tags {
-		body = binary.LittleEndian.AppendUint64(body, tags)
-		for slot := range slots {
-			if tags>>(16*slot)&0xffff != 0 {
-				filled = append(filled, bucket*slots+slot)
-			}
-		}
+	if !slices.IsSorted(hashes) {
+		return Clusters{}, nil
 	}
-	for head := range Heads {
-		for _, slot := range filled {
-			body = append(body, byte(t.rows[slot*2+head/8]>>(head%8*8)))
-		}
-	}
-	return body
-}
-
-// unmarshal fills in the table and reports whether the body has the right length.
-func (t *table) unmarshal(body []byte) bool {
-	if len(body) < len(t.tags)*8 {
-		return false
-	}
-	filled := make([]int32, 0, len(t.tags)*slots)
-	for bucket := range t.tags {
-		tags := binary.LittleEndian.Uint64(body[bucket*8:])
-		t.tags[bucket] = tags
-		for slot := range slots {
-			if tags>>(16*slot)&0xffff != 0 {
-				filled = append(filled, int32(bucket*slots+slot))
-			}
-		}
-	}
-	body = body[len(t.tags)*8:]
-	if len(body) != Heads*len(filled) {
-		return false
-	}
-	for head := range Heads {
-		word, shift := int32(head/8), head%8*8
-		for i, slot := range filled {
-			t.rows[slot*2+word] |= uint64(body[i]) << shift
-		}
-		body = body[len(filled):]
-	}
-	for lane := Heads; lane < lanes; lane++ { // the free lanes hold zero
-		for _, slot := range filled {
-			t.rows[int(slot)*2+lane/8] |= 0x80 << (lane % 8 * 8)
-		}
-	}
-	return true
+	return makeClusters(hashes, numbers), body[each*n:]
 }
 
 // SortRows sorts rows by importance, the most important first, and rows of equal importance by hash, so that the order

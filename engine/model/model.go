@@ -47,6 +47,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/engine/cnn"
 	"github.com/caddy-moderation/caddy-moderation/engine/internal/kernel"
+	"github.com/caddy-moderation/caddy-moderation/engine/internal/offheap"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
 )
 
@@ -55,16 +56,15 @@ type Probabilities [Heads]float64
 
 // Model is a trained classifier. It is immutable and safe for concurrent use.
 type Model struct {
-	header        Header
-	table         table
-	clusters      map[uint64]uint16
-	clusterFilter filter // of clusters
-	vocabulary    vocabulary
-	cnn           *cnn.Model // nil without a second stage
-	dictionary    *text.Dictionary
-	ownScript     bool // see isOwn
-	version       string
-	pool          sync.Pool // of *scratch
+	header     Header
+	table      table
+	clusters   Clusters
+	vocabulary vocabulary
+	cnn        *cnn.Model // nil without a second stage
+	dictionary *text.Dictionary
+	ownScript  bool // see isOwn
+	version    string
+	pool       sync.Pool // of *scratch
 }
 
 //go:embed default.model
@@ -73,13 +73,35 @@ var embedded []byte
 // Default returns the embedded model. It is decoded once, on first use.
 var Default = sync.OnceValues(func() (*Model, error) { return decode(embedded) })
 
+// moveOffHeap moves the tables of a model that is not in use yet, and that is never dropped, out of the heap.
+func (m *Model) moveOffHeap() {
+	var a offheap.Arena
+	m.moveTo(&a)
+	a.Reserve()
+	m.moveTo(&a)
+}
+
+// moveTo moves the tables of the model.
+func (m *Model) moveTo(a *offheap.Arena) {
+	t, c, v := &m.table, &m.clusters, &m.vocabulary
+	t.tags, t.rows, t.firsts = offheap.Move(a, t.tags), offheap.Move(a, t.rows), offheap.Move(a, t.firsts)
+	c.hashes, c.numbers = offheap.Move(a, c.hashes), offheap.Move(a, c.numbers)
+	c.starts, c.filter = offheap.Move(a, c.starts), offheap.Move(a, c.filter)
+	v.words, v.index = offheap.Move(a, v.words), offheap.Move(a, v.index)
+	if m.cnn != nil {
+		m.cnn.MoveTo(a)
+	}
+	if m.dictionary != nil {
+		m.dictionary.MoveTo(a)
+	}
+}
+
 // Version names the model and its exact weights: "cascade-1-" and the first 8 hexadecimal digits of the file's SHA-256.
 func (m *Model) Version() string { return m.version }
 
 // Cluster returns the cluster of a folded word, or false for a word without one.
 func (m *Model) Cluster(folded []byte) (uint16, bool) {
-	c, ok := m.clusters[WordHash(folded)]
-	return c, ok
+	return m.clusters.find(WordHash(folded))
 }
 
 // Header returns the header of the weights file.
@@ -428,7 +450,7 @@ func (m *Model) classifyWindows(s *scratch, out []WindowLogits, prefix []kernel.
 
 func (m *Model) newScratch() *scratch {
 	return &scratch{features: Features{
-		Clusters: m.clusters, clusterFilter: m.clusterFilter, vocabulary: m.vocabulary, Foreign: m.header.Language != "",
+		Clusters: m.clusters, vocabulary: m.vocabulary, Foreign: m.header.Language != "",
 	}}
 }
 

@@ -177,16 +177,29 @@ func unmarshalWords(body []byte) (words []text.Word, rest []byte, ok bool) {
 		return nil, nil, false
 	}
 	shape, costs, letters := body[:2*n], body[2*n:3*n], body[3*n:]
-	words = make([]text.Word, 0, n)
-	last := ""
+	size, last := 0, 0 // of all words and of the last one
 	for i := range n {
 		shared, own := int(shape[2*i]), int(shape[2*i+1])
-		if shared > len(last) || own > len(letters) {
+		if shared > last {
 			return nil, nil, false
 		}
-		last = last[:shared] + string(letters[:own])
-		letters = letters[own:]
-		words = append(words, text.Word{Folded: last, Cost: costs[i]})
+		last = shared + own
+		size += last
+	}
+	all := make([]byte, 0, size)
+	for i, from := 0, 0; i < n; i++ {
+		shared, own := int(shape[2*i]), int(shape[2*i+1])
+		if own > len(letters) {
+			return nil, nil, false
+		}
+		all = append(append(all, all[from:from+shared]...), letters[:own]...)
+		from, letters = len(all)-shared-own, letters[own:]
+	}
+	words = make([]text.Word, n)
+	rows := string(all) // one for all words: they are used to make the dictionary, and not kept
+	for i := range words {
+		length := int(shape[2*i]) + int(shape[2*i+1])
+		words[i], rows = text.Word{Folded: rows[:length], Cost: costs[i]}, rows[length:]
 	}
 	sortWords(words)
 	return words, rest, len(letters) == 0

@@ -105,7 +105,7 @@ func (s *Scratch) hashTokens(tokens []Token) {
 	for i := range tokens {
 		t := &tokens[i]
 		t.hash = Hash(s.buf[t.foldAt:t.foldEnd])
-		s.places[i] = uint32(t.hash >> s.dictionary.shift)
+		s.places[i] = uint32(t.hash >> s.dictionary.knownShift)
 	}
 	kernel.Prefetch(s.dictionary.known, s.places[:len(tokens)])
 }

@@ -201,13 +201,14 @@ type extractedToken struct{ whole, letters, end int }
 func (f *fitter) extract(use func(i int, x *extracted)) {
 	const batch = 4096
 	texts := make([]extracted, batch)
+	clusters := model.NewClusters(f.clusters)
 	for first := 0; first < len(f.examples); first += batch {
 		n := min(batch, len(f.examples)-first)
 		jobs := runtime.GOMAXPROCS(0)
 		var wait sync.WaitGroup
 		for job := range jobs {
 			wait.Go(func() {
-				features := model.Features{Clusters: f.clusters, Foreign: f.opt.Language != ""}
+				features := model.Features{Clusters: clusters, Foreign: f.opt.Language != ""}
 				scratch := text.Get()
 				defer text.Put(scratch)
 				for i := job; i < n; i += jobs {

@@ -124,6 +124,39 @@ func addRowsGo(sums *[Block]int32, table []int8, rows []uint16) {
 	}
 }
 
+// PackedZero is what stands for zero in a table of [AddPackedRows], whose values are from -PackedZero to PackedZero.
+const PackedZero = 3
+
+// AddPackedRows is [AddRows] for a table of four bits for each value. Two elements are a row of [Block] values, the
+// first in the lowest bits. Each is stored as what it is above -PackedZero.
+func AddPackedRows(sums *[Block]int32, table []uint64, rows []uint16) {
+	const (
+		low = 0x0f0f0f0f0f0f0f0f
+		// So many values that are at most 2*PackedZero have a sum of eight bits.
+		most = 255 / (2 * PackedZero)
+	)
+	for len(rows) > 0 {
+		some := rows[:min(len(rows), most)]
+		rows = rows[len(some):]
+		var a, b, c, d uint64 // eight sums each, of the even and the odd values of both elements
+		for _, r := range some {
+			x, y := table[2*int(r)], table[2*int(r)+1]
+			a += x & low
+			b += x >> 4 & low
+			c += y & low
+			d += y >> 4 & low
+		}
+		zero := int32(len(some) * PackedZero)
+		for i := range 8 {
+			shift := 8 * i
+			sums[2*i] += int32(a>>shift&0xff) - zero
+			sums[2*i+1] += int32(b>>shift&0xff) - zero
+			sums[16+2*i] += int32(c>>shift&0xff) - zero
+			sums[17+2*i] += int32(d>>shift&0xff) - zero
+		}
+	}
+}
+
 // Wide is the number of bytes in a row of a table that [AddHashed] adds up, and maxHashed the number of such rows that
 // sums of 16 bits have room for.
 const (
