@@ -196,6 +196,23 @@ func (e *exporter) changed(now *stale) bool {
 			return false
 		}
 	}
+	return e.changedDocuments(now)
+}
+
+// changedDocuments yields documents once more, or that they are gone.
+func (e *exporter) changedDocuments(now *stale) bool {
+	keys := make(map[string][]string)
+	for of := range now.documents {
+		collection, key := splitDocument(of)
+		keys[collection] = append(keys[collection], key)
+	}
+	for _, collection := range slices.Sorted(maps.Keys(keys)) {
+		for some := range slices.Chunk(keys[collection], documentPage) {
+			if !e.someDocuments(collection, some, true) {
+				return false
+			}
+		}
+	}
 	return true
 }
 

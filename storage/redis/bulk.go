@@ -170,10 +170,11 @@ const (
 	nameOfKey
 	nameOfDay
 	nameOfStore
+	nameOfDocument
 )
 
-// kindOf says what a name is about: an account, the hash of a key, or a day of feedback. Names of what is only there
-// while something is done are others.
+// kindOf says what a name is about: an account, the hash of a key, a day of feedback, or a document (its collection, a
+// zero byte and its key). Names of what is only there while something is done are others.
 func (n names) kindOf(name string) (kind nameKind, of string) {
 	rest, ok := strings.CutPrefix(name, n.prefix)
 	if !ok {
@@ -193,6 +194,11 @@ func (n names) kindOf(name string) (kind nameKind, of string) {
 		switch table {
 		case accountTable, keysTable, usedTable, countsTable, detailsTable, boundsTable:
 			return nameOfOwner, owner
+		}
+	}
+	if collection, ok := strings.CutPrefix(id, "{d:"); ok {
+		if key, ok := strings.CutPrefix(table, "doc:"); ok {
+			return nameOfDocument, collection + "\x00" + key
 		}
 	}
 	if day, ok := strings.CutPrefix(id, "{f:"); ok && (table == "records" || table == "order") {

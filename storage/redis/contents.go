@@ -75,7 +75,7 @@ func (e *exporter) fail(err error) bool {
 // all yields everything, or what is selected.
 func (e *exporter) all(only *contents.Selection) bool {
 	if only == nil {
-		return e.seeded() && e.listedOwners() && e.otherOwners() && e.feedback()
+		return e.seeded() && e.listedOwners() && e.otherOwners() && e.feedback() && e.documents()
 	}
 	for owners := range slices.Chunk(only.Owners, ownersAtOnce) {
 		if !e.owners(owners) {
@@ -84,6 +84,11 @@ func (e *exporter) all(only *contents.Selection) bool {
 	}
 	for _, day := range only.Days {
 		if !e.day(day, "") {
+			return false
+		}
+	}
+	for _, collection := range only.Collections {
+		if !e.collection(collection) {
 			return false
 		}
 	}
@@ -472,6 +477,80 @@ func (e *exporter) day(day int64, after string) bool {
 			return true
 		}
 	}
+}
+
+// documents yields all documents.
+func (e *exporter) documents() bool {
+	m, err := e.do(e.ctx, e.client.B().Zrange().Key(e.names.collections()).Min("0").Max("-1").Build())
+	if err != nil {
+		return e.fail(err)
+	}
+	collections, err := m.AsStrSlice()
+	if err != nil {
+		return e.fail(errAnswer)
+	}
+	for _, collection := range collections {
+		if !e.collection(collection) {
+			return false
+		}
+	}
+	return true
+}
+
+// collection yields the documents of a collection.
+func (e *exporter) collection(collection string) bool {
+	for from := "-"; from != ""; {
+		m, err := e.do(e.ctx, e.client.B().Zrange().Key(e.names.documentIndex(collection)).Min(from).Max("+").Bylex().
+			Limit(0, documentPage).Build())
+		if err != nil {
+			return e.fail(err)
+		}
+		keys, err := m.AsStrSlice()
+		if err != nil {
+			return e.fail(errAnswer)
+		}
+		if from = ""; len(keys) == documentPage {
+			from = "(" + keys[len(keys)-1]
+		}
+		if !e.someDocuments(collection, keys, false) {
+			return false
+		}
+	}
+	return true
+}
+
+// someDocuments yields documents. Those that are gone are left out, or yielded as what is to be forgotten.
+func (e *exporter) someDocuments(collection string, keys []string, forget bool) bool {
+	cmds := make([]rueidis.Completed, len(keys))
+	for i, key := range keys {
+		cmds[i] = e.client.B().Get().Key(e.names.document(collection, key)).Build()
+	}
+	answers, err := e.many(e.ctx, cmds...)
+	if err != nil {
+		return e.fail(err)
+	}
+	for i, m := range answers {
+		value, _ := m.ToString() // nothing if there is none
+		if value == "" {
+			gone := contents.Item{Forget: &contents.Forget{Collection: collection, Document: keys[i]}}
+			if forget && !e.yield(gone, nil) {
+				return false
+			}
+			continue
+		}
+		d, err := e.names.openDocument(collection, keys[i], value)
+		if err != nil {
+			if !e.fail(err) {
+				return false
+			}
+			continue
+		}
+		item := contents.Item{Document: &contents.Document{Collection: collection, Key: d.Key, Value: d.Value}}
+		if !e.yield(item, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // Interface guard

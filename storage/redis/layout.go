@@ -35,6 +35,11 @@ package redis
 //	mod:{f:<day>}:order           zset    "<time><id>" 0 "<stream id>", all scores 0; time as 24 sortable hex digits
 //	mod:{f:<day>}:records         stream  r -> record, JSON, sealed, in the order of arrival; a group is a consumer
 //	mod:{f:<day>}:deleted:<n>     hash    "<time><id>" 0 -> record: what is being deleted
+//	mod:collections               zset    the collections of documents, all scores 0
+//	mod:{d:<collection>}:keys     zset    keys of the documents, all scores 0
+//	mod:{d:<collection>}:doc:<key>
+//	                              string  document, sealed; its revision is the random part of the sealed value
+//	mod:{d:<collection>}:made:<n> string  a change of documents was made; for ten minutes
 //	mod:probe:...                 names of which nothing is kept, to find out whether the server does its work
 //
 // What goes when something is complete has a random n, and expires in case it never is. See record.go for sealed values

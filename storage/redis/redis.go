@@ -84,6 +84,8 @@ type Store struct {
 	fresh    fresh
 	locks    stripes
 	undos    undos
+	// noted are the collections that this store has added to the set of all.
+	noted sync.Map
 
 	closed  atomic.Bool
 	closing chan struct{}

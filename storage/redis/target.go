@@ -29,6 +29,8 @@ type Target struct {
 	size int
 	// sequence is the number of the last record in the stream of each day.
 	sequence map[int64]int64
+	// collections are those that are noted.
+	collections map[string]bool
 }
 
 const (
@@ -55,7 +57,7 @@ func NewTarget(ctx context.Context, o Options) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis storage: %w", err)
 	}
-	t := &Target{bulk: b, sequence: make(map[int64]int64)}
+	t := &Target{bulk: b, sequence: make(map[int64]int64), collections: make(map[string]bool)}
 	if err := t.begin(ctx); err != nil {
 		b.close()
 		return nil, fmt.Errorf("redis storage: %w", err)
@@ -232,10 +234,51 @@ func (t *Target) put(ctx context.Context, item contents.Item) error {
 		return t.putOwner(item.Owner)
 	case item.Feedback != nil:
 		return t.putFeedback(item)
+	case item.Document != nil:
+		t.putDocument(item.Document)
 	case item.Forget != nil:
 		return t.forget(ctx, item.Forget)
 	}
 	return nil
+}
+
+// putDocument collects a document.
+func (t *Target) putDocument(d *contents.Document) {
+	b := t.client.B()
+	if !t.collections[d.Collection] {
+		t.collections[d.Collection] = true
+		t.add(b.Zadd().Key(t.names.collections()).ScoreMember().ScoreMember(0, d.Collection).Build(), 0)
+	}
+	name := t.names.document(d.Collection, d.Key)
+	value := seal(name, "", d.Value)
+	t.add(b.Set().Key(name).Value(value).Build(), len(value))
+	t.add(b.Zadd().Key(t.names.documentIndex(d.Collection)).ScoreMember().ScoreMember(0, d.Key).Build(), 0)
+}
+
+// forgetDocuments deletes documents that came before: one, or all of a collection.
+func (t *Target) forgetDocuments(ctx context.Context, f *contents.Forget) error {
+	b := t.client.B()
+	index := t.names.documentIndex(f.Collection)
+	keys := []string{f.Document}
+	if f.Document == "" {
+		m, err := t.do(ctx, b.Zrange().Key(index).Min("0").Max("-1").Build())
+		if err != nil {
+			return err
+		}
+		if keys, err = m.AsStrSlice(); err != nil {
+			return errAnswer
+		}
+	}
+	for _, key := range keys {
+		t.add(b.Unlink().Key(t.names.document(f.Collection, key)).Build(), 0)
+		t.add(b.Zrem().Key(index).Member(key).Build(), 0)
+		if len(t.cmds) >= maxCommands {
+			if err := t.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return t.flush(ctx)
 }
 
 // hash collects fields of a hash.
@@ -344,6 +387,9 @@ func (t *Target) putFeedback(item contents.Item) error {
 func (t *Target) forget(ctx context.Context, f *contents.Forget) error {
 	if err := t.flush(ctx); err != nil {
 		return err
+	}
+	if f.Collection != "" {
+		return t.forgetDocuments(ctx, f)
 	}
 	b := t.client.B()
 	if f.Owner == "" {

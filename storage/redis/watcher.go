@@ -75,15 +75,30 @@ type stale struct {
 	hashes map[string]bool
 	days   map[int64]bool
 	// whole are the days that are written anew, because records were deleted.
-	whole  map[int64]bool
-	seeded bool
+	whole map[int64]bool
+	// documents are named as [names.kindOf] does.
+	documents map[string]bool
+	seeded    bool
 }
 
 func newStale() stale {
-	return stale{map[string]bool{}, map[string]bool{}, map[int64]bool{}, map[int64]bool{}, false}
+	return stale{
+		owners: map[string]bool{}, hashes: map[string]bool{}, days: map[int64]bool{}, whole: map[int64]bool{},
+		documents: map[string]bool{},
+	}
 }
 
-func (s *stale) size() int { return len(s.owners) + len(s.hashes) }
+func (s *stale) size() int { return len(s.owners) + len(s.hashes) + len(s.documents) }
+
+// collections are those of the documents.
+func (s *stale) collections() []string {
+	found := map[string]bool{}
+	for of := range s.documents {
+		collection, _ := splitDocument(of)
+		found[collection] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}
 
 // watchChanges begins to watch. The caller closes the watcher.
 func (s *Store) watchChanges(ctx context.Context) (*watcher, error) {
@@ -155,6 +170,8 @@ func (w *watcher) learn(ctx context.Context) error {
 			if day, err := strconv.ParseInt(of, 10, 64); err == nil {
 				w.stale.days[day] = true
 			}
+		case nameOfDocument:
+			w.stale.documents[of] = true
 		case nameOfStore:
 			w.stale.seeded = true
 		case nameOfOther:
@@ -221,5 +238,6 @@ func (w *watcher) changes(ctx context.Context) (*contents.Selection, error) {
 	}
 	return &contents.Selection{
 		Owners: slices.Sorted(maps.Keys(now.owners)), Days: slices.Sorted(maps.Keys(now.days)),
+		Collections: now.collections(),
 	}, nil
 }
