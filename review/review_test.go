@@ -633,16 +633,3 @@ func TestEvents(t *testing.T) {
 		t.Errorf("got %d events of acme, want 4", got)
 	}
 }
-
-// BenchmarkNext serves the first of many waiting items.
-func BenchmarkNext(b *testing.B) {
-	q := open(b, review.Options{})
-	for i := range 2000 {
-		add(b, q, post(fmt.Sprint(i)))
-	}
-	for b.Loop() {
-		item, err := q.Next(background, "ann", review.ByHarm, "")
-		must(b, err)
-		must(b, q.Release(background, "ann", item.ID))
-	}
-}
