@@ -8,6 +8,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/badger/disk"
@@ -48,6 +49,18 @@ func (b brokenDisk) Released() <-chan struct{} {
 	return gone
 }
 
+// openUnlocked opens a directory that was closed a moment ago. A process that another test starts in that moment holds
+// the lock, too, between its fork and its exec.
+func openUnlocked(o Options) (*Store, error) {
+	for attempt := 0; ; attempt++ {
+		s, err := Open(o)
+		if !errors.Is(err, ErrLocked) || attempt == 1000 {
+			return s, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // TestBadgerGivesBack runs the suite for failing stores with a full disk and with one that returns errors.
 func TestBadgerGivesBack(t *testing.T) {
 	t.Parallel()
@@ -72,8 +85,7 @@ func TestBadgerGivesBack(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					var err error
-					s, err = Open(Options{Dir: dir, open: func(ctx context.Context, o disk.Options) (database, error) {
+					opened, err := openUnlocked(Options{Dir: dir, open: func(ctx context.Context, o disk.Options) (database, error) {
 						db, err := openInProcess(ctx, o)
 						if err != nil {
 							return nil, err
@@ -83,11 +95,14 @@ func TestBadgerGivesBack(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
+					s = opened
 					return s
 				}
 				t.Cleanup(func() {
 					failing.Store(false)
-					_ = s.Close()
+					if s != nil {
+						_ = s.Close()
+					}
 				})
 				return reopen(), failing.Store, reopen
 			})
