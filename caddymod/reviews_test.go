@@ -185,6 +185,43 @@ func TestReviewQueue(t *testing.T) {
 	}
 }
 
+// TestReviewWebhook tells an app what was decided, after a reload, too.
+func TestReviewWebhook(t *testing.T) {
+	t.Setenv("HOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	hook := newBackend(t)
+	app := newBackend(t)
+	options := "twice 0\nwebhook " + hook.URL + "/hook {\nsecret {env.HOOK_SECRET}\n}"
+	config := withReviewer(reviewConfig(t, t.TempDir(), options, app))
+	load(t, config)
+	time.Sleep(3 * time.Second) // an endpoint is told what is decided once the server has begun
+	decideOne := func(text, action string) {
+		t.Helper()
+		postComment(t, text, "carol")
+		item := listReviews(t, "").Items[0]
+		got := reviews(t, http.MethodPost, "/"+item.ID+"/decision", reviewerKey, `{"action":"`+action+`"}`)
+		if got.status != http.StatusOK {
+			t.Fatalf("deciding: got %d %s", got.status, got.body)
+		}
+	}
+	await := func(what, status string) {
+		t.Helper()
+		var got []received
+		comesAbout(t, what, func() bool { got = append(got, hook.take()...); return len(got) > 0 })
+		if len(got) != 1 || !strings.Contains(string(got[0].body), `"status":"`+status+`"`) ||
+			got[0].Header.Get("Webhook-Signature") == "" || strings.Contains(string(got[0].body), "jokes") {
+			t.Errorf("%s: got %d requests, the first %s; want one signed of status %s", what, len(got), got[0].body, status)
+		}
+	}
+	decideOne(doubtful, "reject")
+	await("the app is told", "rejected")
+	decideOne(doubtful+" Two.", "approve")
+	reload(t, strings.Replace(config, "twice 0", "twice 0\nkeep 9d", 1))
+	await("the app is told by the next configuration", "approved")
+	if got := series(t, "caddy_moderation_review_webhooks_total"); len(got) != 1 || !strings.Contains(got[0], "delivered") {
+		t.Errorf("metrics: got %q, want delivered ones", got)
+	}
+}
+
 // TestReviewsOfOperators exports and erases items as the command does.
 func TestReviewsOfOperators(t *testing.T) {
 	app := newBackend(t)

@@ -138,6 +138,7 @@ func TestSchemaAgreesWithCaddy(t *testing.T) {
 	t.Setenv("ACME_MODERATION_KEY", acmeKey)
 	t.Setenv("MODERATION_TEST_CERT", certificateFile(t))
 	t.Setenv("MODERATION_TEST_REVIEW_KEY", strings.Repeat("0f", 32))
+	t.Setenv("MODERATION_TEST_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	agreement := &schemaAgreement{schema: compiledSchema(t), modules: registered(t), seen: map[string]bool{}}
 	agreement.docs = newModuleDocs(t, agreement.modules)
 	for _, id := range slices.Sorted(maps.Keys(agreement.modules)) {

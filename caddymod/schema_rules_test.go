@@ -84,6 +84,21 @@ var schemaRules = map[string]schemaRule{
 		rule: object{"pattern": `^(\{[^{}]+\})?$`}, good: []string{`"{env.MODERATION_TEST_REVIEW_KEY}"`},
 		bad: []string{`"secret"`, `1`},
 	},
+	"app.ReviewOptions.Webhooks": {
+		good: []string{`[]`, `[{"url":"https://app.example/hook","secret":"{env.MODERATION_TEST_WEBHOOK_SECRET}"}]`},
+		bad:  []string{`{}`, `[{}]`, `[{"url":"https://app.example"}]`, `["https://app.example"]`},
+	},
+	"app.ReviewWebhook.URL": {
+		rule: object{"minLength": 1}, good: []string{`"https://app.example/hook"`}, bad: []string{`""`, `1`},
+	},
+	"app.ReviewWebhook.Secret": {
+		rule: object{"pattern": `^\{[^{}]+\}$`}, good: []string{`"{env.MODERATION_TEST_WEBHOOK_SECRET}"`},
+		bad: []string{`"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`, `""`, `1`},
+	},
+	"app.ReviewWebhook.Account": {
+		rule: object{"pattern": "^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$"}, good: []string{`"acme"`, `""`},
+		bad: []string{`"a b"`, `1`},
+	},
 	"app.ReviewOptions.PlainAuthors": {good: []string{`true`, `false`}, bad: []string{`1`, `"yes"`}},
 	"app.Key.Scopes": {
 		rule: object{"items": object{"enum": []any{"review"}}, "uniqueItems": true},

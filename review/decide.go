@@ -287,3 +287,10 @@ func (q *Queue) Events(ctx context.Context, afterID, account string, limit int) 
 	}
 	return events, nil
 }
+
+// EventIDAt returns what events of an instant and later ones follow in the order of their ids: a cursor for
+// [Queue.Events].
+func EventIDAt(at time.Time) string {
+	id, _ := newID("dec_", at, zeros{}) // zeros never fail
+	return id
+}

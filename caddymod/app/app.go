@@ -87,6 +87,10 @@ var ErrNoStore = errors.New("this configuration keeps no accounts: it serves not
 //			twice <share>                             # that two reviewers decide; default 5%
 //			key {env.NAME} | {file.PATH}              # encrypt them
 //			plain_authors                             # name authors as the site does
+//			webhook <url> {                           # is told what reviewers decide
+//				secret {env.NAME} | {file.PATH}
+//				account <id>                          # default: all
+//			}
 //		}
 //		demo on|off                                   # default on
 //		start_timeout <duration>                      # default 10s
@@ -174,6 +178,7 @@ type App struct {
 	pooled     *pooledStore // what this configuration holds
 	services   atomic.Pointer[Services]
 	sweeper    *sweeper // nil unless feedback is kept for a limited time
+	senders    *senders // nil without webhooks
 	// startChecks are what AtStart has registered, by key.
 	startChecks map[string]func()
 	// started is closed when Start has ended or the configuration is given up.
@@ -315,7 +320,7 @@ func (a *App) startStore() error {
 	}
 	a.services.Store(services)
 	a.startSweeper(now)
-	return nil
+	return a.startSenders(services)
 }
 
 // clockOf returns the clock by which requests and corrections are counted: that of the store if it has one, so that
@@ -344,6 +349,7 @@ func (a *App) markStarted() {
 // Stop ends what this configuration does by itself. Its requests may still run: [App.Cleanup] releases the store.
 func (a *App) Stop() error {
 	a.stopSweeper()
+	a.senders.stop()
 	return nil
 }
 
@@ -363,6 +369,7 @@ func (a *App) Cleanup() error {
 		a.hasMetrics = false
 		metrics.Release()
 	}
+	a.senders.stop()
 	a.stopSweeper() // Caddy does not stop what has started in a configuration that fails
 	if a.pooled == nil {
 		return nil

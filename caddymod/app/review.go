@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +22,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/placeholder"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/webhook"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
@@ -57,6 +61,61 @@ type ReviewOptions struct {
 	// Whether items name authors as the site does. Otherwise they have a keyed hash, which tells authors apart and no
 	// more. Default: false.
 	PlainAuthors bool `json:"plain_authors,omitempty"`
+
+	// The endpoints that are told what reviewers decide, by signed requests (Standard Webhooks). Default: none.
+	Webhooks []ReviewWebhook `json:"webhooks,omitempty"`
+}
+
+// ReviewWebhook is an endpoint that is told what reviewers decide: a POST for each event, signed as Standard Webhooks
+// 1.0 says, in the order of the decisions and at least once. Several nodes with one store deliver each event once.
+type ReviewWebhook struct {
+	// The address, with http or https. Placeholders such as {env.NAME} are replaced. Redirects are not followed.
+	// Required.
+	URL string `json:"url"`
+
+	// The secret that requests are signed with: a placeholder such as {env.NAME} or {file.PATH} that yields "whsec_" and
+	// 24 to 64 random bytes in Base64. Required.
+	Secret string `json:"secret"`
+
+	// The account whose events are sent. Default: all.
+	Account string `json:"account,omitempty"`
+}
+
+// check returns an error if an option is missing or out of range.
+func (w *ReviewWebhook) check() error {
+	switch {
+	case w.URL == "":
+		return errors.New("review: a webhook has no url")
+	case w.Secret == "" || !hasPlaceholder(w.Secret):
+		return errors.New("review: a webhook needs a secret, which must be a placeholder such as {env.NAME} or " +
+			"{file.PATH}: what stands in the configuration can be read by everybody who can reach Caddy's admin endpoint")
+	case w.Account != "":
+		if err := quota.ValidateID(w.Account); err != nil {
+			return fmt.Errorf("review: the account of a webhook: %w", err)
+		}
+	}
+	return nil
+}
+
+// endpoint returns where the webhook leads to, with placeholders replaced. No error tells the address or the secret.
+func (w *ReviewWebhook) endpoint() (e webhook.Endpoint, err error) {
+	address, err := placeholder.ExpandInURL(w.URL)
+	if err != nil {
+		return e, fmt.Errorf("review: the url of a webhook: %w", err)
+	}
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
+		return e, errors.New("review: the url of a webhook must begin with https:// or http:// and name a host")
+	}
+	text, err := placeholder.Expand(w.Secret)
+	if err != nil {
+		return e, fmt.Errorf("review: the secret of a webhook: %w", err)
+	}
+	secret, err := webhook.ParseSecret(text)
+	if err != nil {
+		return e, fmt.Errorf("review: %w", err)
+	}
+	return webhook.Endpoint{URL: address, Secret: secret, Account: w.Account}, nil
 }
 
 // Limits and defaults of [ReviewOptions].
@@ -68,8 +127,18 @@ const (
 	defaultTwice      = 0.05
 )
 
-// check returns an error if an option is out of range.
+// check returns an error if an option is missing or out of range.
 func (o *ReviewOptions) check() error {
+	for i := range o.Webhooks {
+		if err := o.Webhooks[i].check(); err != nil {
+			return err
+		}
+	}
+	return o.checkRanges()
+}
+
+// checkRanges returns an error if an option is out of range.
+func (o *ReviewOptions) checkRanges() error {
 	for _, of := range o.Of {
 		if of != string(engine.Review) && of != string(engine.Reject) {
 			return fmt.Errorf("review: of has %q; it takes review and reject", of)
@@ -132,6 +201,7 @@ func (a *App) parseReview(d *caddyfile.Dispenser) error {
 		"key":    options.Text(&o.Key, "<placeholder>"),
 
 		"plain_authors": options.Flag(&o.PlainAuthors),
+		"webhook":       {Parse: o.parseWebhook, Repeat: true},
 	}); err != nil {
 		return err
 	}
@@ -140,10 +210,26 @@ func (a *App) parseReview(d *caddyfile.Dispenser) error {
 			return d.Errf("review: max is 0; it must be from 1 to %d", maxReviews)
 		}
 	}
-	if err := o.check(); err != nil {
+	if err := o.checkRanges(); err != nil {
 		return d.Err(err.Error())
 	}
 	a.Review = o
+	return nil
+}
+
+func (o *ReviewOptions) parseWebhook(d *caddyfile.Dispenser) error {
+	args, err := options.ArgsBeforeBlock(d, "<url>")
+	if err != nil {
+		return err
+	}
+	w := ReviewWebhook{URL: args[0]}
+	if err := options.Block(d, "webhook", map[string]options.Option{
+		"secret":  options.Text(&w.Secret, "<placeholder>"),
+		"account": options.Text(&w.Account, "<id>"),
+	}); err != nil {
+		return err
+	}
+	o.Webhooks = append(o.Webhooks, w)
 	return nil
 }
 
@@ -211,6 +297,59 @@ func (a *App) newReviews(services *Services) (*Reviews, error) {
 		Store: services.Store, Keep: keep, Max: int(r.most), Key: key, Twice: twice, Now: services.Now, Random: a.random,
 	})
 	return r, err
+}
+
+// webhookPause is how often senders look for events.
+const webhookPause = 2 * time.Second
+
+// senders deliver the events of a configuration, for as long as it runs.
+type senders struct {
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// startSenders starts the senders of the configuration, if it has webhooks.
+func (a *App) startSenders(services *Services) error {
+	if a.Review == nil || len(a.Review.Webhooks) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	a.senders = &senders{cancel: cancel}
+	for i := range a.Review.Webhooks {
+		endpoint, err := a.Review.Webhooks[i].endpoint()
+		if err != nil {
+			cancel()
+			return err
+		}
+		sender := &webhook.Sender{
+			Endpoint: endpoint, Queue: services.Reviews.Queue, Store: services.Store, Client: webhook.NewClient(),
+			Now: services.Now, Told: a.toldOfWebhook,
+		}
+		a.senders.ended.Go(func() { sender.Run(ctx, webhookPause) })
+	}
+	return nil
+}
+
+// toldOfWebhook counts and logs what came of an attempt.
+func (a *App) toldOfWebhook(outcome webhook.Outcome, event string, err error) {
+	a.metrics.ReviewWebhook(string(outcome))
+	switch outcome {
+	case webhook.GivenUp:
+		a.logger.Error("an event of the review queue is given up: the endpoint has not taken it",
+			zap.String("event", event), zap.Error(err))
+	case webhook.Failed:
+		a.logger.Warn("an event of the review queue could not be delivered; it is tried again",
+			zap.String("event", event), zap.Error(err))
+	case webhook.Delivered:
+	}
+}
+
+// stop ends the senders: what is on its way is broken off, and sent again by the next configuration.
+func (s *senders) stop() {
+	if s != nil {
+		s.cancel()
+		s.ended.Wait()
+	}
 }
 
 // KeepsReviews reports whether texts are kept for review.

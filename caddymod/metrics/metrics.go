@@ -99,6 +99,7 @@ type Metrics struct {
 	agreement       *prometheus.CounterVec
 	differences     *prometheus.HistogramVec
 	reviews         *prometheus.CounterVec
+	reviewWebhooks  *prometheus.CounterVec
 }
 
 // pool keeps the collectors while a configuration uses them. The value is a *Metrics.
@@ -212,6 +213,8 @@ func newMetrics(state State) *Metrics {
 		}, []string{"attribute"}),
 		reviews: counter("review_items_total",
 			"Texts for the review queue, by why they are kept and whether they could be.", "cause", "outcome"),
+		reviewWebhooks: counter("review_webhooks_total",
+			"Attempts to tell an endpoint what reviewers have decided, by how they ended.", "outcome"),
 	}
 }
 
@@ -220,7 +223,7 @@ func (m *Metrics) register(registry prometheus.Registerer) error {
 	for _, collector := range []prometheus.Collector{
 		m.requests, m.durations, m.flagged, m.themes, m.recommendations, m.languages, m.refused, m.outage, m.storeUp,
 		m.build, m.guard, m.guardFlagged, m.guardErrors, m.guardDurations, m.exchanges, m.agreement, m.differences,
-		m.reviews,
+		m.reviews, m.reviewWebhooks,
 	} {
 		err := registry.Register(collector)
 		var already prometheus.AlreadyRegisteredError
@@ -306,6 +309,13 @@ func (m *Metrics) Review(cause string, kept bool) {
 		outcome = "failed"
 	}
 	m.reviews.WithLabelValues(cause, outcome).Inc()
+}
+
+// ReviewWebhook counts an attempt to tell an endpoint of a decision.
+func (m *Metrics) ReviewWebhook(outcome string) {
+	if m != nil {
+		m.reviewWebhooks.WithLabelValues(outcome).Inc()
+	}
 }
 
 // CompareOutcome says whether an answer of another service could be compared: a bounded label.
