@@ -77,6 +77,7 @@ var placeholderValues = map[string][]string{
 	"client <key file>": {"client.key"}, "database <number>": {"0"}, "timeout <duration>": {"250ms"},
 	"pool <connections>": {"4"}, "stale_keys <duration>": {"15m"}, "wait_replicas <number>": {"1"},
 	"wait_replicas <timeout>": {"100ms"}, "lease <requests>": {"50"},
+	"<placeholder>": {"{http.auth.user.id}"}, "<user>": {"alice"}, "<account:user>": {"acme:carol"},
 
 	"<category>":    nil, // set below
 	"<probability>": {"0.8"}, "<share>": {"2%"}, "<prefix>": {"mod"}, "<per month>": {"25000"}, "<per minute>": {"60"},
