@@ -333,8 +333,5 @@ func parseExpiry(text string) (*time.Time, error) {
 		text)
 }
 
-// TierNames returns the names of the tiers, sorted.
-func (a *App) TierNames() []string { return slices.Sorted(maps.Keys(a.Tiers)) }
-
 // Interface guard
 var _ caddy.Validator = (*App)(nil)

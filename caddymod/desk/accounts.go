@@ -5,8 +5,10 @@ package desk
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
@@ -43,7 +45,7 @@ func listAccounts(c *call) error { return c.renderAccounts(http.StatusOK, accoun
 // renderAccounts shows the accounts that the query of the request asks for, with what a form had.
 func (c *call) renderAccounts(status int, shown accountsBody) error {
 	query := c.r.URL.Query()
-	shown.Query, shown.Tiers = strings.TrimSpace(query.Get("q")), c.desk.app.TierNames()
+	shown.Query, shown.Tiers = strings.TrimSpace(query.Get("q")), c.tiers()
 	after, wanted := query.Get("after"), strings.ToLower(shown.Query)
 	ctx := c.r.Context()
 	for account, err := range c.services.Gate.Accounts(ctx) {
@@ -81,6 +83,9 @@ func (c *call) renderAccounts(status int, shown accountsBody) error {
 	c.render(status, page{Template: "accounts.html", Title: "accounts.title", Body: shown})
 	return nil
 }
+
+// tiers returns the names of the configured tiers, sorted.
+func (c *call) tiers() []string { return slices.Sorted(maps.Keys(c.services.Gate.Tiers())) }
 
 // createAccount makes an account.
 func createAccount(c *call) error {

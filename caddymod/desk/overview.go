@@ -120,7 +120,7 @@ func overview(c *call) error {
 		Period: gaugeOf(usage.Counts.Period, usage.Limits.RequestsPerMonth),
 		Minute: gaugeOf(usage.Counts.Minute, usage.Limits.RequestsPerMinute),
 		Chart:  chartOf(usage.Days), Levels: levelsOf(c.services.Engine.Policy(), c.account),
-		Stream: c.url("accounts", c.account.ID, "gauge"), Statuses: quota.Statuses(), Tiers: c.desk.app.TierNames(),
+		Stream: c.url("accounts", c.account.ID, "gauge"), Statuses: quota.Statuses(), Tiers: c.tiers(),
 	}
 	for i := range engine.NumCategories {
 		name := engine.Category(i).String()
