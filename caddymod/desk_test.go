@@ -167,8 +167,8 @@ func TestDeskHeaders(t *testing.T) {
 	}
 }
 
-// TestDeskKeys guards against a key that does not work, is shown again, or goes on after it was revoked; and against the
-// key of one account in the hands of another.
+// TestDeskKeys guards against a key that does not work, is shown again, or goes on after it was revoked; and against
+// the key of one account in the hands of another.
 func TestDeskKeys(t *testing.T) {
 	stayPut(t)
 	load(t, guardConfig(t, "moderation_desk /desk"+deskBlock+"moderation_api"))
@@ -511,7 +511,8 @@ func TestDeskGauge(t *testing.T) {
 	}
 }
 
-// TestDeskInHandlePath guards against links that miss what handle_path has stripped, and against redirects to other hosts.
+// TestDeskInHandlePath guards against links that miss what handle_path has stripped, and against redirects to other
+// hosts.
 func TestDeskInHandlePath(t *testing.T) {
 	stayPut(t)
 	load(t, guardConfig(t, "handle_path /internal/desk* {\nmoderation_desk"+deskBlock+"}\nhandle {\nmoderation_desk"+deskBlock+"}"))

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
-// TestMaskedHoldsNoSecret sets every option that can hold a secret, as text, as a placeholder and as what it yields, and
-// looks for them in the configuration that operators see.
+// TestMaskedHoldsNoSecret sets every option that can hold a secret, as text, as a placeholder and as what it yields,
+// and looks for them in the configuration that operators see.
 func TestMaskedHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	const hash = "sha256:5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"

@@ -4,6 +4,7 @@
 package desk
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -46,6 +47,7 @@ func listAccounts(c *call) error { return c.renderAccounts(http.StatusOK, accoun
 func (c *call) renderAccounts(status int, shown accountsBody) error {
 	query := c.r.URL.Query()
 	shown.Query, shown.Tiers = strings.TrimSpace(query.Get("q")), c.tiers()
+	shown.Tier = cmp.Or(shown.Tier, quota.DefaultTier)
 	after, wanted := query.Get("after"), strings.ToLower(shown.Query)
 	ctx := c.r.Context()
 	for account, err := range c.services.Gate.Accounts(ctx) {

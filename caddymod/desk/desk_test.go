@@ -128,7 +128,8 @@ func TestTextsAreComplete(t *testing.T) {
 			if strings.TrimSpace(text) == "" {
 				t.Errorf("%s has no text in %s", key, languages[i])
 			}
-			if got, want := hole.FindAllString(text, -1), hole.FindAllString(all[0], -1); !slices.Equal(sorted(got), sorted(want)) {
+			got, want := sorted(hole.FindAllString(text, -1)), sorted(hole.FindAllString(all[0], -1))
+			if !slices.Equal(got, want) {
 				t.Errorf("%s in %s: got the places %v, want %v", key, languages[i], got, want)
 			}
 		}
@@ -209,9 +210,12 @@ func TestPartsLoseNothing(t *testing.T) {
 	const text = "héllo 😀 wörld\u2028end"
 	var explanation engine.Explanation
 	explanation[0] = engine.CategoryExplanation{
-		Evidence: []engine.Evidence{{Span: engine.Span{Begin: 2, End: 7}, Weight: 1}}, Passage: engine.Span{Begin: 0, End: 14},
+		Evidence: []engine.Evidence{{Span: engine.Span{Begin: 2, End: 7}, Weight: 1}},
+		Passage:  engine.Span{Begin: 0, End: 14},
 	}
-	explanation[1] = engine.CategoryExplanation{Evidence: []engine.Evidence{{Span: engine.Span{Begin: 5, End: 99}, Weight: 1}}}
+	explanation[1] = engine.CategoryExplanation{
+		Evidence: []engine.Evidence{{Span: engine.Span{Begin: 5, End: 99}, Weight: 1}},
+	}
 	result := engine.Result{Themes: []engine.ThemeResult{{Theme: "x", Matches: []engine.Span{{Begin: 6, End: 8}}}}}
 	var whole strings.Builder
 	both := false

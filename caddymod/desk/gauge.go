@@ -35,8 +35,8 @@ type gaugeEvent struct {
 	Period gauge `json:"period"`
 }
 
-// streamGauge answers with the gauge of an account as server-sent events, one for each change, until the page is closed,
-// the configuration is replaced, or the server stops.
+// streamGauge answers with the gauge of an account as server-sent events, one for each change, until the page is
+// closed, the configuration is replaced, or the server stops.
 func streamGauge(c *call) error {
 	d := c.desk
 	if d.streams.Add(1) > maxStreams {

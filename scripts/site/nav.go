@@ -47,6 +47,7 @@ var sections = []section{
 	{"You operate the server", []entry{
 		{"docs/operations.md", "Operations"},
 		{"docs/configuration.md", "Configuration"},
+		{"docs/desk.md", "The desk"},
 		{"docs/scaling.md", "Many nodes"},
 		{"docs/modules.md", "Caddy modules"},
 		{"docs/editors.md", "Editors"},
