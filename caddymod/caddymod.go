@@ -14,6 +14,7 @@ import (
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/commentanalyzer"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/compare"
+	_ "github.com/caddy-moderation/caddy-moderation/caddymod/desk"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/guard"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/health"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod/openai"

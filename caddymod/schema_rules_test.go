@@ -33,6 +33,22 @@ var basePathRule = schemaRule{
 	good: []string{`"/moderation"`, `"/a/b/"`}, bad: []string{`"moderation"`, `"/a//b"`, `"/a*"`, `"/{env.A}"`},
 }
 
+// placeholderRule is the rule of a placeholder that says who a person is.
+var placeholderRule = schemaRule{
+	rule: object{"pattern": `^\{[^{}\s]+\}$`},
+	good: []string{`"{http.auth.user.id}"`, `"{http.request.header.X-User}"`}, bad: []string{`"alice"`, `""`, `"{}"`, `"{a}{b}"`, `1`},
+}
+
+// peopleRule is the rule of lists of persons.
+var peopleRule = schemaRule{
+	good: []string{goodPeople}, bad: []string{`{}`, `[{}]`, `["alice"]`},
+}
+
+const goodPeople = `[{"placeholder":"{http.auth.user.id}","users":["alice"]}]`
+
+// userNames is the rule of what a placeholder yields for persons.
+var userNames = object{"type": "array", "minItems": 1, "items": object{"type": "string", "pattern": `^[^{}]+$`}}
+
 // schemaRules has the rules of types and of fields. A field that is not in it may have any value of its Go type, but no
 // negative number. TestSchemaAgreesWithCaddy compares each with what Caddy accepts.
 var schemaRules = map[string]schemaRule{
@@ -47,6 +63,35 @@ var schemaRules = map[string]schemaRule{
 	"app.App.ClassifierRaw": {
 		good: []string{`{"module":"embedded"}`},
 		bad:  []string{`{}`, `"embedded"`, `{"module":"embedded","weights":"x"}`, `{"module":"embedded","model":1}`},
+	},
+	"desk.Desk": {
+		// Somebody must have a role.
+		rule: object{"anyOf": []any{
+			given("operators", "minItems"), given("members", "minItems"), given("reviewers", "minItems"),
+		}},
+		good: []string{
+			`{"operators":[{"placeholder":"{http.auth.user.id}","users":["alice"]}]}`,
+			`{"reviewers":[{"placeholder":"{http.auth.user.id}","users":["alice"]}],"operators":[]}`,
+		},
+		bad: []string{`{}`, `{"operators":[]}`, `{"base_path":"/desk"}`},
+	},
+	"desk.Desk.BasePath": {
+		rule: basePathRule.rule, good: basePathRule.good, bad: basePathRule.bad, with: `{"operators":` + goodPeople + `}`,
+	},
+	"desk.Desk.Operators":      peopleRule,
+	"desk.Desk.Reviewers":      peopleRule,
+	"desk.People.Placeholder":  placeholderRule,
+	"desk.Members.Placeholder": placeholderRule,
+	"desk.People.Users": {
+		rule: userNames, good: []string{`["alice"]`, `["a b","ä"]`}, bad: []string{`[]`, `"alice"`, `[""]`, `["{env.A}"]`, `[1]`},
+	},
+	"desk.Desk.Members": {
+		good: []string{`[{"placeholder":"{http.auth.user.id}","accounts":{"acme":["carol"]}}]`}, bad: []string{`{}`, `[{}]`, `["carol"]`},
+	},
+	"desk.Members.Accounts": {
+		rule: object{"minProperties": 1, namePattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "additionalProperties": userNames},
+		good: []string{`{"acme":["carol"]}`, `{"a.b_c-d":["carol","dan"]}`},
+		bad:  []string{`{}`, `{"a b":["carol"]}`, `{"acme":[]}`, `{"acme":"carol"}`, `{"acme":[""]}`, `{"":["carol"]}`},
 	},
 	"app.App.KeyPrefix": {
 		rule: object{"pattern": "^[A-Za-z0-9]{1,20}$"},

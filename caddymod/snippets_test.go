@@ -77,7 +77,9 @@ var placeholderValues = map[string][]string{
 	"client <key file>": {"client.key"}, "database <number>": {"0"}, "timeout <duration>": {"250ms"},
 	"pool <connections>": {"4"}, "stale_keys <duration>": {"15m"}, "wait_replicas <number>": {"1"},
 	"wait_replicas <timeout>": {"100ms"}, "lease <requests>": {"50"},
-	"author <placeholder>": {"{http.request.header.X-User}"}, "max <number>": {"100000"}, "<url>": {"https://app.example.com/hook"},
+	"author <placeholder>": {"{http.request.header.X-User}"}, "max <number>": {"100000"},
+	"<url>": {"https://app.example.com/hook"}, "secret <placeholder>": {"{env.REVIEW_WEBHOOK_SECRET}"},
+	"<placeholder>": {"{http.auth.user.id}"}, "<user>": {"alice"}, "<account:user>": {"acme:carol"},
 
 	"<category>":    nil, // set below
 	"<probability>": {"0.8"}, "<share>": {"2%"}, "<prefix>": {"mod"}, "<per month>": {"25000"}, "<per minute>": {"60"},

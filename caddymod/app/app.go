@@ -169,6 +169,7 @@ type App struct {
 	metrics    *metrics.Metrics
 	hasMetrics bool // metrics are acquired and not yet released
 	storage    Storage
+	classifier any // the module
 	engine     *engine.Engine
 	declared   declarations
 	events     emitter

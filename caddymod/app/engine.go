@@ -21,6 +21,7 @@ func (a *App) loadEngine(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the classifier: %w", err)
 	}
+	a.classifier = module
 	classifier, ok := module.(engine.Classifier)
 	if !ok {
 		return fmt.Errorf("the module %T is not a classifier for moderation", module)

@@ -48,6 +48,7 @@ var sections = []section{
 		{"docs/operations.md", "Operations"},
 		{"docs/reviews.md", "The review queue"},
 		{"docs/configuration.md", "Configuration"},
+		{"docs/desk.md", "The desk"},
 		{"docs/scaling.md", "Many nodes"},
 		{"docs/modules.md", "Caddy modules"},
 		{"docs/editors.md", "Editors"},

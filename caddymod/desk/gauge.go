@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package desk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+const (
+	// streamLife is how long a stream lasts. The page then asks again, and is told if its person has lost the role.
+	streamLife = 10 * time.Minute
+	// streamWrite is how long an event may take to be written.
+	streamWrite = 10 * time.Second
+	// streamSilence is after how long something is written although nothing has changed, so that both ends notice a
+	// connection that is gone.
+	streamSilence = 15 * time.Second
+	// streamRetry is how long a page waits before it asks again, in milliseconds.
+	streamRetry = 2000
+)
+
+// gaugeEvent is what a stream tells.
+type gaugeEvent struct {
+	Minute gauge `json:"minute"`
+	Period gauge `json:"period"`
+}
+
+// streamGauge answers with the gauge of an account as server-sent events, one for each change, until the page is
+// closed, the configuration is replaced, or the server stops.
+func streamGauge(c *call) error {
+	d := c.desk
+	if d.streams.Add(1) > maxStreams {
+		d.streams.Add(-1)
+		return refuse(http.StatusServiceUnavailable, "error.busy")
+	}
+	defer d.streams.Add(-1)
+	if _, err := c.gauge(c.r.Context()); err != nil {
+		return err
+	}
+	c.release() // the store does not stay open for as long as a page is
+	c.w.Header().Set("Content-Type", "text/event-stream")
+	c.w.WriteHeader(http.StatusOK)
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), streamLife)
+	defer cancel()
+	if !c.write([]byte("retry: " + strconv.Itoa(streamRetry) + "\n\n")) {
+		return nil
+	}
+	ticker := time.NewTicker(d.interval)
+	defer ticker.Stop()
+	var last []byte
+	for silent := time.Duration(0); ; silent += d.interval {
+		event := c.event(ctx)
+		switch {
+		case !bytes.Equal(event, last):
+			last, silent = event, 0
+		case silent >= streamSilence:
+			event, silent = []byte(": nothing new\n\n"), 0
+		default:
+			event = nil
+		}
+		if event != nil && !c.write(event) || caddy.Exiting() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.ended:
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// gauge reads the gauge of the account. An account whose tier is not known has no limits that are.
+func (c *call) gauge(ctx context.Context) (gaugeEvent, error) {
+	usage, err := c.services.Gate.Usage(ctx, c.account.ID)
+	if err != nil && !errors.Is(err, quota.ErrUnknownTier) {
+		return gaugeEvent{}, err
+	}
+	return gaugeEvent{
+		Minute: gaugeOf(usage.Counts.Minute, usage.Limits.RequestsPerMinute),
+		Period: gaugeOf(usage.Counts.Period, usage.Limits.RequestsPerMonth),
+	}, nil
+}
+
+// event returns the next event: the gauge, or that it is not known now.
+func (c *call) event(ctx context.Context) []byte {
+	if c.services = c.desk.app.TryAcquire(); c.services == nil {
+		return []byte("event: unknown\ndata: {}\n\n")
+	}
+	defer c.release()
+	now, err := c.gauge(ctx)
+	if err != nil {
+		return []byte("event: unknown\ndata: {}\n\n")
+	}
+	data, err := json.Marshal(now)
+	if err != nil {
+		return []byte("event: unknown\ndata: {}\n\n")
+	}
+	return append(append([]byte("data: "), data...), '\n', '\n')
+}
+
+// write sends a part of a stream, and reports whether the page still reads.
+func (c *call) write(part []byte) bool {
+	control := http.NewResponseController(c.w)
+	// A connection without deadlines is bounded by the request's context.
+	_ = control.SetWriteDeadline(time.Now().Add(streamWrite))
+	if _, err := c.w.Write(part); err != nil {
+		return false
+	}
+	return control.Flush() == nil
+}

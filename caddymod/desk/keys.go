@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package desk
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-moderation/caddy-moderation/quota"
+)
+
+// shownKey is a key in the list.
+type shownKey struct {
+	quota.KeyUsage
+	// State is "valid", "replaced" (valid until it expires), "expired", "revoked" or "removed".
+	State string
+	// Changeable says that it can be rotated and revoked.
+	Changeable bool
+}
+
+// keysBody is what the page of an account's keys shows.
+type keysBody struct {
+	Keys     []shownKey
+	Declared bool // one of them is declared in the configuration
+	// What was typed, where it was refused.
+	Name, Environment, Expires string
+	Problem                    *refusal
+}
+
+// stateOf returns the state of a key.
+func stateOf(k quota.Key, now time.Time) string {
+	switch {
+	case k.Revoked != nil:
+		return "revoked"
+	case k.Expires != nil && !now.Before(*k.Expires):
+		return "expired"
+	case k.Replaced != nil:
+		return "replaced"
+	}
+	return "valid"
+}
+
+// ended reports whether a state is one of those that a key never leaves.
+func ended(state string) bool { return state == "revoked" || state == "expired" || state == "removed" }
+
+// listKeys shows the keys of an account.
+func listKeys(c *call) error { return c.renderKeys(http.StatusOK, keysBody{}) }
+
+// renderKeys shows the keys of an account, with what a form had.
+func (c *call) renderKeys(status int, shown keysBody) error {
+	now := c.services.Now().UTC()
+	used, err := c.services.Gate.KeyUsage(c.r.Context(), c.account.ID, quota.PeriodOf(c.account.AnchorDay, now))
+	if err != nil {
+		return err
+	}
+	for _, k := range used {
+		key := shownKey{KeyUsage: k, State: stateOf(k.Key, now)}
+		if k.Removed {
+			key.State = "removed"
+		}
+		key.Changeable = !ended(key.State) && !k.Key.Declared
+		shown.Keys = append(shown.Keys, key)
+		shown.Declared = shown.Declared || k.Key.Declared
+	}
+	// Keys that work come first, the newest of them before the others.
+	slices.SortStableFunc(shown.Keys, func(a, b shownKey) int {
+		switch {
+		case ended(a.State) != ended(b.State) && ended(b.State):
+			return -1
+		case ended(a.State) != ended(b.State):
+			return 1
+		}
+		return b.Key.Created.Compare(a.Key.Created)
+	})
+	c.render(status, page{Template: "keys.html", Title: "keys.title", Tab: "keys", Body: shown})
+	return nil
+}
+
+// newKeyBody is what is shown once after a key was made.
+type newKeyBody struct {
+	Secret string
+	Key    quota.Key
+	// Old is the key that was rotated, nil for a new one.
+	Old *quota.Key
+	// Curl is a command that uses the key.
+	Curl string
+}
+
+// renderSecret answers with a key, for the only time.
+func (c *call) renderSecret(shown newKeyBody) error {
+	shown.Curl = "curl " + c.origin() + "/v1/moderate/text \\\n" +
+		"  -H 'Authorization: Bearer " + shown.Secret + "' \\\n" +
+		"  -H 'Content-Type: application/json' \\\n" +
+		"  -d '{\"content\":\"Hello, world\"}'"
+	c.render(http.StatusCreated, page{
+		Template: "key.html", Title: "key.title", Tab: "keys", Scripts: []string{"copy.mjs"}, Body: shown,
+	})
+	return nil
+}
+
+// plainHost matches the hosts that can stand in a command of a shell as they are.
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]+$`)
+
+// origin returns the scheme and the host that the person has asked for.
+func (c *call) origin() string {
+	scheme := "http"
+	if c.r.TLS != nil {
+		scheme = "https"
+	}
+	trusted, _ := caddyhttp.GetVar(c.r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	if forwarded := c.r.Header.Get("X-Forwarded-Proto"); trusted && (forwarded == "http" || forwarded == "https") {
+		scheme = forwarded
+	}
+	host := c.r.Host
+	if !plainHost.MatchString(host) {
+		host = "moderation.example.com"
+	}
+	return scheme + "://" + host
+}
+
+// createKey makes a key and shows it, once.
+func createKey(c *call) error {
+	typed := keysBody{
+		Name: c.form.Get("name"), Environment: c.form.Get("environment"), Expires: c.form.Get("expires"),
+	}
+	wanted := quota.KeySpec{Account: c.account.ID, Name: typed.Name, Environment: typed.Environment}
+	if typed.Expires != "" {
+		day, err := time.Parse(time.DateOnly, typed.Expires)
+		if err != nil {
+			typed.Problem = refuse(http.StatusBadRequest, "error.date")
+			return c.renderKeys(typed.Problem.Status, typed)
+		}
+		wanted.Expires = &day
+	}
+	secret, key, err := c.services.Gate.CreateKey(c.r.Context(), wanted)
+	if err != nil {
+		told, _ := refusalOf(err)
+		if told.Status != http.StatusBadRequest {
+			return err
+		}
+		typed.Problem = told
+		return c.renderKeys(told.Status, typed)
+	}
+	return c.renderSecret(newKeyBody{Secret: secret, Key: key})
+}
+
+// overlaps are how long the old key may stay valid when it is rotated, by what the form sends.
+var overlaps = []struct {
+	Value    string
+	duration time.Duration
+}{{"0", 0}, {"1h", time.Hour}, {"24h", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}}
+
+// changeBody is what the pages show that ask before a key is rotated or revoked.
+type changeBody struct {
+	Key      quota.Key
+	State    string
+	Overlaps any
+}
+
+// ask shows a page that asks before a key is changed.
+func (c *call) ask(template, title string) error {
+	state := stateOf(c.key, c.services.Now())
+	if c.key.Declared {
+		return quota.ErrDeclared
+	}
+	if ended(state) {
+		return refuse(http.StatusConflict, "error.ended")
+	}
+	c.render(http.StatusOK, page{
+		Template: template, Title: title, Tab: "keys", Body: changeBody{Key: c.key, State: state, Overlaps: overlaps},
+	})
+	return nil
+}
+
+// askRotate shows the page on which a key is rotated.
+func askRotate(c *call) error { return c.ask("rotate.html", "rotate.title") }
+
+// rotateKey makes a key that replaces another one, and shows it, once.
+func rotateKey(c *call) error {
+	for _, overlap := range overlaps {
+		if overlap.Value != c.form.Get("overlap") {
+			continue
+		}
+		made, err := c.services.Gate.RotateKey(c.r.Context(), c.key.ID, overlap.duration)
+		if err != nil {
+			return err
+		}
+		return c.renderSecret(newKeyBody{Secret: made.Secret, Key: made.Key, Old: &made.Old})
+	}
+	return refuse(http.StatusBadRequest, "error.form")
+}
+
+// askRevoke shows the page on which a key is revoked.
+func askRevoke(c *call) error { return c.ask("revoke.html", "revoke.title") }
+
+// revokeKey revokes a key.
+func revokeKey(c *call) error {
+	if _, err := c.services.Gate.RevokeKey(c.r.Context(), c.key.ID); err != nil {
+		return err
+	}
+	return c.done("revoked", "accounts", c.account.ID, "keys")
+}
