@@ -419,8 +419,26 @@ func TestDeskAccounts(t *testing.T) {
 	if got := visit(t, "alice", "/desk/accounts/acme", url.Values{"name": {"x"}}); got.status != http.StatusConflict {
 		t.Errorf("a declared account: got %d, want 409", got.status)
 	}
+	// The list has pages, and each account is on one of them.
+	listed := map[string]int{}
+	for i := range 60 {
+		visit(t, "alice", "/desk/accounts", url.Values{"id": {fmt.Sprintf("many-%02d", i)}, "tier": {"free"}})
+	}
+	for path, pages := "/desk/accounts?q=many", 0; path != "" && pages < 5; pages++ {
+		page := string(visit(t, "alice", path, nil).body)
+		for _, match := range regexp.MustCompile(`accounts/(many-\d\d)"`).FindAllStringSubmatch(page, -1) {
+			listed[match[1]]++
+		}
+		next := regexp.MustCompile(`href="([^"]*after=[^"]*)"`).FindStringSubmatch(page)
+		if path = ""; next != nil {
+			path = strings.ReplaceAll(next[1], "&amp;", "&")
+		}
+	}
+	if len(listed) != 60 || listed["many-49"] != 1 || listed["many-50"] != 1 {
+		t.Errorf("the pages list %v", listed)
+	}
 	home := string(visit(t, "alice", "/desk/", nil).body)
-	if !strings.Contains(home, "<dt>Accounts</dt><dd>3</dd>") {
+	if !strings.Contains(home, "<dt>Accounts</dt><dd>63</dd>") {
 		t.Errorf("the totals: %s", home)
 	}
 }
@@ -509,6 +527,40 @@ func TestDeskGauge(t *testing.T) {
 	if got := call(t, http.MethodGet, base+"/desk/accounts/small/gauge", "", nil, "X-User", "carol"); got.status != http.StatusNotFound {
 		t.Errorf("the gauge of another account: got %d, want 404", got.status)
 	}
+}
+
+// TestDeskStreamsAreBounded guards against pages that take all connections and never give them back.
+func TestDeskStreamsAreBounded(t *testing.T) {
+	load(t, guardConfig(t, "moderation_desk"+deskBlock))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	open := func() int {
+		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+"/accounts/small/gauge", nil)
+		request.Header.Set("X-User", "dan")
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response.StatusCode
+	}
+	for i := range 64 {
+		if got := open(); got != http.StatusOK {
+			t.Fatalf("stream %d: got %d", i+1, got)
+		}
+	}
+	if got := open(); got != http.StatusServiceUnavailable {
+		t.Errorf("one stream too many: got %d, want 503", got)
+	}
+	cancel()
+	ctx = t.Context()
+	for range 100 {
+		if open() == http.StatusOK {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("streams that are closed still count")
 }
 
 // TestDeskInHandlePath guards against links that miss what handle_path has stripped, and against redirects to other

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -124,8 +125,8 @@ func TestPlayground(t *testing.T) {
 	b.calm()
 }
 
-// TestEveryPageIsUsable looks at each page at 360 and 1280 pixels, light and dark, without and with JavaScript, and for
-// an operator, a member and somebody without a role.
+// TestEveryPageIsUsable looks at each page at 360 and 1280 pixels, light and dark, for an operator, a member and
+// somebody without a role.
 func TestEveryPageIsUsable(t *testing.T) {
 	site := serve(t)
 	for user, paths := range map[string][]string{
@@ -179,4 +180,24 @@ func TestDarkIsDark(t *testing.T) {
 	})`); len(shifts) > 0 {
 		t.Error(shifts)
 	}
+}
+
+// TestWithoutScripts makes a key and judges a text in a browser that runs no JavaScript.
+func TestWithoutScripts(t *testing.T) {
+	site := serve(t)
+	b := open(t, site, "carol")
+	send(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.visit("/desk/accounts/acme/keys")
+	b.do(chromedp.Click(chromedp.CSS(submit)), chromedp.WaitReady(chromedp.CSS("#secret")))
+	key := strings.TrimSpace(get(b, chromedp.TextContent(chromedp.CSS("#secret"))))
+	if status := moderate(t, site, key); status != http.StatusOK {
+		t.Errorf("with the key %q: got %d", key, status)
+	}
+	b.visit("/desk/accounts/acme/playground")
+	b.do(chromedp.Focus(chromedp.CSS("#content")), chromedp.KeyEvent("I will find you and kill you"),
+		chromedp.Click(chromedp.CSS(submit)), chromedp.WaitReady(chromedp.CSS("[data-verdict]")))
+	if verdict := get(b, chromedp.TextContent(chromedp.CSS("[data-verdict] .badge.large"))); verdict != "reject" {
+		t.Errorf("got the verdict %q", verdict)
+	}
+	b.calm()
 }
