@@ -240,6 +240,9 @@ func TestNumbersInLanguages(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tag, got, want)
 		}
 	}
+	if got := [2]string{wordsFor(nil).percent(0.9999), wordsFor(nil).percent(1)}; got != [2]string{">99.9%", "100.0%"} {
+		t.Errorf("nearly certain and certain: got %q", got)
+	}
 	if got := wordsFor([]string{strings.Repeat("de,", 400)}); got.tag != "en" {
 		t.Errorf("a very long Accept-Language: got %s", got.tag)
 	}

@@ -115,9 +115,12 @@ func (w words) number(n int64) string {
 	return sign + b.String()
 }
 
-// percent returns a share in percent, with one digit behind the point.
+// percent returns a share in percent, with one digit behind the point. Only what is certain is 100%.
 func (w words) percent(share float64) string {
 	text := strconv.FormatFloat(100*share, 'f', 1, 64)
+	if text == "100.0" && share < 1 {
+		text = ">99.9"
+	}
 	if w.tag == "en" {
 		return text + "%"
 	}

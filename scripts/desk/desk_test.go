@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -69,6 +70,9 @@ func TestKeysAndGauge(t *testing.T) {
 	b.await("the live gauge", `!document.querySelector("[data-live]").hidden`)
 	used := `document.querySelector("[data-used=minute]").textContent`
 	period := evaluate[string](b, `document.querySelector("[data-used=period]").textContent`)
+	if second := time.Now().Second(); second > 45 {
+		time.Sleep(time.Duration(60-second) * time.Second) // a minute that ends takes its count along
+	}
 	for range 3 {
 		if status := moderate(t, site, key); status != http.StatusOK {
 			t.Fatalf("with the key: got %d", status)
