@@ -256,7 +256,7 @@ func TestReviewsOfOperators(t *testing.T) {
 		want   string
 	}{
 		"no condition": {`{}`, 400, "at least one condition"}, "a bad hash": {`{"text_sha256":"x"}`, 400, "text_sha256"},
-		"a bad account": {`{"account":"!"}`, 400, "id"}, "an unknown member": {`{"auther":"x"}`, 400, "auther"},
+		"a bad account": {`{"account":"!"}`, 400, "id"}, "an unknown member": {`{"writer":"x"}`, 400, "writer"},
 		"nobody":  {`{"author":"nobody"}`, 200, `"deleted":0`},
 		"counted": {`{"author":"carol","dry_run":true}`, 200, `"selected":1`},
 		"by time": {`{"before":"2020-01-01T00:00:00Z","dry_run":true}`, 200, `"selected":0`},

@@ -79,8 +79,8 @@ func Absent() Condition { return Condition{Checked: true} }
 // Unchanged is the condition that a document is the one that was read.
 func (d Document) Unchanged() Condition { return Condition{Checked: true, Revision: d.Revision} }
 
-// Range is a part of the keys of a collection: those from From on and before To, compared as bytes. An empty From is the
-// beginning, an empty To the end.
+// Range is a part of the keys of a collection: those from From on and before To, compared as bytes. An empty From is
+// the beginning, an empty To the end.
 type Range struct{ From, To string }
 
 // Prefix returns the range of the keys that begin with a text.
@@ -107,9 +107,9 @@ type Store interface {
 	ListDocuments(ctx context.Context, collection string, r Range) iter.Seq2[Document, error]
 }
 
-// Validate returns an error that wraps [ErrInvalid] unless the changes keep the rules: a collection is 1 to 32 characters
-// of a-z, 0-9, '_' and '-'; keys and values are as [Document] says; no key occurs twice; and there are at most
-// [MaxChanges] changes with [MaxChangeBytes] in all.
+// Validate returns an error that wraps [ErrInvalid] unless the changes keep the rules: a collection is 1 to 32
+// characters of a-z, 0-9, '_' and '-'; keys and values are as [Document] says; no key occurs twice; and there are at
+// most [MaxChanges] changes with [MaxChangeBytes] in all.
 func Validate(collection string, changes []Change) error {
 	if err := ValidateCollection(collection); err != nil {
 		return err

@@ -117,7 +117,8 @@ type Key struct {
 	// Name and Environment are for people, at most 200 and 64 characters.
 	Name        string `json:"name,omitempty"`
 	Environment string `json:"environment,omitempty"`
-	// Scopes are what the key may do beside moderating texts and reporting usage, which every key may. Default: nothing.
+	// Scopes are what the key may do beside moderating texts and reporting usage, which every key may. Default:
+	// nothing.
 	Scopes []string `json:"scopes,omitempty"`
 	// Hash is the SHA-256 of the whole key. It is stored, and left out of the JSON form.
 	Hash Hash `json:"-"`

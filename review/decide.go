@@ -28,7 +28,7 @@ func heldBy(d documents.Document, now time.Time) string {
 	return c.Reviewer
 }
 
-// lookAhead is how many waiting items are looked at at once.
+// lookAhead is how many waiting items are tried at once.
 const lookAhead = 32
 
 // Next serves a reviewer the first waiting item that nobody else has, and that the reviewer has not skipped or decided.

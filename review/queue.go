@@ -151,8 +151,8 @@ func (q *Queue) HashAuthor(ctx context.Context, name string) (string, error) {
 	return AuthorPrefix + h.of("author", name), nil
 }
 
-// Add keeps an item and returns its id. ID, Time, Status, Twice and Decisions are set by the queue. When it returns nil,
-// the item survives the loss of power. The error wraps [ErrInvalid] if a member breaks a rule.
+// Add keeps an item and returns its id. ID, Time, Status, Twice and Decisions are set by the queue. When it returns
+// nil, the item survives the loss of power. The error wraps [ErrInvalid] if a member breaks a rule.
 func (q *Queue) Add(ctx context.Context, item Item) (id string, err error) {
 	if err := item.validate(); err != nil {
 		return "", err
@@ -217,7 +217,9 @@ func (i *Item) decided() time.Time {
 }
 
 // write returns the changes that keep an item, in place of what led to it before.
-func (q *Queue) write(h hashes, before []string, item *Item, condition documents.Condition) ([]documents.Change, error) {
+func (q *Queue) write(
+	h hashes, before []string, item *Item, condition documents.Condition,
+) ([]documents.Change, error) {
 	sealed, err := q.sealer.seal(itemKey(item.ID), item)
 	if err != nil {
 		return nil, err

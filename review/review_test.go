@@ -303,7 +303,8 @@ func TestNobodyIsServedTheSame(t *testing.T) {
 				}
 				servedTo[item.ID] = reviewer
 				mu.Unlock()
-				if _, err := q.Decide(background, item.ID, review.Decision{Reviewer: reviewer, Action: review.Approve}); err != nil {
+				d := review.Decision{Reviewer: reviewer, Action: review.Approve}
+				if _, err := q.Decide(background, item.ID, d); err != nil {
 					t.Errorf("Decide: got the error %v, want none", err)
 					return
 				}

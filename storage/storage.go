@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage says what a store must do: keep accounts, keys, counts, feedback and documents. Its sub-packages implement it.
-// Package storagetest tests it, and has the simplest store that does it.
+// Package storage says what a store must do: keep accounts, keys, counts, feedback and documents. Its sub-packages
+// implement it. Package storagetest tests it, and has the simplest store that does it.
 //
 // # Writing a store
 //
-// Read [Store], then [quota.Store] with the rules for all methods, then [feedback.Store] and [documents.Store]. The simplest store is
-// storagetest.Memory: everything in maps under one lock. A new store passes storagetest.Run, RunProperties and
-// RunFailing, and RunBackup if it can be backed up; storage/badger/badger_test.go shows the calls. In Caddy a store is
-// opened by a guest module of the namespace moderation.storage: the documentation of package caddymod/app says how.
+// Read [Store], then [quota.Store] with the rules for all methods, then [feedback.Store] and [documents.Store]. The
+// simplest store is storagetest.Memory: everything in maps under one lock. A new store passes storagetest.Run,
+// RunProperties and RunFailing, and RunBackup if it can be backed up; storage/badger/badger_test.go shows the calls. In
+// Caddy a store is opened by a guest module of the namespace moderation.storage: the documentation of package
+// caddymod/app says how.
 //
 // A store from which everything can be moved is a contents.Source, and package storagetest has RunMove for it and for
 // the contents.Target with which its place is filled; its module then is an app.Movable. The format of a backup is the
@@ -49,7 +50,8 @@ type LeavesOut interface {
 	LeaveOut(what string)
 }
 
-// Store keeps accounts, keys, counts, feedback and documents. The rules of [quota.Store] for all methods hold for all of these.
+// Store keeps accounts, keys, counts, feedback and documents. The rules of [quota.Store] for all methods hold for all
+// of these.
 type Store interface {
 	quota.Store
 	feedback.Store

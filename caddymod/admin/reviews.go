@@ -105,8 +105,8 @@ type reviewRow struct {
 }
 
 // labelledRow returns the row of an item, and whether it has one: people have said something about a category. What is
-// approved is of no category, unless the reviewer has said otherwise; of what is rejected only the categories count that
-// the reviewer has looked at.
+// approved is of no category, unless the reviewer has said otherwise; of what is rejected only the categories count
+// that the reviewer has looked at.
 func labelledRow(item *review.Item) (reviewRow, bool) {
 	decision := item.Final()
 	if decision == nil || item.Status == review.Escalated {

@@ -42,8 +42,8 @@ type ReviewOptions struct {
 	// Default: 0.
 	Sample float64 `json:"sample,omitempty"`
 
-	// How long an item is kept, whatever has become of it: at least 1 hour. What is erased cannot be brought back. Items
-	// are erased within an hour after that, once the server has run for 10 minutes. Default: 30d.
+	// How long an item is kept, whatever has become of it: at least 1 hour. What is erased cannot be brought back.
+	// Items are erased within an hour after that, once the server has run for 10 minutes. Default: 30d.
 	Keep caddy.Duration `json:"keep,omitempty"`
 
 	// The maximum number of items, from 1 to 10,000,000. With more, the oldest decided ones are erased, then the oldest
@@ -294,7 +294,8 @@ func (a *App) newReviews(services *Services) (*Reviews, error) {
 		return nil, err
 	}
 	r.Queue, err = review.New(review.Options{
-		Store: services.Store, Keep: keep, Max: int(r.most), Key: key, Twice: twice, Now: services.Now, Random: a.random,
+		Store: services.Store, Keep: keep, Max: int(r.most), Key: key, Twice: twice, Now: services.Now,
+		Random: a.random,
 	})
 	return r, err
 }

@@ -65,8 +65,9 @@ type Moderate struct {
 	// and counted in caddy_moderation_guard_errors_total. Default: "pass".
 	OnError string `json:"on_error,omitempty"`
 
-	// What tells who has sent a request, such as {http.request.header.X-User} or {http.auth.user.id}: reviewers then see
-	// what else the author has written. See the option review of the global option moderation. Default: it is not known.
+	// What tells who has sent a request, such as {http.request.header.X-User} or {http.auth.user.id}: reviewers then
+	// see what else the author has written. See the option review of the global option moderation. Default: it is not
+	// known.
 	Author string `json:"author,omitempty"`
 
 	// The origins, such as "https://www.example.com", whose pages may read refusals; "*" stands for all origins,

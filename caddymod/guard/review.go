@@ -32,8 +32,8 @@ func textsOf(pieces []content.Piece) (texts []review.Text) {
 	return texts
 }
 
-// keepForReview keeps the texts of a request for review, if the configuration asks for it. Of an upload that flows to the
-// app these are the texts that were read before it went on.
+// keepForReview keeps the texts of a request for review, if the configuration asks for it. Of an upload that flows to
+// the app these are the texts that were read before it went on.
 func (m *Moderate) keepForReview(r *http.Request, x *exchange, v *verdict, texts []review.Text) {
 	if len(texts) == 0 || v.status != Judged && v.status != Partial || x.kept {
 		return

@@ -53,8 +53,8 @@ func New(dense *Dense, words []Word, subwords []float32, steps int) *Model {
 	return m
 }
 
-// round rounds rows to int8, as bytes of out, and returns the size of a step for each channel. One value in 2,000, the largest, is
-// clipped: finer steps for the others are worth more.
+// round rounds rows to int8, as bytes of out, and returns the size of a step for each channel. One value in 2,000, the
+// largest, is clipped: finer steps for the others are worth more.
 func round(out []byte, rows []float32, steps int) (scale [Channels]float32) {
 	largest := float64(min(max(steps, 1), 127))
 	for c := range Channels {

@@ -38,8 +38,8 @@ var languageModels = sync.OnceValue(func() []embeddedModel {
 			if err != nil {
 				return nil, fmt.Errorf("embedded weights for %s: %w", tag, err)
 			}
-			// English stays on the heap, as the one model that every server has: without it, the garbage of a server would
-			// be collected far more often.
+			// English stays on the heap, as the one model that every server has: without it, the garbage of a server
+			// would be collected far more often.
 			m.moveOffHeap()
 			return m, nil
 		})})

@@ -45,8 +45,8 @@ func decodeDocument(b []byte, d *documents.Document) error {
 	return nil
 }
 
-// ChangeDocuments implements [documents.Store]. Of a document that is erased nothing is left in the files of the database
-// some seconds later; see [disk.Erase].
+// ChangeDocuments implements [documents.Store]. Of a document that is erased nothing is left in the files of the
+// database some seconds later; see [disk.Erase].
 func (s *Store) ChangeDocuments(ctx context.Context, collection string, changes ...documents.Change) error {
 	if err := documents.Validate(collection, changes); err != nil {
 		return err

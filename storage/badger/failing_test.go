@@ -85,13 +85,14 @@ func TestBadgerGivesBack(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					opened, err := openUnlocked(Options{Dir: dir, open: func(ctx context.Context, o disk.Options) (database, error) {
+					open := func(ctx context.Context, o disk.Options) (database, error) {
 						db, err := openInProcess(ctx, o)
 						if err != nil {
 							return nil, err
 						}
 						return wrap(db, failing)
-					}})
+					}
+					opened, err := openUnlocked(Options{Dir: dir, open: open})
 					if err != nil {
 						t.Fatal(err)
 					}

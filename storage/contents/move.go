@@ -52,7 +52,8 @@ type Report struct {
 	// Source and Target are what each of them keeps; they are equal.
 	Source Totals `json:"source"`
 	Target Totals `json:"target"`
-	// Again is how many owners, days of feedback and collections of documents were changed during the copy and copied once more.
+	// Again is how many owners, days of feedback and collections of documents were changed during the copy and copied
+	// once more.
 	Again int `json:"copied_again"`
 	// ReadOnly is how long the source has been read-only when Run returned, in seconds.
 	ReadOnly float64 `json:"read_only_seconds"`

@@ -4,8 +4,8 @@
 // Package storagetest is the conformance suite for stores, and has the simplest store that passes it.
 //
 // A store passes [Run], [RunProperties] and [RunFailing], and [RunBackup] if it can be backed up. What they test is
-// said in storage.Store, quota.Store, feedback.Store and documents.Store. [Memory] is the reference: everything in maps under one
-// lock.
+// said in storage.Store, quota.Store, feedback.Store and documents.Store. [Memory] is the reference: everything in maps
+// under one lock.
 package storagetest
 
 import (
