@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -22,8 +23,11 @@ import (
 var (
 	//go:embed scripts/documents.lua
 	documentsLua string
+	//go:embed scripts/collection.lua
+	collectionLua string
 
-	documentsScript = newRepeatable(documentsLua)
+	documentsScript  = newRepeatable(documentsLua)
+	collectionScript = newRepeatable(collectionLua)
 )
 
 // documentPage is how many documents are read at once.
@@ -106,21 +110,25 @@ func (s *Store) ChangeDocuments(ctx context.Context, collection string, changes 
 	}
 }
 
+// notedFor is for how long a collection is not noted again. A failover may lose the note, which is in another slot than
+// the documents.
+const notedFor = time.Minute
+
 // noteCollection adds a collection to the set of all, so that a backup finds it.
 func (s *Store) noteCollection(ctx context.Context, collection string) error {
-	if _, noted := s.noted.Load(collection); noted {
+	now := monotonic()
+	if at, ok := s.noted.Load(collection); ok && now-at.(time.Duration) < notedFor {
 		return nil
 	}
-	b, err := s.link.b()
-	if err != nil {
+	outcome, _, err := s.evalAcknowledged(ctx, collectionScript, []string{s.names.collections()}, []string{collection})
+	switch {
+	case err != nil:
 		return err
+	case outcome != done:
+		return errAnswer
 	}
-	_, err = s.link.do(ctx, b.Zadd().Key(s.names.collections()).ScoreMember().ScoreMember(0, collection).Build().
-		ToRetryable())
-	if err == nil {
-		s.noted.Store(collection, struct{}{})
-	}
-	return err
+	s.noted.Store(collection, now)
+	return nil
 }
 
 // Documents implements [documents.Store].

@@ -84,7 +84,7 @@ type Store struct {
 	fresh    fresh
 	locks    stripes
 	undos    undos
-	// noted are the collections that this store has added to the set of all.
+	// noted has when this store has added a collection to the set of all, by the monotonic clock.
 	noted sync.Map
 
 	closed  atomic.Bool
