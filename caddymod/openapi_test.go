@@ -92,6 +92,10 @@ func (c *contract) validate(pointer string, body []byte) error {
 
 // operations are the addresses of the operations; more lead to the same one.
 func operationOf(path string) string {
+	if rest, ok := strings.CutPrefix(path, "/v1/reviews/rev_"); ok {
+		_, action, _ := strings.Cut(rest, "/")
+		return strings.TrimSuffix("/v1/reviews/{id}/"+action, "/")
+	}
 	if strings.HasSuffix(path, "/v1alpha1/comments:suggestscore") {
 		return "/v1alpha1/comments:suggestscore"
 	}
@@ -123,6 +127,9 @@ func checkAnswer(t testing.TB, method, path string, got reply) {
 		return
 	}
 	described := answer.(map[string]any)
+	if described["content"] == nil && len(got.body) == 0 {
+		return // such as a 204
+	}
 	media, _, _ := strings.Cut(got.header.Get("Content-Type"), ";")
 	schema, pointer := c.at("paths", operationOf(path), method, "responses", status, "content", media, "schema")
 	if schema == nil {

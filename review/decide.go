@@ -109,6 +109,30 @@ func (q *Queue) claimOne(ctx context.Context, h hashes, reviewer string, ids []s
 	return Item{}, ErrEmpty
 }
 
+// Claim serves a reviewer a certain item, as [Queue.Next] does. The error is [ErrTaken] if somebody else has it, or if
+// it is not waiting for this reviewer: it is decided, escalated, or the reviewer has skipped it.
+func (q *Queue) Claim(ctx context.Context, reviewer, id string) (Item, error) {
+	if reviewer == "" || len(reviewer) > maxName {
+		return Item{}, invalid("reviewer has 1 to %d bytes", maxName)
+	}
+	k, err := q.read(ctx, id)
+	if err != nil {
+		return Item{}, err
+	}
+	if k.Status != Pending {
+		return Item{}, ErrTaken
+	}
+	h, err := q.keyed(ctx)
+	if err != nil {
+		return Item{}, err
+	}
+	item, err := q.claimOne(ctx, h, reviewer, []string{id})
+	if errors.Is(err, ErrEmpty) {
+		return Item{}, ErrTaken
+	}
+	return item, err
+}
+
 // Release gives an item back that was served to a reviewer. It is no error if the reviewer does not have it.
 func (q *Queue) Release(ctx context.Context, reviewer, id string) error {
 	found, err := q.store.Documents(ctx, collection, claimKey(id))

@@ -428,6 +428,29 @@ func (q *Queue) OfAuthor(ctx context.Context, author string, limit int) ([]Item,
 	return q.items(ctx, ids)
 }
 
+// AuthorInAccount returns the newest items of an author in one account, at most limit, the latest first, and how many
+// there are in all. An empty account is that of the items without one.
+func (q *Queue) AuthorInAccount(ctx context.Context, author, account string, limit int) ([]Item, int, error) {
+	h, err := q.keyed(ctx)
+	if err != nil || author == "" {
+		return nil, 0, err
+	}
+	var ids []string
+	prefix := documents.Prefix("u/" + h.of("author of an item", author) + "/")
+	for d, err := range q.store.ListDocuments(ctx, collection, prefix) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if string(d.Value) == account {
+			ids = append(ids, idOf(d.Key))
+		}
+	}
+	newest := slices.Clone(ids[max(len(ids)-limit, 0):])
+	slices.Reverse(newest)
+	items, err := q.items(ctx, newest)
+	return items, len(ids), err
+}
+
 // Alike returns the waiting items whose texts are nearly those of an item, without it, at most 100.
 func (q *Queue) Alike(ctx context.Context, item Item) ([]Item, error) {
 	h, err := q.keyed(ctx)

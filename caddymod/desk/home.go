@@ -52,6 +52,9 @@ func home(c *call) error {
 	switch p := c.person; {
 	case p.operator:
 		return c.dashboard()
+	case p.reviewer && len(p.accounts) == 0 && !c.desk.withoutQueue():
+		c.redirect("/review")
+		return nil
 	case len(p.accounts) == 1:
 		c.w.Header().Set("Location", c.url("accounts", p.accounts[0]))
 		c.w.WriteHeader(http.StatusSeeOther)

@@ -159,7 +159,8 @@ type link struct {
 func (p *page) Navigation() (links []link) {
 	for _, entry := range navigation {
 		served, _, _ := find(http.MethodGet, entry.path)
-		if served == nil || !p.call.person.has(entry.needs, "") {
+		if served == nil || !p.call.person.has(entry.needs, "") ||
+			entry.path == "/review" && p.call.desk.withoutQueue() {
 			continue
 		}
 		links = append(links, link{

@@ -33,7 +33,7 @@ const (
 // routes returns everything that a request may do. Roles are checked in [Desk.admit] and nowhere else.
 func routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
-	return []route{
+	return append([]route{
 		{method: get, pattern: "/assets/{asset}", needs: anyone, serve: serveAsset},
 		{method: get, pattern: "/", needs: somebody, serve: home},
 
@@ -54,7 +54,7 @@ func routes() []route {
 
 		{method: get, pattern: "/accounts/{account}/playground", needs: member, serve: playground},
 		{method: post, pattern: "/accounts/{account}/playground", needs: member, limit: playgroundForm, serve: judge},
-	}
+	}, queueRoutes()...)
 }
 
 // navigation is what the head of each page leads to. An entry is shown to those who have its role, once there is a

@@ -28,6 +28,7 @@ var texts = sync.OnceValue(func() map[string][len(languages)]string {
 	if err := json.Unmarshal(textsFile, &all); err != nil {
 		panic(fmt.Sprintf("texts.json: %v", err)) // a test reads it
 	}
+	addQueueTexts(all)
 	return all
 })
 

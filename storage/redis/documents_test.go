@@ -84,8 +84,8 @@ func TestDamagedDocument(t *testing.T) {
 	}
 }
 
-// TestBackupOfChangingDocuments backs up while documents are changed and deleted: what was acknowledged before is there,
-// and a change of two documents is there whole.
+// TestBackupOfChangingDocuments backs up while documents are changed and deleted: what was acknowledged before is
+// there, and a change of two documents is there whole.
 func TestBackupOfChangingDocuments(t *testing.T) {
 	t.Parallel()
 	server := redistest.Run(t, redistest.Options{})
