@@ -634,3 +634,47 @@ func TestEvents(t *testing.T) {
 		t.Errorf("got %d events of acme, want 4", got)
 	}
 }
+
+// TestClaim serves a certain item, and not one that somebody else has or that is decided.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	q := open(t, review.Options{})
+	id := add(t, q, post("one"))
+	claim := func(reviewer string) error {
+		_, err := q.Claim(background, reviewer, id)
+		return err
+	}
+	must(t, claim("ann"))
+	must(t, claim("ann"))
+	wantErr(t, claim("bob"), review.ErrTaken)
+	wantErr(t, claim(""), review.ErrInvalid)
+	must(t, q.Release(background, "ann", id))
+	must(t, claim("bob"))
+	decide(t, q, id, "bob", review.Skip)
+	wantErr(t, claim("bob"), review.ErrTaken)
+	decide(t, q, id, "ann", review.Approve)
+	wantErr(t, claim("ann"), review.ErrTaken)
+	_, err := q.Claim(background, "ann", "rev_none")
+	wantErr(t, err, review.ErrNotFound)
+}
+
+// TestAuthorInAccount guards against items of another account's author with the same name.
+func TestAuthorInAccount(t *testing.T) {
+	t.Parallel()
+	q := open(t, review.Options{})
+	for n := range 4 {
+		item := post(fmt.Sprint(n))
+		if n == 3 {
+			item.Account = "other"
+		}
+		add(t, q, item)
+	}
+	items, total, err := q.AuthorInAccount(background, "author_1", "acme", 2)
+	must(t, err)
+	if total != 3 || len(items) != 2 || items[0].Texts[0].Text != "2" || items[1].Texts[0].Text != "1" {
+		t.Errorf("got %d of %d items: %+v; want 2 and 1 of 3", len(items), total, items)
+	}
+	if items, total, err := q.AuthorInAccount(background, "", "acme", 2); err != nil || total != 0 || len(items) != 0 {
+		t.Errorf("without an author: got %d of %d, %v; want none", len(items), total, err)
+	}
+}
