@@ -374,6 +374,9 @@ func (r *Reviews) Cause(recommendation engine.Recommendation) (review.Cause, boo
 	return "", false
 }
 
+// maxExplained is how many bytes of the texts of an item are explained.
+const maxExplained = 20_000
+
 // keepPatience is how long a request waits until an item is kept.
 const keepPatience = 5 * time.Second
 
@@ -413,7 +416,12 @@ func (r *Reviews) keep(ctx context.Context, item review.Item, author string) (er
 	}
 	fit(&item)
 	if item.Recommendation != string(engine.Approve) {
+		left := maxExplained
 		for i := range item.Texts {
+			// What is explained is read once more: nobody shall make that much work.
+			if left -= len(item.Texts[i].Text); left < 0 {
+				break
+			}
 			if err := r.explain(ctx, &item.Texts[i]); err != nil {
 				return err
 			}
