@@ -77,7 +77,7 @@ func names(s *stage) {
 		})}
 	go func() { _ = theirs.ListenAndServe() }()
 	s.undo = append(s.undo, func() { _ = theirs.Close() })
-	s.config("", "", `http://localhost:8082 {
+	s.config("", "review {\nof review reject\n}", `http://localhost:8082 {
 	handle /v1alpha1/comments:analyze {
 		moderation_compare http://localhost:8098
 	}
