@@ -282,7 +282,8 @@ func load(name string) (*model.Model, error) {
 	return m, nil
 }
 
-// examine reports on an examination.
+// examine reports on an examination; on that of a language beside English also on what the folder mentions beside it
+// has of the language, and on disguised words.
 func examine(report, weights, exam string) error {
 	m, err := load(weights)
 	if err != nil {
@@ -299,6 +300,15 @@ func examine(report, weights, exam string) error {
 	}
 	var text bytes.Buffer
 	train.Examine(&text, m, rows)
+	if strings.HasSuffix(name, ".txt") {
+		mentions, err := train.ReadMentions(os.DirFS(cmp.Or(folder, ".")), "mentions/"+name)
+		if err == nil {
+			train.Mentions(&text, m, mentions)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		train.Evasions(&text, m, rows)
+	}
 	return save(report, text.Bytes())
 }
 
