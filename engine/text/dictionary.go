@@ -163,6 +163,9 @@ func (d *Dictionary) Knows(hash uint64) bool {
 	}
 }
 
+// isEnglish reports whether the dictionary is that of English: those of other languages have negators of their own.
+func (d *Dictionary) isEnglish() bool { return d.negators == nil }
+
 // addHash adds the Hash of a word.
 func (d *Dictionary) addHash(hash uint64) {
 	at := hash >> d.knownShift

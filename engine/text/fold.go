@@ -118,7 +118,7 @@ func (s *Scratch) addWord(t Token, before rune) {
 	}
 	single := t.foldEnd-t.foldAt == 1 ||
 		s.singles >= 2 && t.rawEnd-t.rawAt <= 4 && s.buf[t.rawAt+1] == '\'' // t h a t's
-	if single && isASCIILetter(rune(s.buf[t.foldAt])) {
+	if single && isASCIILetter(rune(s.buf[t.foldAt])) || isOtherLetter(s.buf[t.foldAt:t.foldEnd]) {
 		s.addSingle(t, before)
 		return
 	}
@@ -178,7 +178,7 @@ func (s *Scratch) emitWord(t Token, before rune, hidden bool) {
 		s.addWord(t, before)
 		return
 	}
-	if !s.foldCyrillic(&t, count) {
+	if !s.foldMixed(&t, count) {
 		s.foldScripts(&t, count)
 		s.foldDigits(&t, count)
 	}
@@ -224,35 +224,43 @@ func (s *Scratch) foldScripts(t *Token, count [silent + 1]int) {
 	}
 }
 
-// foldCyrillic folds a Cyrillic word with some Latin letters, digits or symbols in it, in a text that is not mostly
-// Latin, and reports whether it was one.
-func (s *Scratch) foldCyrillic(t *Token, count [silent + 1]int) bool {
-	if count[lookalike]+count[faux]+count[foreign] == 0 || count[accent]+count[compat]+count[mask] > 0 {
+// foldMixed folds a Cyrillic or Greek word with some Latin letters, digits or symbols in it, in a text that is not
+// mostly Latin, and reports whether it was one.
+func (s *Scratch) foldMixed(t *Token, count [silent + 1]int) bool {
+	if count[lookalike]+count[faux]+count[foreign] == 0 || count[compat]+count[mask] > 0 {
 		return false
 	}
-	own, mapped := 0, 0
+	return s.foldInto(t, cyrillic, 0x400, 0x530, false) || s.foldInto(t, greek, 0x370, 0x400, true)
+}
+
+// foldInto folds a word of letters from low to high, exclusively, in which others of a table stand for some. mustDiffer
+// says that one of the letters must look like no Latin one: nearly every Greek word has such a letter, and yου is
+// English.
+func (s *Scratch) foldInto(t *Token, table map[rune]rune, low, high rune, mustDiffer bool) bool {
+	own, mapped, differs := 0, 0, !mustDiffer
 	for _, l := range s.word {
 		switch {
-		case l.r >= 0x400 && l.r < 0x530:
+		case l.r >= low && l.r < high:
 			own++
-		case cyrillic[l.r|0x20] != 0 || cyrillic[l.r] != 0:
+			differs = differs || l.folding != lookalike
+		case table[l.r] != 0 || table[unicode.ToLower(l.r)] != 0:
 			mapped++
 		default:
 			return false
 		}
 	}
-	if mapped == 0 || own < 2 || 2*own < mapped || s.mostlyLatin() {
+	if mapped == 0 || own < 2 || 2*own < mapped || !differs || s.mostlyLatin() {
 		return false
 	}
 	for i := range s.word {
 		l := &s.word[i]
 		switch {
-		case l.r >= 0x400 && l.r < 0x530:
+		case l.r >= low && l.r < high:
 			l.to = unicode.ToLower(l.r)
-		case cyrillic[l.r] != 0:
-			l.to = cyrillic[l.r]
+		case table[l.r] != 0:
+			l.to = table[l.r]
 		default:
-			l.to = cyrillic[l.r|0x20]
+			l.to = table[unicode.ToLower(l.r)]
 		}
 	}
 	t.Flags |= Obfuscated
@@ -669,10 +677,19 @@ func (s *Scratch) apostropheBetween(a, b *Token, separator rune) bool {
 func (s *Scratch) joinSingles() {
 	count := s.singles
 	s.singles = 0
-	if count < 3 {
+	if count < 2 {
 		return
 	}
 	first := len(s.tokens) - count
+	for i := range s.tokens[first:] {
+		if t := &s.tokens[first+i]; s.buf[t.foldAt] >= firstOtherScript {
+			s.joinOthers(first)
+			return
+		}
+	}
+	if count < 3 {
+		return
+	}
 	from := len(s.buf)
 	var flags Flags
 	for i := range s.tokens[first:] {

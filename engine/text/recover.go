@@ -64,22 +64,34 @@ func (s *Scratch) recoverWords(content string) {
 		}
 		t := &s.tokens[i]
 		word := s.buf[t.foldAt:t.foldEnd]
-		if len(word) < minEdit || s.dictionary.Knows(t.hash) || t.Flags&(Emoji|Number|Mention) != 0 ||
-			!isLatin(word) || s.hasAccents(t) {
+		if len(word) < minEdit || s.dictionary.Knows(t.hash) || t.Flags&(Emoji|Number|Mention) != 0 {
 			continue
 		}
-		role := roleOf(content, t, i == 0 || s.tokens[i-1].Flags&SentenceEnd != 0)
+		opens := i == 0 || s.tokens[i-1].Flags&SentenceEnd != 0
+		if word[0] >= firstOtherScript {
+			s.recoverOther(t, opens)
+			continue
+		}
+		// In English, a word with accents is a genuine one of another language.
+		accents := s.hasAccents(t)
+		if !isLatin(word) || accents && (s.dictionary.isEnglish() || s.isOtherName(t, opens)) {
+			continue
+		}
+		role := roleOf(content, t, opens)
 		if role == acronym && s.mostlyCapitals() {
 			role = ordinary
 		}
 		if role == inAddress {
 			continue
 		}
+		if !s.dictionary.isEnglish() && s.recoverUmlauts(t) {
+			continue
+		}
 		change := edit{cost: unknown}
 		if t.Flags&Hashtag == 0 {
 			change = s.edit(word, role)
 		}
-		if cost := s.split(word, t, role); cost < change.cost {
+		if cost := s.split(word, t, role); cost < change.cost && !accents {
 			s.spare = append(s.spare, s.tokens[done:i]...)
 			s.appendParts(*t)
 			done = i + 1

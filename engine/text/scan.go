@@ -212,6 +212,13 @@ scan:
 			s.word = append(s.word, letter{r: '\''})
 			pending = false
 		case symbolOfLetter:
+			if r == '*' {
+				if vowel := s.unmaskedVowel(in); vowel != 0 {
+					s.word = append(s.word, letter{r: vowel})
+					hidden, pending = true, false
+					break
+				}
+			}
 			if len(s.word) > 0 && !in.continues(r, len(s.word), opened) && !s.completes(in, r) {
 				break scan
 			}

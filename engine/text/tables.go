@@ -161,6 +161,10 @@ func isVowelMark(r rune) bool {
 var cyrillic = pairs("aа", "eе", "oо", "pр", "cс", "yу", "xх", "kк", "mм", "tт", "bв", "hн", "uи", "iі", "rг", "nп", "3з", "0о", "4ч",
 	"6б", "9я", "1и", "8в", "@а", "$с", "!и", "|л")
 
+// greek are the Greek letters that Latin letters stand for in Greek words.
+var greek = pairs("aα", "oο", "vν", "pρ", "uυ", "iι", "kκ", "xχ", "yγ", "tτ", "eε", "nη", "wω", "bβ", "mμ", "zζ", "hη",
+	"áά", "óό", "íί", "úύ", "éέ", "Yυ", "Pρ", "Nν", "Hη")
+
 // alikes are the letters that may stand for an ASCII letter, by the letter in lower case.
 var alikes = struct{ look, faux, latin map[rune]rune }{
 	// Letters of other scripts that look the same in most fonts.

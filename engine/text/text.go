@@ -17,7 +17,8 @@
 //     regional indicators that are not flags.
 //   - Accents and stacked combining marks on Latin letters go, and so do apostrophes.
 //   - Look-alike letters of other scripts become ASCII, but only in a word that mixes scripts, or in a word of nothing
-//     but look-alikes in a text most letters of which are Latin. Genuine Russian or Greek stays as it is.
+//     but look-alikes in a text most letters of which are Latin. Genuine Russian or Greek stays as it is, and Latin
+//     letters in it become its own.
 //   - Digits and symbols that stand for letters become those letters (sh1t, a$$), but only in a word with a letter, and
 //     never in ordinals, units and figures (4th, 10km, mp3).
 //   - Letters that are repeated more than twice are squeezed to two, or to one where that makes a known word.
@@ -27,7 +28,9 @@
 //
 // [Scratch.TokenizeWith] also has a [Dictionary]. It recovers a word that is not in the dictionary as one that it may
 // be a change of: letters are doubled, neighbours swapped (fcuk), a vowel is left out (idit), any word is masked
-// (l*ser) or written in digits, or words are joined (youareanidiot). Each part of joined words is a token.
+// (l*ser) or written in digits, or words are joined (youareanidiot). Each part of joined words is a token. Words of
+// other scripts are recovered where letters are doubled or stand apart, and in Cyrillic and Greek also where neighbours
+// are swapped or a vowel is masked.
 //
 // Offsets are code points of the original text. An invalid byte counts as one code point, as in a Go range loop. The
 // number of tokens that are not emoji is what the service reports as tokens_used ([Scratch.Words]).

@@ -47,12 +47,14 @@ func evasions() []evasion {
 			'a': "а", 'e': "е", 'o': "оο", 'c': "с", 'p': "р", 'i': "і", 'x': "х", 'y': "у",
 			// Cyrillic as Latin; capitals look like more letters than small ones.
 			'а': "a", 'е': "e", 'о': "o", 'р': "p", 'с': "c", 'у': "y", 'х': "x", 'к': "k", 'і': "i",
-			'А': "A", 'В': "B", 'Е': "E", 'К': "K", 'М': "M", 'Н': "H", 'О': "O", 'Р': "P", 'С': "C", 'Т': "T", 'Х': "X",
+			'А': "A", 'В': "B", 'Е': "E", 'К': "K", 'М': "M", 'Н': "H", 'О': "O", 'Р': "P", 'С': "C", 'Т': "T",
+			'Х': "X",
 			// Greek as Latin.
-			'α': "a", 'ο': "o", 'ν': "v", 'ρ': "p", 'υ': "u", 'ι': "i", 'κ': "k", 'χ': "x", 'γ': "y", 'τ': "t", 'ε': "e",
+			'α': "a", 'ο': "o", 'ν': "v", 'ρ': "p", 'υ': "u", 'ι': "i", 'κ': "k", 'χ': "x", 'γ': "y", 'τ': "t",
+			'ε': "e",
 			'ά': "á", 'ό': "ó", 'ί': "í", 'ύ': "ú", 'έ': "é",
-			'Α': "A", 'Β': "B", 'Ε': "E", 'Ζ': "Z", 'Η': "H", 'Ι': "I", 'Κ': "K", 'Μ': "M", 'Ν': "N", 'Ο': "O", 'Ρ': "P",
-			'Τ': "T", 'Υ': "Y", 'Χ': "X",
+			'Α': "A", 'Β': "B", 'Ε': "E", 'Ζ': "Z", 'Η': "H", 'Ι': "I", 'Κ': "K", 'Μ': "M", 'Ν': "N", 'Ο': "O",
+			'Ρ': "P", 'Τ': "T", 'Υ': "Y", 'Χ': "X",
 		})},
 		{"zero width", nil, nil, putBetween("\u200b")},
 		{"spaced", nil, nil, putBetween(" ")},
@@ -241,12 +243,13 @@ func (e *evasion) disguise(text []rune, words []placeOf, r *rand.Rand) (string, 
 // placeOf is the place of a word in a text, in code points.
 type placeOf struct{ begin, end int }
 
-// withoutSpaces are the scripts that are written without spaces between words.
+// withoutSpaces reports whether a letter is of a script that is written without spaces between words.
 func withoutSpaces(c rune) bool {
 	return unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana) || c == 'ー'
 }
 
-// wordsOf returns the words of a text: runs of letters and their marks. In scripts without spaces each letter is a word.
+// wordsOf returns the words of a text: runs of letters and their marks. In scripts without spaces each letter is a
+// word.
 func wordsOf(text []rune) (words []placeOf) {
 	inWord := func(c rune) bool { return unicode.IsLetter(c) || unicode.IsMark(c) || c == '\u200c' || c == '\u200d' }
 	for i := 0; i < len(text); i++ {
