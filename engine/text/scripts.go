@@ -257,7 +257,7 @@ func (s *Scratch) unmaskedVowel(in *cursor) rune {
 	if s.dictionary == nil || len(s.word) == 0 || next < utf8.RuneSelf || classOf(next) != letterClass {
 		return 0
 	}
-	vowels := ""
+	var vowels string
 	switch first := s.word[0].r; {
 	case first >= 0x400 && first < 0x530:
 		vowels = "аеиоуыэюяєії"
