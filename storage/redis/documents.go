@@ -30,8 +30,13 @@ var (
 	collectionScript = newRepeatable(collectionLua)
 )
 
-// documentPage is how many documents are read at once.
-const documentPage = 64
+// documentPage is how many documents are read at once. Where they are small, such as those of an index, a listing reads
+// more and more, up to largeDocumentPage; smallDocument is the size in bytes up to which they are small on average.
+const (
+	documentPage      = 64
+	largeDocumentPage = 2048
+	smallDocument     = 1 << 10
+)
 
 // collections names the set of all collections, those without documents included.
 func (n names) collections() string { return n.prefix + "collections" }
@@ -181,13 +186,16 @@ func (s *Store) ListDocuments(
 			yield(documents.Document{}, err)
 			return
 		}
+		size := int64(documentPage)
 		for from := lexFrom(r); from != ""; {
-			keys, values, err := s.documentPage(ctx, collection, from, lexTo(r))
+			keys, values, err := s.documentPage(ctx, collection, from, lexTo(r), size)
 			if err != nil {
 				yield(documents.Document{}, err)
 				return
 			}
+			whole, bytes := int64(len(keys)) == size, 0
 			for i, key := range keys {
+				bytes += len(values[i])
 				if values[i] == "" {
 					continue // deleted meanwhile
 				}
@@ -202,8 +210,11 @@ func (s *Store) ListDocuments(
 					return
 				}
 			}
-			if from = ""; len(keys) == documentPage {
+			if from = ""; whole {
 				from = "(" + keys[len(keys)-1]
+			}
+			if size = documentPage; bytes <= smallDocument*len(keys) {
+				size = min(4*int64(len(keys)), largeDocumentPage)
 			}
 		}
 	}
@@ -225,7 +236,9 @@ func lexTo(r documents.Range) string {
 }
 
 // documentPage reads some keys of a range and their documents, an empty value for those that are gone.
-func (s *Store) documentPage(ctx context.Context, collection, from, to string) (keys, values []string, err error) {
+func (s *Store) documentPage(
+	ctx context.Context, collection, from, to string, size int64,
+) (keys, values []string, err error) {
 	ctx, cancel, err := s.beginRead(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -236,7 +249,7 @@ func (s *Store) documentPage(ctx context.Context, collection, from, to string) (
 		return nil, nil, err
 	}
 	m, err := s.link.do(ctx, b.Zrange().Key(s.names.documentIndex(collection)).Min(from).Max(to).Bylex().
-		Limit(0, documentPage).Build())
+		Limit(0, size).Build())
 	if err != nil {
 		return nil, nil, err
 	}
