@@ -310,6 +310,28 @@ func TestReviewQueueKeepsWhatItIsTold(t *testing.T) {
 	}
 }
 
+// TestNobodyHidesFromReviewers guards against harm behind many harmless fields, and against posts that are never kept
+// because they are too large in JSON, or come with a long host or path.
+func TestNobodyHidesFromReviewers(t *testing.T) {
+	app := newBackend(t)
+	load(t, withReviewer(reviewConfig(t, t.TempDir(), "of review reject", app)))
+	form := strings.Repeat("a=What+a+nice+garden&", 70) + "last=" + strings.ReplaceAll(vile, " ", "+")
+	call(t, http.MethodPost, base+"/comments?"+strings.Repeat("x", 2000), "", strings.NewReader(form),
+		"Content-Type", "application/x-www-form-urlencoded")
+	call(t, http.MethodPost, base+"/comments", "", strings.NewReader(vile+strings.Repeat(" \x01\"", 60_000)),
+		"Content-Type", "text/plain")
+	items := listReviews(t, "").Items
+	if len(items) != 2 {
+		t.Fatalf("got %d items, want both", len(items))
+	}
+	if first := items[0].Texts[0]; first.Text != vile || items[0].LeftOut == 0 {
+		t.Errorf("the first text: got %q, with %d left out; want the harmful one, with some left out", first.Text, items[0].LeftOut)
+	}
+	if first := items[1].Texts[0]; !strings.HasPrefix(first.Text, vile) || !first.Cut {
+		t.Errorf("the long text: got %q, cut %t; want its beginning, cut", first.Text[:50], first.Cut)
+	}
+}
+
 // TestWithoutAReviewQueue guards against texts that are kept although nobody asked for it.
 func TestWithoutAReviewQueue(t *testing.T) {
 	app := newBackend(t)

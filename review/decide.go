@@ -225,7 +225,11 @@ func (q *Queue) decideOnce(ctx context.Context, h hashes, id string, d Decision)
 		}
 		changes = append(changes, documents.Change{Key: "e/" + d.ID, Value: value})
 	}
-	return item, q.store.ChangeDocuments(ctx, collection, changes...)
+	err = q.store.ChangeDocuments(ctx, collection, changes...)
+	if errors.Is(err, documents.ErrInvalid) {
+		err = invalid("the item has no room for one more decision")
+	}
+	return item, err
 }
 
 // undo marks the last final decision of a reviewer as undone. It reports whether there is one.

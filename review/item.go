@@ -17,6 +17,7 @@ import (
 	"io"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // Errors of a [Queue].
@@ -37,12 +38,14 @@ var (
 const (
 	// MaxTexts is the number of texts of an item.
 	MaxTexts = 64
-	// MaxTextBytes is the length of all texts of an item together, in bytes: 64 KiB.
+	// MaxTextBytes is the length of all texts of an item together with their names, in bytes as they stand in JSON:
+	// 64 KiB. So nothing that people write can make an item too large to be kept.
 	MaxTextBytes = 64 << 10
 	// maxNote is the length of a note and of other texts for people, in bytes.
 	maxNote = 2000
-	// maxName is the length of names, in bytes.
-	maxName = 200
+	// maxName is the length of names, in bytes, and maxPlace that of sites, paths and authors.
+	maxName  = 200
+	maxPlace = 500
 )
 
 // Origin says where an item comes from.
@@ -105,6 +108,8 @@ type Item struct {
 	RequestID string `json:"request_id,omitempty"`
 	// Texts are what was written.
 	Texts []Text `json:"texts"`
+	// LeftOut is how many more texts there were than are kept.
+	LeftOut int `json:"left_out,omitempty"`
 	// Author is what tells authors apart: a keyed hash of what the site calls them, or that itself if the operator
 	// wants it so. Default: not known.
 	Author string `json:"author,omitempty"`
@@ -130,6 +135,8 @@ type Text struct {
 	// Name is the name of the field, if it has one.
 	Name string `json:"name,omitempty"`
 	Text string `json:"text"`
+	// Cut says that the text went on, and that the rest is not kept.
+	Cut bool `json:"cut,omitempty"`
 	// Passages are the parts that carry a category.
 	Passages []Passage `json:"passages,omitempty"`
 }
@@ -187,7 +194,7 @@ func (a Action) final() bool { return a == Approve || a == Reject || a == Escala
 func (i *Item) validate() error {
 	size := 0
 	for _, t := range i.Texts {
-		size += len(t.Text) + len(t.Name)
+		size += encodedLength(t.Text) + encodedLength(t.Name)
 	}
 	switch {
 	case i.Origin != Guard && i.Origin != API:
@@ -200,6 +207,58 @@ func (i *Item) validate() error {
 		return invalid("the texts of an item have at most %d bytes", MaxTextBytes)
 	}
 	return nil
+}
+
+// Fit cuts what is too long for an item, and notes in the item that it has.
+func (i *Item) Fit() {
+	if more := len(i.Texts) - MaxTexts; more > 0 {
+		i.LeftOut += more
+		i.Texts = i.Texts[:MaxTexts]
+	}
+	left := MaxTextBytes
+	for n := range i.Texts {
+		t := &i.Texts[n]
+		t.Name = t.Name[:prefixWithin(t.Name, min(left, maxName))]
+		left -= encodedLength(t.Name)
+		if end := prefixWithin(t.Text, left); end < len(t.Text) {
+			t.Text, t.Cut = t.Text[:end], true
+		}
+		left -= encodedLength(t.Text)
+	}
+	for _, text := range []*string{&i.Site, &i.Path, &i.Author} {
+		*text = (*text)[:prefixWithin(*text, maxPlace)]
+	}
+}
+
+// encodedLength is how many bytes a text has as a JSON string at most, without its quotation marks.
+func encodedLength(text string) (n int) {
+	for i, r := range text {
+		n += encodedRune(text[i:], r)
+	}
+	return n
+}
+
+// prefixWithin returns the length of the longest beginning of a text that has at most limit bytes as JSON.
+func prefixWithin(text string, limit int) int {
+	for i, r := range text {
+		if limit -= encodedRune(text[i:], r); limit < 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// encodedRune is how many bytes the rune at the beginning of a text has in JSON: those that encoding/json escapes have
+// up to six.
+func encodedRune(text string, r rune) int {
+	switch {
+	case r == '"' || r == '\\':
+		return 2
+	case r < ' ' || r == '\u2028' || r == '\u2029' || r == utf8.RuneError:
+		return 6
+	}
+	_, size := utf8.DecodeRuneInString(text)
+	return size
 }
 
 // validate returns an error that wraps [ErrInvalid] unless a decision may be made.

@@ -678,3 +678,57 @@ func TestAuthorInAccount(t *testing.T) {
 		t.Errorf("without an author: got %d of %d, %v; want none", len(items), total, err)
 	}
 }
+
+// TestFit guards against a text that nobody reviews because it makes its item too large to be kept: characters that JSON
+// escapes have up to six times their length there.
+func TestFit(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"control characters": strings.Repeat("\x01", review.MaxTextBytes), "quotes": strings.Repeat(`"`, review.MaxTextBytes),
+		"no UTF-8": strings.Repeat("\xff", review.MaxTextBytes), "line separators": strings.Repeat("\u2028", review.MaxTextBytes),
+		"emoji": strings.Repeat("\U0001F600", review.MaxTextBytes), "plain": strings.Repeat("x", 2*review.MaxTextBytes),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t, review.Options{})
+			item := post(text)
+			item.Texts[0].Name, item.Site, item.Path, item.Author = text, text, text, text
+			for range review.MaxTexts + 5 {
+				item.Texts = append(item.Texts, review.Text{Text: text})
+			}
+			item.Fit()
+			if !item.Texts[0].Cut || len(item.Texts) != review.MaxTexts || item.LeftOut != 6 {
+				t.Errorf("got %d texts, the first cut: %t, %d left out; want %d, true, 6", len(item.Texts), item.Texts[0].Cut,
+					item.LeftOut, review.MaxTexts)
+			}
+			id := add(t, q, item)
+			// And there is room for decisions.
+			for range 5 {
+				d := review.Decision{Reviewer: "ann", Action: review.Skip, Note: strings.Repeat("\x01", 2000)}
+				if _, err := q.Decide(background, id, d); err != nil {
+					t.Fatalf("Decide: got the error %v, want none", err)
+				}
+			}
+		})
+	}
+	short := post("short")
+	want := post("short")
+	if short.Fit(); !reflect.DeepEqual(short, want) {
+		t.Errorf("a short item: got %+v, want it as it was", short)
+	}
+}
+
+// TestNoRoomForADecision guards against a decision without end that is taken for a failure of the store.
+func TestNoRoomForADecision(t *testing.T) {
+	t.Parallel()
+	q := open(t, review.Options{})
+	id := add(t, q, post("one"))
+	for range 200 {
+		_, err := q.Decide(background, id, review.Decision{Reviewer: "ann", Action: review.Skip, Note: strings.Repeat("x", 2000)})
+		if err != nil {
+			wantErr(t, err, review.ErrInvalid)
+			return
+		}
+	}
+	t.Error("200 long notes were kept, want an error before")
+}

@@ -414,7 +414,7 @@ func (r *Reviews) keep(ctx context.Context, item review.Item, author string) (er
 			return err
 		}
 	}
-	fit(&item)
+	item.Fit()
 	if item.Recommendation != string(engine.Approve) {
 		left := maxExplained
 		for i := range item.Texts {
@@ -429,20 +429,6 @@ func (r *Reviews) keep(ctx context.Context, item review.Item, author string) (er
 	}
 	_, err = r.Queue.Add(ctx, item)
 	return err
-}
-
-// fit cuts what is too long for an item. A person need not read more to decide.
-func fit(item *review.Item) {
-	item.Texts = item.Texts[:min(len(item.Texts), review.MaxTexts)]
-	left := review.MaxTextBytes
-	for i := range item.Texts {
-		t := &item.Texts[i]
-		left -= len(t.Name)
-		t.Text = strings.ToValidUTF8(t.Text[:max(min(len(t.Text), left), 0)], "\uFFFD")
-		left -= len(t.Text)
-	}
-	item.Author = item.Author[:min(len(item.Author), 200)]
-	item.Path = item.Path[:min(len(item.Path), 500)]
 }
 
 // explain finds the passages of a text.

@@ -198,6 +198,8 @@ type queueText struct {
 	Name     string
 	Segments []segment
 	Long     bool
+	// Cut says that the text went on.
+	Cut bool
 }
 
 // queueCategory is what the service has said of a category. Nothing of it is set for blind items but the name.
@@ -231,7 +233,7 @@ func (c *call) shown(item *review.Item) *queueItem {
 		if s.Blind {
 			passages = nil
 		}
-		s.Texts = append(s.Texts, queueText{t.Name, segmentsOf(t.Text, passages), len(t.Text) > longText})
+		s.Texts = append(s.Texts, queueText{t.Name, segmentsOf(t.Text, passages), len(t.Text) > longText, t.Cut})
 	}
 	for i := range engine.NumCategories {
 		category := queueCategory{Name: engine.Category(i).String(), Asked: s.Blind}

@@ -20,7 +20,6 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/request"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
-	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 // exchange is what is known of one request and its answer. Handlers and matchers share it, so that nothing is
@@ -41,8 +40,8 @@ type analysis struct {
 	key     string        // the same for all handlers and matchers that extract and classify alike
 	found   request.Found // without its pieces, which share memory with the body
 	results []policy.Classification
-	// texts are what is kept for review, where anything is: copies, because the pieces share memory with the body.
-	texts []review.Text
+	// copied is what is kept for review, where anything is: the pieces share memory with the body.
+	copied copied
 	// short has the last short texts, which are classified together with those that follow in the rest of an upload.
 	short policy.Joiner
 }
@@ -87,9 +86,6 @@ func (x *exchange) moderate(w http.ResponseWriter, r *http.Request, p *pipeline)
 		}
 		span.End()
 		pieces, known.found.Pieces = known.found.Pieces, nil // they share memory with the body, which is released
-		if p.app.KeepsReviews() {
-			known.texts = textsOf(pieces)
-		}
 	}
 	began := p.app.Now()
 	var v *verdict
@@ -109,6 +105,9 @@ func (x *exchange) moderate(w http.ResponseWriter, r *http.Request, p *pipeline)
 		v = new(verdict)
 	}
 	v.adjust(&known.found.Result)
+	if index < 0 && p.app.KeepsReviews() {
+		known.copied = copyOf(pieces, v.Fields())
+	}
 	if known.found.Rest == nil {
 		known.short = policy.Joiner{}
 	}

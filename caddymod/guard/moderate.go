@@ -157,7 +157,7 @@ func (m *Moderate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 		defer m.app.TryAcquire().Release() // the body may come slowly
 	}
 	v, known, charge := x.moderate(w, r, m.pipeline)
-	m.keepForReview(r, x, v, known.texts)
+	m.keepForReview(r, x, v, known.copied)
 	var err error
 	if charge == nil {
 		err = m.act(w, r, next, x, v, &known, nil)

@@ -6,6 +6,7 @@ package guard
 import (
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -14,28 +15,41 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
-// textsOf copies what a reviewer reads: the texts in their likeliest reading, each once.
-func textsOf(pieces []content.Piece) (texts []review.Text) {
+// copied is what a reviewer reads.
+type copied struct {
+	texts []review.Text
+	// leftOut is how many more texts there were.
+	leftOut int
+}
+
+// copyOf copies what a reviewer reads: the texts in their likeliest reading, those first that were found to be harmful.
+// So nobody can hide one behind many others.
+func copyOf(pieces []content.Piece, harmful []string) (c copied) {
 	left := review.MaxTextBytes
-	for i := range pieces {
-		piece := &pieces[i]
-		if piece.Further() || strings.TrimSpace(piece.Text) == "" {
-			continue
+	for _, first := range []bool{true, false} {
+		for i := range pieces {
+			piece := &pieces[i]
+			if piece.Further() || strings.TrimSpace(piece.Text) == "" || slices.Contains(harmful, piece.Name) != first {
+				continue
+			}
+			if len(c.texts) == review.MaxTexts || left <= 0 {
+				c.leftOut++
+				continue
+			}
+			text := piece.Text[:min(len(piece.Text), left)]
+			left -= len(text) + len(piece.Name)
+			c.texts = append(c.texts, review.Text{
+				Name: strings.Clone(piece.Name), Text: strings.Clone(text), Cut: len(text) < len(piece.Text),
+			})
 		}
-		if len(texts) == review.MaxTexts || left <= 0 {
-			break
-		}
-		text := piece.Text[:min(len(piece.Text), left)]
-		left -= len(text) + len(piece.Name)
-		texts = append(texts, review.Text{Name: strings.Clone(piece.Name), Text: strings.Clone(text)})
 	}
-	return texts
+	return c
 }
 
 // keepForReview keeps the texts of a request for review, if the configuration asks for it. Of an upload that flows to
 // the app these are the texts that were read before it went on.
-func (m *Moderate) keepForReview(r *http.Request, x *exchange, v *verdict, texts []review.Text) {
-	if len(texts) == 0 || v.status != Judged && v.status != Partial || x.kept {
+func (m *Moderate) keepForReview(r *http.Request, x *exchange, v *verdict, c copied) {
+	if len(c.texts) == 0 || v.status != Judged && v.status != Partial || x.kept {
 		return
 	}
 	services := m.app.TryAcquire()
@@ -50,7 +64,8 @@ func (m *Moderate) keepForReview(r *http.Request, x *exchange, v *verdict, texts
 	x.kept = true // by this guard, and not once more by another one
 	item := m.app.ReviewItem(cause, v.Recommendation, v.Confidence, &v.Categories)
 	item.Origin, item.Account, item.RequestID = review.Guard, m.Account, x.id
-	item.Site, item.Path, item.Texts, item.Language = hostOf(r), r.URL.Path, texts, v.Language
+	item.Site, item.Path, item.Language = hostOf(r), r.URL.Path, v.Language
+	item.Texts, item.LeftOut = c.texts, c.leftOut
 	author := ""
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok && m.Author != "" {
 		author = replacer.ReplaceAll(m.Author, "")
