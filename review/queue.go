@@ -14,7 +14,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/documents"
@@ -66,8 +66,7 @@ type Queue struct {
 	store   documents.Store
 	sealer  sealer
 
-	mu     sync.Mutex
-	hashes *hashes // nil until the secret is known
+	hashes atomic.Pointer[hashes] // nil until the secret is known
 }
 
 // New returns a queue. It reads nothing from the store yet.
@@ -95,11 +94,10 @@ const secretKey = "m/secret"
 
 // keyed returns the hashes. The secret is made by whoever comes first. It is encrypted as soon as there is a key.
 func (q *Queue) keyed(ctx context.Context) (hashes, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.hashes != nil {
-		return *q.hashes, nil
+	if h := q.hashes.Load(); h != nil {
+		return *h, nil
 	}
+	// No lock is held meanwhile: a store that hangs must not let one caller wait for the other.
 	for range 3 {
 		found, err := q.store.Documents(ctx, collection, secretKey)
 		if err != nil {
@@ -129,8 +127,9 @@ func (q *Queue) keyed(ctx context.Context) (hashes, error) {
 				return hashes{}, err
 			}
 		}
-		q.hashes = &hashes{secret}
-		return *q.hashes, nil
+		h := hashes{secret}
+		q.hashes.Store(&h)
+		return h, nil
 	}
 	return hashes{}, fmt.Errorf("the secret of the review queue: %w", documents.ErrConflict)
 }

@@ -127,14 +127,23 @@ const (
 	defaultTwice      = 0.05
 )
 
-// check returns an error if an option is missing or out of range.
+// check returns an error if an option is missing or out of range, or a placeholder does not yield what it must.
 func (o *ReviewOptions) check() error {
+	if err := o.checkRanges(); err != nil {
+		return err
+	}
+	if _, err := o.key(); err != nil {
+		return err
+	}
 	for i := range o.Webhooks {
 		if err := o.Webhooks[i].check(); err != nil {
 			return err
 		}
+		if _, err := o.Webhooks[i].endpoint(); err != nil {
+			return err
+		}
 	}
-	return o.checkRanges()
+	return nil
 }
 
 // checkRanges returns an error if an option is out of range.

@@ -101,8 +101,8 @@ type Sender struct {
 	// Told is called after each attempt. Default: nobody is told.
 	Told func(outcome Outcome, event string, err error)
 
-	// holder is who delivers.
-	holder string
+	// holder is who delivers, and kept the last event that is done in the store.
+	holder, kept string
 }
 
 // NewClient returns a client that gives up after ten seconds and follows no redirect: a signed message is for the
@@ -171,30 +171,64 @@ func (s *Sender) Round(ctx context.Context) error {
 		return err
 	}
 	for ctx.Err() == nil && !s.now().Before(st.Next) {
-		events, err := s.Queue.Events(ctx, st.After, s.Endpoint.Account, atOnce)
+		events, err := s.Queue.Events(ctx, st.After, "", atOnce)
 		if err != nil || len(events) == 0 {
 			return err
 		}
-		for i := range events {
-			if events[i].Time.Add(settled).After(s.now()) {
-				return nil
-			}
-			s.deliver(ctx, &st, &events[i])
-			st.Until = s.now().Add(lease)
-			if document, err = s.save(ctx, st, document); err != nil {
-				// Somebody else has taken over. The event may be sent twice, which its id tells.
-				return ignoreConflict(err)
-			}
-			if st.Attempts > 0 {
-				return nil
-			}
+		before := st.After
+		more := s.sendAll(ctx, &st, &document, events)
+		if st.After != before && st.After != s.kept {
+			// Events of other accounts at the end are passed, so that they are not read again and again.
+			document, err = s.keep(ctx, &st, document)
+			more = errors.Join(more, err)
+		}
+		if more != nil {
+			return ignored(more)
 		}
 	}
 	return nil
 }
 
-func ignoreConflict(err error) error {
-	if errors.Is(err, documents.ErrConflict) {
+// errLater says that there is nothing more to send for now.
+var errLater = errors.New("later")
+
+// sendAll delivers events one after the other, and passes those of other accounts.
+func (s *Sender) sendAll(ctx context.Context, st *state, document *documents.Document, events []review.Event) error {
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.Time.Add(settled).After(s.now()):
+			return errLater
+		case s.Endpoint.Account != "" && e.Account != s.Endpoint.Account:
+			st.After = e.ID
+			continue
+		}
+		s.deliver(ctx, st, e)
+		var err error
+		if *document, err = s.keep(ctx, st, *document); err != nil {
+			// Somebody else has taken over. The event may be sent twice, which its id tells.
+			return err
+		}
+		if st.Attempts > 0 {
+			return errLater
+		}
+	}
+	return nil
+}
+
+// keep is save with a new lease.
+func (s *Sender) keep(ctx context.Context, st *state, was documents.Document) (documents.Document, error) {
+	st.Until = s.now().Add(lease)
+	document, err := s.save(ctx, *st, was)
+	if err == nil {
+		s.kept = st.After
+	}
+	return document, err
+}
+
+// ignored leaves out what is no error of a round.
+func ignored(err error) error {
+	if errors.Is(err, documents.ErrConflict) || errors.Is(err, errLater) {
 		return nil
 	}
 	return err

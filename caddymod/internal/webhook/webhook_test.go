@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -190,6 +191,56 @@ func TestDelivery(t *testing.T) {
 	w.wait(time.Minute)
 	w.round(w.sender())
 	w.want("when the other one is gone", "0 1 2 3 4 5")
+}
+
+// counted counts the events that are read.
+type counted struct {
+	documents.Store
+	read int
+}
+
+func (c *counted) ListDocuments(
+	ctx context.Context, collection string, r documents.Range,
+) iter.Seq2[documents.Document, error] {
+	return func(yield func(documents.Document, error) bool) {
+		for d, err := range c.Store.ListDocuments(ctx, collection, r) {
+			c.read++
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestEventsOfOthersArePassed guards against an endpoint of one account that reads the events of all others again every
+// two seconds.
+func TestEventsOfOthersArePassed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := &counted{Store: w.store}
+	var err error
+	w.queue, err = review.New(review.Options{Store: store, Now: w.time})
+	must(t, err)
+	s := w.sender()
+	w.round(s)
+	for range 250 {
+		w.decide("other", "other")
+	}
+	w.decide("mine", "acme")
+	for range 5 {
+		w.decide("other", "other")
+	}
+	w.wait(3 * time.Second)
+	w.round(s)
+	w.want("among events of another account", "mine")
+	store.read = 0
+	w.round(s)
+	w.wait(time.Minute)
+	w.round(w.sender())
+	if store.read != 0 {
+		t.Errorf("%d events were read again, want none", store.read)
+	}
+	w.want("later", "mine")
 }
 
 // TestRetries sends again what an endpoint has not taken, in the order of the events.
