@@ -61,7 +61,7 @@ func BenchmarkQueue(b *testing.B) {
 	})
 	b.Run("author", func(b *testing.B) {
 		for b.Loop() {
-			_, err := q.OfAuthor(background, "author_7", 10)
+			_, _, err := q.OfAuthor(background, "author_7", "acme", 10)
 			must(b, err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/documents"
+	"github.com/caddy-moderation/caddy-moderation/sortid"
 )
 
 // claim says who has an item.
@@ -168,7 +169,7 @@ func (q *Queue) Decide(ctx context.Context, id string, d Decision) (Item, error)
 		return Item{}, err
 	}
 	d.Time, d.Undone = q.now(), false
-	if d.ID, err = newID("dec_", d.Time, q.options.Random); err != nil {
+	if d.ID, err = sortid.New("dec_", d.Time, q.options.Random); err != nil {
 		return Item{}, err
 	}
 	for tries := 1; ; tries++ {
@@ -319,6 +320,6 @@ func (q *Queue) Events(ctx context.Context, afterID, account string, limit int) 
 // EventIDAt returns what events of an instant and later ones follow in the order of their ids: a cursor for
 // [Queue.Events].
 func EventIDAt(at time.Time) string {
-	id, _ := newID("dec_", at, zeros{}) // zeros never fail
+	id, _ := sortid.New("dec_", at, zeros{}) // zeros never fail
 	return id
 }

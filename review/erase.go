@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/documents"
+	"github.com/caddy-moderation/caddy-moderation/sortid"
 )
 
 // Selection says which items are erased: those that fulfil all of its conditions. The zero value has none and is not
@@ -47,7 +48,7 @@ func (q *Queue) Count(ctx context.Context, s Selection) (n int, err error) {
 		return 0, err
 	}
 	if all {
-		end, err := newID("", s.Before, zeros{})
+		end, err := sortid.New("", s.Before, zeros{})
 		if err != nil {
 			return 0, err
 		}
@@ -91,7 +92,7 @@ func (q *Queue) selected(ctx context.Context, s Selection) (ids []string, before
 		err = invalid("at least one condition is required: an id, the hash of a text, an account, an author or a time")
 	}
 	ids = slices.DeleteFunc(ids, func(id string) bool {
-		at, ok := timeOf("rev_", id)
+		at, ok := sortid.Time("rev_", id)
 		return !ok || !s.Before.IsZero() && !at.Before(s.Before)
 	})
 	return ids, false, h, err
@@ -167,7 +168,7 @@ func (q *Queue) fulfils(h hashes, k kept, s Selection) bool {
 
 // eraseBefore erases all items and events before an instant.
 func (q *Queue) eraseBefore(ctx context.Context, before time.Time) (erased int, err error) {
-	end, err := newID("", before, zeros{})
+	end, err := sortid.New("", before, zeros{})
 	if err != nil {
 		return 0, err
 	}

@@ -10,11 +10,8 @@
 package review
 
 import (
-	"encoding/base32"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -285,31 +282,6 @@ func (d *Decision) validate() error {
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
-}
-
-// sortable is an encoding without padding that sorts like what it encodes.
-var sortable = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
-
-// newID returns an id that sorts by time, to the millisecond, and is random beyond that.
-func newID(prefix string, at time.Time, random io.Reader) (string, error) {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], uint64(at.UnixMilli())<<16)
-	if _, err := io.ReadFull(random, b[6:]); err != nil {
-		return "", err
-	}
-	return prefix + sortable.EncodeToString(b[:]), nil
-}
-
-// timeOf returns the time in an id, to the millisecond.
-func timeOf(prefix, id string) (time.Time, bool) {
-	if len(id) != len(prefix)+26 || id[:len(prefix)] != prefix {
-		return time.Time{}, false
-	}
-	b, err := sortable.DecodeString(id[len(prefix):])
-	if err != nil {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16)).UTC(), true
 }
 
 // Final returns the decision that the status rests on, nil while there is none.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-moderation/caddy-moderation/documents"
+	"github.com/caddy-moderation/caddy-moderation/sortid"
 )
 
 // collection is the collection of all documents of the queue:
@@ -161,7 +162,7 @@ func (q *Queue) Add(ctx context.Context, item Item) (id string, err error) {
 		return "", err
 	}
 	item.Time, item.Status, item.Decisions = q.now(), Pending, []Decision{}
-	if item.ID, err = newID("rev_", item.Time, q.options.Random); err != nil {
+	if item.ID, err = sortid.New("rev_", item.Time, q.options.Random); err != nil {
 		return "", err
 	}
 	var chance [4]byte
@@ -280,7 +281,7 @@ func (q *Queue) decode(d documents.Document) (k kept, err error) {
 }
 
 func (q *Queue) read(ctx context.Context, id string) (kept, error) {
-	if _, ok := timeOf("rev_", id); !ok {
+	if _, ok := sortid.Time("rev_", id); !ok {
 		return kept{}, ErrNotFound
 	}
 	found, err := q.store.Documents(ctx, collection, itemKey(id))
@@ -412,24 +413,9 @@ func after(prefix, cursor string) documents.Range {
 // idOf returns the id at the end of a key.
 func idOf(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
-// OfAuthor returns the newest items of an author, at most limit, the latest first.
-func (q *Queue) OfAuthor(ctx context.Context, author string, limit int) ([]Item, error) {
-	h, err := q.keyed(ctx)
-	if err != nil || author == "" {
-		return nil, err
-	}
-	ids, err := q.ids(ctx, "u/"+h.of("author of an item", author)+"/", "")
-	if err != nil {
-		return nil, err
-	}
-	ids = ids[max(len(ids)-limit, 0):]
-	slices.Reverse(ids)
-	return q.items(ctx, ids)
-}
-
-// AuthorInAccount returns the newest items of an author in one account, at most limit, the latest first, and how many
+// OfAuthor returns the newest items of an author in one account, at most limit, the latest first, and how many
 // there are in all. An empty account is that of the items without one.
-func (q *Queue) AuthorInAccount(ctx context.Context, author, account string, limit int) ([]Item, int, error) {
+func (q *Queue) OfAuthor(ctx context.Context, author, account string, limit int) ([]Item, int, error) {
 	h, err := q.keyed(ctx)
 	if err != nil || author == "" {
 		return nil, 0, err
@@ -500,7 +486,7 @@ func (q *Queue) Stats(ctx context.Context, account string) (Stats, error) {
 		}
 		status, _, _ := strings.Cut(strings.TrimPrefix(d.Key, "s/"), "/")
 		s.Items[Status(status)]++
-		if at, ok := timeOf("rev_", idOf(d.Key)); ok && s.Oldest == nil && Status(status) == Pending {
+		if at, ok := sortid.Time("rev_", idOf(d.Key)); ok && s.Oldest == nil && Status(status) == Pending {
 			s.Oldest = &at
 		}
 	}

@@ -599,7 +599,7 @@ func TestAlikeAndAuthors(t *testing.T) {
 	if len(alike) != 2 || alike[0].ID != ids[1] || alike[1].ID != ids[2] {
 		t.Errorf("Alike: got %+v, want the second and the third", alike)
 	}
-	of, err := q.OfAuthor(background, "author_1", 3)
+	of, _, err := q.OfAuthor(background, "author_1", "acme", 3)
 	must(t, err)
 	if len(of) != 3 || of[0].ID != ids[3] || of[2].ID != ids[1] {
 		t.Errorf("OfAuthor: got %+v, want the three newest, the latest first", of)
@@ -658,8 +658,8 @@ func TestClaim(t *testing.T) {
 	wantErr(t, err, review.ErrNotFound)
 }
 
-// TestAuthorInAccount guards against items of another account's author with the same name.
-func TestAuthorInAccount(t *testing.T) {
+// TestOfAuthor guards against items of another account's author with the same name.
+func TestOfAuthor(t *testing.T) {
 	t.Parallel()
 	q := open(t, review.Options{})
 	for n := range 4 {
@@ -669,12 +669,12 @@ func TestAuthorInAccount(t *testing.T) {
 		}
 		add(t, q, item)
 	}
-	items, total, err := q.AuthorInAccount(background, "author_1", "acme", 2)
+	items, total, err := q.OfAuthor(background, "author_1", "acme", 2)
 	must(t, err)
 	if total != 3 || len(items) != 2 || items[0].Texts[0].Text != "2" || items[1].Texts[0].Text != "1" {
 		t.Errorf("got %d of %d items: %+v; want 2 and 1 of 3", len(items), total, items)
 	}
-	if items, total, err := q.AuthorInAccount(background, "", "acme", 2); err != nil || total != 0 || len(items) != 0 {
+	if items, total, err := q.OfAuthor(background, "", "acme", 2); err != nil || total != 0 || len(items) != 0 {
 		t.Errorf("without an author: got %d of %d, %v; want none", len(items), total, err)
 	}
 }

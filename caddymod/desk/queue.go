@@ -254,7 +254,7 @@ func (s *queueItem) withAuthor(c *call, queue *review.Queue) error {
 	if s.Blind || s.Author == "" {
 		return nil
 	}
-	items, n, err := queue.AuthorInAccount(c.r.Context(), s.Author, s.Account, earlierItems+1)
+	items, n, err := queue.OfAuthor(c.r.Context(), s.Author, s.Account, earlierItems+1)
 	if err != nil {
 		return err
 	}
