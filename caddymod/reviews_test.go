@@ -332,6 +332,20 @@ func TestNobodyHidesFromReviewers(t *testing.T) {
 	}
 }
 
+// TestAFloodIsTrimmed guards against a flood that fills the store until the next sweep, which may be an hour away.
+func TestAFloodIsTrimmed(t *testing.T) {
+	app := newBackend(t)
+	load(t, withReviewer(reviewConfig(t, t.TempDir(), "max 40", app)))
+	for range 100 {
+		moderate(t, acmeKey, `{"content": "`+doubtful+`"}`)
+	}
+	comesAbout(t, "what is too much is erased", func() bool {
+		var stats review.Stats
+		reviews(t, http.MethodGet, "/stats", reviewerKey, "").decodeJSON(t, &stats)
+		return stats.Items[review.Pending] <= 42
+	})
+}
+
 // TestWithoutAReviewQueue guards against texts that are kept although nobody asked for it.
 func TestWithoutAReviewQueue(t *testing.T) {
 	app := newBackend(t)
