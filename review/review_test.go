@@ -679,8 +679,8 @@ func TestOfAuthor(t *testing.T) {
 	}
 }
 
-// TestFit guards against a text that nobody reviews because it makes its item too large to be kept: characters that JSON
-// escapes have up to six times their length there.
+// TestFit guards against a text that nobody reviews because it makes its item too large to be kept: characters that
+// JSON escapes have up to six times their length there.
 func TestFit(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// TestReviewOptionsAreChecked guards against a mistake that is noticed when the first text is to be kept, and against an
-// error that tells a secret. Caddy checks this before it gives the running configuration up.
+// TestReviewOptionsAreChecked guards against a mistake that is noticed when the first text is to be kept, and against
+// an error that tells a secret. Caddy checks this before it gives the running configuration up.
 func TestReviewOptionsAreChecked(t *testing.T) {
 	t.Setenv("REVIEW_GOOD", strings.Repeat("0f", 32))
 	t.Setenv("REVIEW_BAD", "hunter2")
