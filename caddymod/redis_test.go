@@ -58,6 +58,19 @@ func clients(t *testing.T, server *redistest.Server) (ids []string) {
 	return ids
 }
 
+// allClients returns the connections of the store once its pool has made all of them, which a call does not wait for.
+func allClients(t *testing.T, server *redistest.Server, pool int) (ids []string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if ids = clients(t, server); len(ids) >= pool {
+			return ids
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got the connections %v, want %d", ids, pool)
+		}
+	}
+}
+
 // readyMode returns the status and the mode of the probe.
 func readyMode(t *testing.T) (int, string) {
 	t.Helper()
@@ -97,10 +110,7 @@ func TestRedisReload(t *testing.T) {
 		made++
 	}
 	ask()
-	before := clients(t, server)
-	if len(before) == 0 {
-		t.Fatal("got no connections")
-	}
+	before := allClients(t, server, 4)
 	for _, same := range []string{config("", ""), config("timeout 250ms\nprefix mod\npool 4", "threshold hate 0.6")} {
 		reload(t, same)
 		ask()

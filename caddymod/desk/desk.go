@@ -6,7 +6,7 @@
 //
 // The pages are made on the server, from templates that are embedded in the binary, and ask no other server for
 // anything. Everything that a request may do is in one table, see [routes]: a new page is a row there, a template, and
-// its words in texts.json.
+// its words in a file texts_*.json.
 package desk
 
 import (

@@ -5,6 +5,7 @@ package desk
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -33,7 +34,7 @@ const (
 // routes returns everything that a request may do. Roles are checked in [Desk.admit] and nowhere else.
 func routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
-	return append([]route{
+	return slices.Concat([]route{
 		{method: get, pattern: "/assets/{asset}", needs: anyone, serve: serveAsset},
 		{method: get, pattern: "/", needs: somebody, serve: home},
 
@@ -54,7 +55,9 @@ func routes() []route {
 
 		{method: get, pattern: "/accounts/{account}/playground", needs: member, serve: playground},
 		{method: post, pattern: "/accounts/{account}/playground", needs: member, limit: playgroundForm, serve: judge},
-	}, queueRoutes()...)
+	},
+		queueRoutes(),
+	)
 }
 
 // navigation is what the head of each page leads to. An entry is shown to those who have its role, once there is a

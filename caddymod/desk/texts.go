@@ -4,7 +4,7 @@
 package desk
 
 import (
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -14,21 +14,30 @@ import (
 	"golang.org/x/text/language"
 )
 
-// textsFile holds all texts of the pages: by name, in each of the languages.
+// textFiles hold all texts of the pages, a file for each part of the desk: by name, in each of the languages.
 //
-//go:embed texts.json
-var textsFile []byte
+//go:embed texts*.json
+var textFiles embed.FS
 
 // languages are those of the pages, in the order of the texts.
 var languages = [4]string{"en", "de", "es", "fr"}
 
 // texts are all texts, by name.
 var texts = sync.OnceValue(func() map[string][len(languages)]string {
-	var all map[string][len(languages)]string
-	if err := json.Unmarshal(textsFile, &all); err != nil {
-		panic(fmt.Sprintf("texts.json: %v", err)) // a test reads it
+	files, err := textFiles.ReadDir(".")
+	if err != nil {
+		panic(err) // the files are in the binary
 	}
-	addQueueTexts(all)
+	all := map[string][len(languages)]string{}
+	for _, file := range files {
+		content, err := textFiles.ReadFile(file.Name())
+		if err == nil {
+			err = json.Unmarshal(content, &all)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("%s: %v", file.Name(), err)) // a test reads it
+		}
+	}
 	return all
 })
 
