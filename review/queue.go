@@ -31,6 +31,7 @@ import (
 //	a/ account / id                     items of an account
 //	h/ hash of the texts / id           items with these texts
 //	u/ hash of the author / id          items of an author
+//	r/ hash of the request's id / id    items of a request
 //	n/ hash of the letters / id         waiting items with nearly these texts
 //	c/ id                               who has the item now, until when
 //	k/ hash of the reviewer / id        the reviewer has skipped the item, or has decided it as the first of two
@@ -185,6 +186,9 @@ func (q *Queue) names(h hashes, i *Item) []string {
 	}
 	if i.Author != "" {
 		names = append(names, "u/"+h.of("author of an item", i.Author)+"/"+i.ID)
+	}
+	if i.RequestID != "" {
+		names = append(names, "r/"+h.of("request", i.RequestID)+"/"+i.ID)
 	}
 	if i.Status != Pending {
 		return append(names, fmt.Sprintf("s/%s/%012x/%s", i.Status, uint64(1<<48-1)-uint64(i.decided().UnixMilli()), i.ID))
@@ -434,6 +438,26 @@ func (q *Queue) OfAuthor(ctx context.Context, author, account string, limit int)
 	slices.Reverse(newest)
 	items, err := q.items(ctx, newest)
 	return items, len(ids), err
+}
+
+// OfRequest returns the items of a request in one account, by the id of its answer. An empty account is that of the
+// items without one. There is more than one if several texts of the request were kept.
+func (q *Queue) OfRequest(ctx context.Context, requestID, account string) ([]Item, error) {
+	h, err := q.keyed(ctx)
+	if err != nil || requestID == "" {
+		return nil, err
+	}
+	var ids []string
+	prefix := documents.Prefix("r/" + h.of("request", requestID) + "/")
+	for d, err := range q.store.ListDocuments(ctx, collection, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		if string(d.Value) == account {
+			ids = append(ids, idOf(d.Key))
+		}
+	}
+	return q.items(ctx, ids)
 }
 
 // Alike returns the waiting items whose texts are nearly those of an item, without it, at most 100.
