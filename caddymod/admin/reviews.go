@@ -104,23 +104,15 @@ type reviewRow struct {
 	Labels   map[string]int `json:"labels"`
 }
 
-// labelledRow returns the row of an item, and whether it has one: people have said something about a category. What is
-// approved is of no category, unless the reviewer has said otherwise; of what is rejected only the categories count
-// that the reviewer has looked at.
+// labelledRow returns the row of an item, and whether it has one: people have said something about a category, see
+// [review.Item.Labels].
 func labelledRow(item *review.Item) (reviewRow, bool) {
-	decision := item.Final()
-	if decision == nil || item.Status == review.Escalated {
-		return reviewRow{}, false
-	}
-	row := reviewRow{Kind: string(item.Cause), Language: item.Language, Labels: map[string]int{}}
-	for c := range engine.NumCategories {
-		name := engine.Category(c).String()
-		is, looked := decision.Categories[name]
-		switch {
-		case looked && is:
+	labels := item.Labels(engine.CategoryNames())
+	row := reviewRow{Kind: string(item.Cause), Language: item.Language, Labels: make(map[string]int, len(labels))}
+	for name, is := range labels {
+		row.Labels[name] = 0
+		if is {
 			row.Labels[name] = 1
-		case looked, item.Status == review.Approved:
-			row.Labels[name] = 0
 		}
 	}
 	texts := make([]string, len(item.Texts))
@@ -128,7 +120,7 @@ func labelledRow(item *review.Item) (reviewRow, bool) {
 		texts[i] = t.Text
 	}
 	row.Text = strings.Join(texts, "\n")
-	return row, len(row.Labels) > 0
+	return row, len(labels) > 0
 }
 
 // reviewDeletion is the body of a request that erases the review items which fulfil all of its conditions.

@@ -57,6 +57,7 @@ func routes() []route {
 		{method: post, pattern: "/accounts/{account}/playground", needs: member, limit: playgroundForm, serve: judge},
 	},
 		queueRoutes(),
+		qualityRoutes(),
 	)
 }
 

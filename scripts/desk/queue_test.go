@@ -101,7 +101,7 @@ func (*Waiting) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) 
 			}
 		}
 	}
-	return store, nil
+	return store, keepDecided(ctx, store)
 }
 
 func init() { caddy.RegisterModule(new(Waiting)) }
