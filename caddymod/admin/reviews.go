@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
@@ -58,6 +60,7 @@ func (a *API) exportReviews(w http.ResponseWriter, r *http.Request) error {
 	if labelled != "" && labelled != "true" {
 		return refusal(http.StatusBadRequest, "labelled must be true")
 	}
+	record(r, services, audit.Entry{Action: "review.export", Account: account})
 	endless(w)
 	out := &lazyBody{w: w, contentType: "application/jsonl"}
 	buffered := bufio.NewWriterSize(out, 32<<10)
@@ -179,6 +182,12 @@ func (a *API) deleteReviews(w http.ResponseWriter, r *http.Request) error {
 			return a.failed(err)
 		}
 		return encode(w, r, http.StatusOK, deletedFeedback{Selected: &found})
+	}
+	if found > 0 || err == nil {
+		record(r, services, audit.Entry{
+			Action: "review.erase", Account: which.Account, Target: which.ID,
+			Details: map[string]string{"items": strconv.FormatInt(found, 10)},
+		})
 	}
 	// Neither the author nor the hash is logged: who has the text can tell from it whose it was.
 	fields := []zap.Field{

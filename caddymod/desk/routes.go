@@ -58,6 +58,7 @@ func routes() []route {
 	},
 		queueRoutes(),
 		qualityRoutes(),
+		auditRoutes(),
 	)
 }
 
@@ -71,11 +72,13 @@ var navigation = []struct {
 	{"/accounts", "nav.accounts", operator},
 	{"/review", "nav.review", reviewer},
 	{"/config", "nav.config", operator},
+	{"/audit", "nav.audit", operator},
 }
 
 // tabs are what the pages of an account lead to.
 var tabs = []struct{ path, text string }{
 	{"", "nav.overview"}, {"keys", "nav.keys"}, {"playground", "nav.playground"},
+	{"audit", "nav.audit"},
 }
 
 // match returns the values of a pattern's segments in braces if a path has its form.
