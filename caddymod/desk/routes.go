@@ -57,6 +57,7 @@ func routes() []route {
 		{method: post, pattern: "/accounts/{account}/playground", needs: member, limit: playgroundForm, serve: judge},
 	},
 		queueRoutes(),
+		sitesRoutes(),
 	)
 }
 
@@ -69,6 +70,8 @@ var navigation = []struct {
 	{"/", "nav.home", operator},
 	{"/accounts", "nav.accounts", operator},
 	{"/review", "nav.review", reviewer},
+	{"/guards", "nav.guards", operator},
+	{"/node", "nav.node", operator},
 	{"/config", "nav.config", operator},
 }
 
