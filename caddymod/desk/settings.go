@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -173,12 +172,9 @@ func (c *call) settings() (change quota.AccountChange, problem *fieldProblem) {
 		own.HarmShare = nil
 	}
 	if text != "" {
-		share, err := decimalOf(text)
+		share, err := engine.ParseHarmShare(strings.Replace(text, ",", ".", 1))
 		if err != nil {
 			return change, &fieldProblem{Field: harmShareField, Text: "settings.share"}
-		}
-		if err := app.CheckHarmShare(&share); err != nil {
-			return change, &fieldProblem{Field: harmShareField, Text: "error.invalid", Detail: err.Error()}
 		}
 		own.HarmShare = &share
 	}
