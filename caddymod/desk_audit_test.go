@@ -80,8 +80,12 @@ func TestAudit(t *testing.T) {
 	key(post("alice", "/desk/accounts/acme/keys/"+made+"/rotate", url.Values{"overlap": {"1h"}}, 201))
 	next := listed(made)
 	post("carol", "/desk/accounts/acme/keys/"+made+"/revoke", url.Values{}, 303)
+	post("alice", "/desk/accounts/fresh/settings", url.Values{"anchor_day": {"9"}}, 303)
+	post("alice", "/desk/accounts/fresh/delete", url.Values{"confirm": {"fresh"}}, 303)
 	// What is refused leaves none.
-	post("alice", "/desk/accounts", url.Values{"id": {"fresh"}, "tier": {"unlimited"}}, 409)
+	post("alice", "/desk/accounts/acme/settings", url.Values{"anchor_day": {"99"}}, 400)
+	post("alice", "/desk/accounts/acme/delete", url.Values{"confirm": {"other"}}, 400)
+	post("alice", "/desk/accounts", url.Values{"id": {"acme"}, "tier": {"unlimited"}}, 409)
 	post("dan", "/desk/accounts/acme/keys", url.Values{"name": {"x"}}, 404)
 	// By commands.
 	adminCall(t, "POST", "/moderation/accounts", `{"id":"other","tier":"unlimited"}`, 201)
@@ -100,6 +104,8 @@ func TestAudit(t *testing.T) {
 		{Actor: "carol", Via: audit.Desk, Action: "key.create", Account: "acme", Target: made},
 		{Actor: "alice", Via: audit.Desk, Operator: true, Action: "key.rotate", Account: "acme", Target: made},
 		{Actor: "carol", Via: audit.Desk, Action: "key.revoke", Account: "acme", Target: made},
+		{Actor: "alice", Via: audit.Desk, Operator: true, Action: "account.update", Account: "fresh"},
+		{Actor: "alice", Via: audit.Desk, Operator: true, Action: "account.delete", Account: "fresh"},
 		{Action: "account.create", Account: "other"}, {Action: "account.update", Account: "other"},
 		{Action: "key.create", Account: "other", Target: third}, {Action: "key.rotate", Account: "other", Target: third},
 		{Action: "key.revoke", Account: "other", Target: third}, {Action: "account.delete", Account: "other"},
@@ -122,7 +128,7 @@ func TestAudit(t *testing.T) {
 	for i, details := range map[int]map[string]string{
 		0: {"name": " -> <b>Fresh", "tier": " -> unlimited", "status": " -> active"}, 1: {"status": "active -> paused"},
 		2: {"name": "site", "environment": "test"}, 3: {"new_key": next, "overlap": "1h0m0s"},
-		6: {"name": " -> Other", "anchor_day": "0 -> 7"}, 7: {"scopes": "review"},
+		5: {"anchor_day": "0 -> 9"}, 8: {"name": " -> Other", "anchor_day": "0 -> 7"}, 9: {"scopes": "review"},
 	} {
 		if len(got[i].Details) != len(details) {
 			t.Errorf("entry %d: got the details %v, want %v", i+1, got[i].Details, details)
@@ -160,8 +166,8 @@ func TestAudit(t *testing.T) {
 	contains(t, "filtered", filtered, "key.create", "key.revoke")
 	lacks(t, "filtered", filtered, "key.rotate", "account.create")
 	verified := adminCall(t, "GET", "/moderation/audit/verify", "", http.StatusOK)
-	if !strings.Contains(string(verified.body), `"entries":13`) {
-		t.Errorf("got %s, want 13 entries", verified.body)
+	if !strings.Contains(string(verified.body), `"entries":15`) {
+		t.Errorf("got %s, want 15 entries", verified.body)
 	}
 	adminCall(t, "GET", "/moderation/audit?since=yesterday", "", http.StatusBadRequest)
 	adminCall(t, "GET", "/moderation/audit?account=..", "", http.StatusBadRequest)

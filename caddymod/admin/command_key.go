@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -73,7 +74,7 @@ func (c *cli) keyList() *cobra.Command {
 
 // writeKeys writes keys as a table.
 func (c *cli) writeKeys(w io.Writer, keys []quota.Key) {
-	fmt.Fprintln(w, "ID\tACCOUNT\tNAME\tENVIRONMENT\tCREATED\tEXPIRES\tLAST USED\tSTATE")
+	fmt.Fprintln(w, "ID\tACCOUNT\tNAME\tENVIRONMENT\tSCOPES\tCREATED\tEXPIRES\tLAST USED\tSTATE")
 	for _, k := range keys {
 		created, expires := day(k.Created), "never"
 		if k.Declared {
@@ -82,8 +83,8 @@ func (c *cli) writeKeys(w io.Writer, keys []quota.Key) {
 		if k.Expires != nil {
 			expires = when(*k.Expires)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Account, or(k.Name, "-"), or(k.Environment, "-"),
-			created, expires, or(k.LastUsed, "never"), c.state(k))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Account, or(k.Name, "-"), or(k.Environment, "-"),
+			or(strings.Join(k.Scopes, ","), "-"), created, expires, or(k.LastUsed, "never"), c.state(k))
 	}
 }
 

@@ -181,6 +181,7 @@ type App struct {
 	services   atomic.Pointer[Services]
 	sweeper    *sweeper // nil unless feedback is kept for a limited time
 	senders    *senders // nil without webhooks
+	guards     []Guard
 	// startChecks are what AtStart has registered, by key.
 	startChecks map[string]func()
 	// started is closed when Start has ended or the configuration is given up.
@@ -370,6 +371,7 @@ func (a *App) Cleanup() error {
 	}
 	if a.hasMetrics {
 		a.hasMetrics = false
+		a.leaveGuards()
 		metrics.Release()
 	}
 	a.senders.stop()

@@ -38,15 +38,21 @@ type gaugeEvent struct {
 // streamGauge answers with the gauge of an account as server-sent events, one for each change, until the page is
 // closed, the configuration is replaced, or the server stops.
 func streamGauge(c *call) error {
+	if _, err := c.gauge(c.r.Context()); err != nil {
+		return err
+	}
+	return c.stream(c.event)
+}
+
+// stream answers with what next returns, asked at intervals, whenever it has changed, until the page is closed, the
+// configuration is replaced, or the server stops.
+func (c *call) stream(next func(context.Context) []byte) error {
 	d := c.desk
 	if d.streams.Add(1) > maxStreams {
 		d.streams.Add(-1)
 		return refuse(http.StatusServiceUnavailable, "error.busy")
 	}
 	defer d.streams.Add(-1)
-	if _, err := c.gauge(c.r.Context()); err != nil {
-		return err
-	}
 	c.release() // the store does not stay open for as long as a page is
 	c.w.Header().Set("Content-Type", "text/event-stream")
 	c.w.WriteHeader(http.StatusOK)
@@ -62,7 +68,7 @@ func streamGauge(c *call) error {
 	defer ticker.Stop()
 	var last []byte
 	for silent := time.Duration(0); ; silent += d.interval {
-		event := c.event(ctx)
+		event := next(ctx)
 		switch {
 		case !bytes.Equal(event, last):
 			last, silent = event, 0

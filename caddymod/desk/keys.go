@@ -30,8 +30,10 @@ type keysBody struct {
 	Keys     []shownKey
 	Declared bool // one of them is declared in the configuration
 	// What was typed, where it was refused.
-	Name, Environment, Expires string
-	Problem                    *refusal
+	Name, Environment, Expires, Scope string
+	Problem                           *refusal
+	// Scopes are what an operator can choose from.
+	Scopes []string
 }
 
 // stateOf returns the state of a key.
@@ -56,6 +58,7 @@ func listKeys(c *call) error { return c.renderKeys(http.StatusOK, keysBody{}) }
 // renderKeys shows the keys of an account, with what a form had.
 func (c *call) renderKeys(status int, shown keysBody) error {
 	now := c.services.Now().UTC()
+	shown.Scopes = quota.Scopes()
 	used, err := c.services.Gate.KeyUsage(c.r.Context(), c.account.ID, quota.PeriodOf(c.account.AnchorDay, now))
 	if err != nil {
 		return err
@@ -129,8 +132,16 @@ func (c *call) origin() string {
 func createKey(c *call) error {
 	typed := keysBody{
 		Name: c.form.Get("name"), Environment: c.form.Get("environment"), Expires: c.form.Get("expires"),
+		Scope: c.form.Get("scope"),
 	}
 	wanted := quota.KeySpec{Account: c.account.ID, Name: typed.Name, Environment: typed.Environment}
+	if typed.Scope != "" {
+		// A key that decides is given by those who answer for what is decided.
+		if !c.person.operator {
+			return refuse(http.StatusForbidden, "error.role")
+		}
+		wanted.Scopes = []string{typed.Scope}
+	}
 	if typed.Expires != "" {
 		day, err := time.Parse(time.DateOnly, typed.Expires)
 		if err != nil {

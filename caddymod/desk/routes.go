@@ -59,6 +59,7 @@ func routes() []route {
 		queueRoutes(),
 		qualityRoutes(),
 		auditRoutes(),
+		sitesRoutes(),
 	)
 }
 
@@ -71,6 +72,8 @@ var navigation = []struct {
 	{"/", "nav.home", operator},
 	{"/accounts", "nav.accounts", operator},
 	{"/review", "nav.review", reviewer},
+	{"/guards", "nav.guards", operator},
+	{"/node", "nav.node", operator},
 	{"/config", "nav.config", operator},
 	{"/audit", "nav.audit", operator},
 }

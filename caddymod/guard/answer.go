@@ -258,7 +258,7 @@ func (a *answer) report() {
 	if a.v.action == aborted && outcome == metrics.GuardErrorPassed {
 		outcome = metrics.GuardErrorRefused // a stream of which a part could not be moderated
 	}
-	report(a.m.app, a.m.logger, metrics.Outbound, a.r, a.x.id, a.v, outcome)
+	report(a.m.app, a.m.logger, metrics.Outbound, a.r, a.x.id, a.v, outcome, a.m.counts)
 }
 
 func (a *answer) logError(err error) {

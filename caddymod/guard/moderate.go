@@ -78,6 +78,7 @@ type Moderate struct {
 	app      *app.App
 	logger   *zap.Logger
 	pipeline *pipeline
+	counts   *metrics.Guarded
 }
 
 // CaddyModule returns the Caddy module information.
@@ -126,6 +127,7 @@ func (m *Moderate) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	m.pipeline = newPipeline(m.app, m.logger, extractor, moderator)
+	m.counts = count(ctx, m.app, metrics.Inbound, m.Shadow)
 	m.app.AtStart("two guards", func() { warnOfTwoGuards(ctx, m.logger) })
 	return m.On.provision(ctx)
 }
@@ -243,7 +245,7 @@ func (m *Moderate) pass(
 		if excessive && !m.Shadow {
 			return extract.ErrAmbiguous
 		}
-		return m.moderateRest(ctx, v, charge, pieces, &short)
+		return m.moderateRest(ctx, r.Host, v, charge, pieces, &short)
 	}, func(err error) {
 		failure.Store(&err)
 		// For the app, the request ends as if the client had left. Otherwise the app would be taken for broken.
@@ -278,7 +280,7 @@ var (
 // moderateRest moderates further texts of an upload that flows to the app. What is flagged in them is counted before
 // the app reads them.
 func (m *Moderate) moderateRest(
-	ctx context.Context, v *verdict, charge *policy.Charge, pieces []content.Piece, short *policy.Joiner,
+	ctx context.Context, host string, v *verdict, charge *policy.Charge, pieces []content.Piece, short *policy.Joiner,
 ) error {
 	moderator := m.pipeline.moderator
 	results, err := moderator.Classify(ctx, pieces, short)
@@ -305,6 +307,7 @@ func (m *Moderate) moderateRest(
 		return nil
 	}
 	m.app.Metrics().GuardError(metrics.Inbound, reason)
+	m.counts.Error(host, reason)
 	if m.OnError == onErrorReject && !m.Shadow {
 		return errUnjudged
 	}
@@ -314,7 +317,7 @@ func (m *Moderate) moderateRest(
 // report counts and logs what became of a request. It is called before the request goes on, which may take long, and
 // after it only for a large upload, whose texts are not all known before.
 func (m *Moderate) report(r *http.Request, x *exchange, v *verdict) {
-	report(m.app, m.logger, metrics.Inbound, r, x.id, v, outcomeOf(v))
+	report(m.app, m.logger, metrics.Inbound, r, x.id, v, outcomeOf(v), m.counts)
 }
 
 // Interface guards

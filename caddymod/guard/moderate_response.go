@@ -79,6 +79,7 @@ type ModerateResponse struct {
 	logger    *zap.Logger
 	moderator *policy.Moderator
 	options   response.Options
+	counts    *metrics.Guarded
 }
 
 // Stream says how answers are moderated while they flow.
@@ -137,6 +138,7 @@ func (m *ModerateResponse) Provision(ctx caddy.Context) (err error) {
 	if m.moderator, err = policy.New(ctx, m.app, &m.Policy, metrics.Outbound, failClosed); err != nil {
 		return err
 	}
+	m.counts = count(ctx, m.app, metrics.Outbound, m.Shadow)
 	m.options = response.Options{
 		Selection: content.Selection{JSON: pointers, Text: m.Text, Trusted: true},
 		Limits:    m.Limits, Stream: streams, Shadow: m.Shadow, Counted: m.moderator.HasAccount(),

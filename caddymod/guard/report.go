@@ -20,8 +20,9 @@ import (
 // report counts and logs what became of a message, and emits an event for what was flagged.
 func report(
 	a *app.App, logger *zap.Logger, direction metrics.Direction,
-	r *http.Request, id string, v *verdict, outcome metrics.GuardOutcome,
+	r *http.Request, id string, v *verdict, outcome metrics.GuardOutcome, counts *metrics.Guarded,
 ) {
+	counts.Count(r.Host, outcome, v.Flags())
 	a.Metrics().Guard(direction, outcome, v.Flags(), v.took)
 	if v.status == Judged {
 		tag := cmp.Or(v.Language, language.Undetermined)
@@ -29,6 +30,7 @@ func report(
 	}
 	if v.status == Failed {
 		a.Metrics().GuardError(direction, v.reason)
+		counts.Error(r.Host, v.reason)
 	}
 	if v.Flagged {
 		a.Emit(app.FlaggedEvent, func() map[string]any {

@@ -100,6 +100,12 @@ type Metrics struct {
 	differences     *prometheus.HistogramVec
 	reviews         *prometheus.CounterVec
 	reviewWebhooks  *prometheus.CounterVec
+
+	// What no registry has.
+	began       time.Time
+	requestRate ring
+	messageRate ring
+	sites       Sites
 }
 
 // pool keeps the collectors while a configuration uses them. The value is a *Metrics.
@@ -165,6 +171,7 @@ func newMetrics(state State) *Metrics {
 		return prometheus.NewCounterVec(opts, labels)
 	}
 	return &Metrics{
+		began:    time.Now().UTC(),
 		requests: counter("requests_total", "Requests by operation and outcome.", "operation", "outcome"),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "duration_seconds",
@@ -285,6 +292,7 @@ func (m *Metrics) Guard(direction Direction, outcome GuardOutcome, flagged []str
 	for _, category := range flagged {
 		m.guardFlagged.WithLabelValues(string(direction), category).Inc()
 	}
+	m.messageRate.add(time.Now())
 	m.guard.WithLabelValues(string(direction), string(outcome)).Inc()
 	if took > 0 {
 		m.guardDurations.WithLabelValues(string(direction)).Observe(took.Seconds())
@@ -370,6 +378,7 @@ func (m *Metrics) Request(operation Operation, status int, took time.Duration) {
 	if m == nil {
 		return
 	}
+	m.requestRate.add(time.Now())
 	m.requests.WithLabelValues(string(operation), string(OutcomeOf(status))).Inc()
 	m.durations.WithLabelValues(string(operation)).Observe(took.Seconds())
 }
