@@ -84,7 +84,7 @@ func TestAudit(t *testing.T) {
 	post("alice", "/desk/accounts/fresh/delete", url.Values{"confirm": {"fresh"}}, 303)
 	// What is refused leaves none.
 	post("alice", "/desk/accounts/acme/settings", url.Values{"anchor_day": {"99"}}, 400)
-	post("alice", "/desk/accounts/acme/delete", url.Values{"confirm": {"other"}}, 400)
+	post("alice", "/desk/accounts/acme/delete", url.Values{"confirm": {"other"}}, 409)
 	post("alice", "/desk/accounts", url.Values{"id": {"acme"}, "tier": {"unlimited"}}, 409)
 	post("dan", "/desk/accounts/acme/keys", url.Values{"name": {"x"}}, 404)
 	// By commands.
