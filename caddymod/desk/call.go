@@ -277,6 +277,9 @@ const retryAfter = 5
 // fail answers with a page about an error.
 func (c *call) fail(err error) {
 	told, strange := refusalOf(err)
+	if told.Text == "error.store" && c.r.Method == http.MethodPost {
+		told = refuse(told.Status, "error.unkept")
+	}
 	if strange && c.r.Context().Err() == nil {
 		c.desk.app.Logger().Error("showing a page of the desk", zap.Error(err))
 	}

@@ -101,7 +101,7 @@ func (*Waiting) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) 
 			}
 		}
 	}
-	return store, keepDecided(ctx, store)
+	return &fragile{store}, keepDecided(ctx, store)
 }
 
 func init() { caddy.RegisterModule(new(Waiting)) }
@@ -115,6 +115,18 @@ func serveQueue(t *testing.T) string {
 	}
 	site := fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
 	listener.Close()
+	loadQueue(t, site, "")
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return site
+}
+
+// loadQueue loads the configuration of a server with a desk and a review queue, with more in its site.
+func loadQueue(t *testing.T, site, more string) {
+	t.Helper()
 	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(`{
 	admin off
 	persist_config off
@@ -134,6 +146,7 @@ func serveQueue(t *testing.T) string {
 		operator {http.request.header.X-User} alice
 		reviewer {http.request.header.X-User} erin frank
 	}
+	`+more+`
 }
 `), nil)
 	if err != nil {
@@ -142,12 +155,6 @@ func serveQueue(t *testing.T) string {
 	if err := caddy.Load(adapted, true); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return site
 }
 
 // press presses a key, and waits until the page says what was decided by it.

@@ -126,6 +126,18 @@ func serve(t *testing.T) string {
 	address := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
 	site := fmt.Sprintf("http://localhost:%d", address)
+	loadDesk(t, site, "")
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return site
+}
+
+// loadDesk loads the configuration of a server with a desk, with more in its site.
+func loadDesk(t *testing.T, site, more string) {
+	t.Helper()
 	config := `{
 	admin off
 	persist_config off
@@ -149,6 +161,7 @@ func serve(t *testing.T) string {
 		reviewer {http.request.header.X-User} erin
 	}
 	moderation_api
+	` + more + `
 }
 `
 	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), nil)
@@ -158,12 +171,6 @@ func serve(t *testing.T) string {
 	if err := caddy.Load(adapted, true); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return site
 }
 
 // browser is a tab of a headless Chromium.

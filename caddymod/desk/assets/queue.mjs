@@ -81,6 +81,7 @@ if (last && stored.get("last") !== last) {
 	}
 	stored.set("latest", now);
 	stored.set("last", last);
+	stored.set("note." + last, "");
 } else if (undone && stored.get("last") === undone) {
 	decided = Math.max(decided - 1, 0);
 	stored.set("last", "");
@@ -152,6 +153,16 @@ if (form) {
 		}
 		busy = true;
 	});
+	// A note outlives a page that could not be sent, in this tab.
+	const name = "note." + form.getAttribute("action").split("/").at(-2);
+	const note = form.elements.note;
+	if (note.value === "" && stored.get(name)) {
+		note.value = told.value = stored.get(name);
+		note.closest("details").open = true;
+	}
+	for (const field of [note, told]) {
+		field.addEventListener("input", () => stored.set(name, field.value));
+	}
 	for (const button of why.querySelectorAll("[data-reason]")) {
 		button.addEventListener("click", () => reject(button.dataset.reason, ""));
 	}
