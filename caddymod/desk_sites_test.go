@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
+
+	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 // rowsOf returns the rows of all tables of a page: their cells by the label of their column, "" being the head of the
@@ -131,8 +133,8 @@ func TestDeskGuards(t *testing.T) {
 	}{
 		{"shop.example", vile, http.StatusForbidden}, {"shop.example", fine, http.StatusOK},
 		{"SHOP.example:80", fine, http.StatusOK},
-		{"forum.example", vile, http.StatusOK}, {"forum.example", vile, http.StatusOK}, {"forum.example", fine, http.StatusOK},
-		{"forum.example", fine, http.StatusOK},
+		{"forum.example", vile, http.StatusOK}, {"forum.example", vile, http.StatusOK},
+		{"forum.example", fine, http.StatusOK}, {"forum.example", fine, http.StatusOK},
 	} {
 		got := postTo(t, message.host, message.text)
 		if (got == http.StatusOK) != (message.status == http.StatusOK) {
@@ -268,6 +270,22 @@ func TestDeskNode(t *testing.T) {
 	for _, want := range []string{"<code>badger</code>", "<code>invalid_key</code>", "<code>go1"} {
 		if !strings.Contains(string(page.body), want) {
 			t.Errorf("the page does not say %q: %s", want, page.body)
+		}
+	}
+}
+
+// TestDeskNodeWithoutStore guards against pages that are gone when they are needed.
+func TestDeskNodeWithoutStore(t *testing.T) {
+	load(t, onWaiting(t, "moderation_desk"+deskBlock+"moderate"))
+	gone := fmt.Errorf("%w: the disk of /var/lib/secret is full", storage.ErrUnavailable)
+	disk.health.Store(&gone)
+	disk.unread.Store(true)
+	defer disk.health.Store(nil)
+	defer disk.unread.Store(false)
+	for path, want := range map[string]string{"/node": "/var/lib/secret is full", "/guards": "enforcing"} {
+		got := visit(t, "alice", path, nil)
+		if got.status != http.StatusOK || !strings.Contains(string(got.body), want) {
+			t.Errorf("%s: got %d %s, want %q", path, got.status, got.body, want)
 		}
 	}
 }
