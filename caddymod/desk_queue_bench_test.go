@@ -52,7 +52,8 @@ func BenchmarkDeskQueue(b *testing.B) {
 	visit(b, "erin", "/review", nil)
 	for _, path := range []string{
 		"/review", "/review?order=harm", "/review?order=doubt", "/review?account=none", "/review/items",
-		"/review/items?status=approved", "/review/items?account=none",
+		"/review/items?status=approved", "/review/items?account=none", "/review/quality/differences",
+		"/review/quality",
 	} {
 		for name, pause := range map[string]time.Duration{"": 0, " with counting": 5100 * time.Millisecond} {
 			if pause > 0 && path != "/review" {

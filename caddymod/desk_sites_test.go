@@ -368,6 +368,10 @@ func TestDeskDeletesAccounts(t *testing.T) {
 	if got := visit(t, "alice", "/desk/accounts/beta", nil); got.status != http.StatusNotFound {
 		t.Errorf("the account after: got %d, want 404", got.status)
 	}
+	log := string(visit(t, "alice", "/desk/audit.jsonl", nil).body)
+	if !strings.Contains(log, `"account.delete"`) {
+		t.Errorf("the audit log does not tell of it: %s", log)
+	}
 	if got := visit(t, "alice", "/desk/accounts/acme/delete", url.Values{"confirm": {"acme"}}); got.status != http.StatusConflict {
 		t.Errorf("a declared account: got %d, want 409", got.status)
 	}

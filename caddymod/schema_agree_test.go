@@ -138,6 +138,10 @@ func TestSchemaAgreesWithCaddy(t *testing.T) {
 	t.Setenv("ACME_MODERATION_KEY", acmeKey)
 	t.Setenv("MODERATION_TEST_CERT", certificateFile(t))
 	t.Setenv("MODERATION_TEST_REVIEW_KEY", strings.Repeat("0f", 32))
+	t.Setenv("MODERATION_TEST_COOP_KEY", "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEArD1dfg+mCuQAXU2BXPoHPcMhcuW1+mnPhJz8QzubLHJ99tHE3tjkbD"+
+		"mxW4Zhzyu4dEPKszc4+lVQl/6tvpoH/wIKs0vxU6qDuriJgTNTZiH6sx109nFEBRtvYf6ENjd0eI9piahRpGoP7f4D2eUwmq2f"+
+		"AOHZ4oNPD2QQErAByJbyLCWYnUEv1+g+a58Mrn3ixR4iSrudzFE0xxdeFPAldibdF0xOJsWY8nzp513OzARS7WWIJbHuhKAXKR"+
+		"xb//TYKPaMyryPB4g6AwDKHbvCB63u22ECH/P9QFi4BjSACQX8nCLGGqeBjYlyCy729KNM2ORwmES6bEPGuc0OtST+fQIDAQAB")
 	t.Setenv("MODERATION_TEST_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	agreement := &schemaAgreement{schema: compiledSchema(t), modules: registered(t), seen: map[string]bool{}}
 	agreement.docs = newModuleDocs(t, agreement.modules)

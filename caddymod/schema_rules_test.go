@@ -129,6 +129,15 @@ var schemaRules = map[string]schemaRule{
 		rule: object{"pattern": `^(\{[^{}]+\})?$`}, good: []string{`"{env.MODERATION_TEST_REVIEW_KEY}"`},
 		bad: []string{`"secret"`, `1`},
 	},
+	"app.ReviewOptions.Coop": {
+		good: []string{`{"public_key":"{env.MODERATION_TEST_COOP_KEY}","approve":["a"]}`}, bad: []string{`{}`, `[]`},
+	},
+	"app.ReviewCoop.PublicKey": {
+		good: []string{`"{env.MODERATION_TEST_COOP_KEY}"`}, bad: []string{`1`, `true`}, with: `{"approve":["a"]}`,
+	},
+	"app.ReviewCoop.Approve":  {good: []string{`["a","b"]`}, bad: []string{`"a"`, `[1]`}, with: coopKey},
+	"app.ReviewCoop.Reject":   {good: []string{`["c","d"]`}, bad: []string{`"a"`, `[1]`}, with: coopKey},
+	"app.ReviewCoop.Escalate": {good: []string{`["e"]`}, bad: []string{`"a"`, `[1]`}, with: coopKey},
 	"app.ReviewOptions.Webhooks": {
 		good: []string{`[]`, `[{"url":"https://app.example/hook","secret":"{env.MODERATION_TEST_WEBHOOK_SECRET}"}]`},
 		bad:  []string{`{}`, `[{}]`, `[{"url":"https://app.example"}]`, `["https://app.example"]`},
@@ -338,6 +347,7 @@ var (
 	outages     = []string{"local", "deny", "allow"}
 	unscored    = []string{"omit", "error"}
 	verdicts    = []string{"approve", "review", "reject"}
+	coopKey     = `{"public_key":"{env.MODERATION_TEST_COOP_KEY}"}`
 	statusNames = []string{"judged", "nothing", "partial", "skipped", "error"}
 	roles       = []string{"system", "developer", "user", "assistant", "model", "tool", "function"}
 )

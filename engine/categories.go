@@ -31,6 +31,15 @@ const (
 	NumCategories = 5
 )
 
+// CategoryNames returns the names of all categories, in the order in which they are reported.
+func CategoryNames() []string {
+	names := make([]string, NumCategories)
+	for i := range names {
+		names[i] = Category(i).String()
+	}
+	return names
+}
+
 // Attribute is one of the Perspective API attributes that the classifier also scores. Its value is the index of the
 // attribute in [Scores.Attributes]; [Attribute.String] is its name in the Perspective API.
 type Attribute uint8

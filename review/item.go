@@ -296,3 +296,43 @@ func (i *Item) Final() *Decision {
 	}
 	return nil
 }
+
+// Labels returns what people have said about categories: for each of these categories that they said something about,
+// whether the texts are of it. What is approved is of no category, unless the reviewer has said otherwise; of what is
+// rejected only the categories count that the reviewer has looked at. While an item waits or is escalated there are
+// none.
+func (i *Item) Labels(categories []string) map[string]bool {
+	decision := i.Final()
+	if decision == nil || i.Status == Escalated {
+		return nil
+	}
+	labels := make(map[string]bool, len(categories))
+	for _, name := range categories {
+		is, looked := decision.Categories[name]
+		if looked || i.Status == Approved {
+			labels[name] = is
+		}
+	}
+	return labels
+}
+
+// Pair returns the first decisions of two reviewers about an item that both were to decide, the earlier one first, and
+// whether there are two.
+func (i *Item) Pair() (first, second Decision, ok bool) {
+	if !i.Twice {
+		return Decision{}, Decision{}, false
+	}
+	found := false
+	for _, d := range i.Decisions {
+		if d.Undone || d.Action != Approve && d.Action != Reject {
+			continue
+		}
+		switch {
+		case !found:
+			first, found = d, true
+		case d.Reviewer != first.Reviewer:
+			return first, d, true
+		}
+	}
+	return Decision{}, Decision{}, false
+}

@@ -31,6 +31,7 @@ import (
 //	a/ account / id                     items of an account
 //	h/ hash of the texts / id           items with these texts
 //	u/ hash of the author / id          items of an author
+//	r/ hash of the request's id / id    items of a request
 //	n/ hash of the letters / id         waiting items with nearly these texts
 //	c/ id                               who has the item now, until when
 //	k/ hash of the reviewer / id        the reviewer has skipped the item, or has decided it as the first of two
@@ -186,8 +187,11 @@ func (q *Queue) names(h hashes, i *Item) []string {
 	if i.Author != "" {
 		names = append(names, "u/"+h.of("author of an item", i.Author)+"/"+i.ID)
 	}
+	if i.RequestID != "" {
+		names = append(names, "r/"+h.of("request", i.RequestID)+"/"+i.ID)
+	}
 	if i.Status != Pending {
-		return append(names, fmt.Sprintf("s/%s/%012x/%s", i.Status, uint64(1<<48-1)-uint64(i.decided().UnixMilli()), i.ID))
+		return append(names, fmt.Sprintf("s/%s/%s/%s", i.Status, invertedTime(i.decided()), i.ID))
 	}
 	return append(names,
 		"s/pending/"+i.ID,
@@ -436,6 +440,26 @@ func (q *Queue) OfAuthor(ctx context.Context, author, account string, limit int)
 	return items, len(ids), err
 }
 
+// OfRequest returns the items of a request in one account, by the id of its answer. An empty account is that of the
+// items without one. There is more than one if several texts of the request were kept.
+func (q *Queue) OfRequest(ctx context.Context, requestID, account string) ([]Item, error) {
+	h, err := q.keyed(ctx)
+	if err != nil || requestID == "" {
+		return nil, err
+	}
+	var ids []string
+	prefix := documents.Prefix("r/" + h.of("request", requestID) + "/")
+	for d, err := range q.store.ListDocuments(ctx, collection, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		if string(d.Value) == account {
+			ids = append(ids, idOf(d.Key))
+		}
+	}
+	return q.items(ctx, ids)
+}
+
 // Alike returns the waiting items whose texts are nearly those of an item, without it, at most 100.
 func (q *Queue) Alike(ctx context.Context, item Item) ([]Item, error) {
 	h, err := q.keyed(ctx)
@@ -461,6 +485,54 @@ func (q *Queue) ids(ctx context.Context, prefix, account string) (ids []string, 
 		}
 	}
 	return ids, nil
+}
+
+// Decided yields the items of an account that have a status, or of all accounts if account is empty: the latest
+// decision first, back to a point in time. An item that cannot be read is an error, after which the sequence goes on if
+// the consumer does. The status is not [Pending].
+func (q *Queue) Decided(ctx context.Context, status Status, account string, since time.Time) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		prefix := "s/" + string(status) + "/"
+		// What was decided at a later time has a smaller key.
+		r := documents.Range{From: prefix, To: prefix + invertedTime(since.Add(-time.Millisecond)) + "/"}
+		var keys []string
+		// read yields the items that are known by their keys, and reports whether the consumer goes on.
+		read := func() bool {
+			found, err := q.store.Documents(ctx, collection, keys...)
+			keys = keys[:0]
+			if err != nil {
+				return yield(Item{}, err)
+			}
+			for _, d := range found {
+				k, err := q.decode(d)
+				if errors.Is(err, ErrNotFound) {
+					continue // it was erased since it was listed
+				}
+				if !yield(k.Item, err) {
+					return false
+				}
+			}
+			return true
+		}
+		for d, err := range q.store.ListDocuments(ctx, collection, r) {
+			if err != nil {
+				yield(Item{}, err)
+				return
+			}
+			if account != "" && string(d.Value) != account {
+				continue
+			}
+			if keys = append(keys, itemKey(idOf(d.Key))); len(keys) == documents.MaxChanges && !read() {
+				return
+			}
+		}
+		read()
+	}
+}
+
+// invertedTime returns a point in time as keys have it: a later one is before an earlier one.
+func invertedTime(at time.Time) string {
+	return fmt.Sprintf("%012x", uint64(1<<48-1)-uint64(max(at.UnixMilli(), 0)))
 }
 
 // Stats is how many items there are.

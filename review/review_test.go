@@ -732,3 +732,55 @@ func TestNoRoomForADecision(t *testing.T) {
 	}
 	t.Error("200 long notes were kept, want an error before")
 }
+
+// TestDecidedAreRead guards against decided items that are left out or shown twice, whatever their number, and against
+// those of another account or an earlier time.
+func TestDecidedAreRead(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	q := open(t, review.Options{Now: c.Now})
+	const many = 300 // more than are read at once
+	want := map[string]bool{}
+	var second time.Time
+	for i := range many {
+		if i == many/2 {
+			c.add(time.Hour)
+			second = c.Now()
+		}
+		item := post(fmt.Sprint("text ", i))
+		if i%3 == 0 {
+			item.Account = "other"
+		}
+		id := add(t, q, item)
+		decide(t, q, id, "ann", review.Reject)
+		c.add(time.Millisecond)
+		if i >= many/2 && i%3 != 0 {
+			want[id] = true
+		}
+	}
+	erased := ""
+	for id := range want {
+		erased = id
+		break
+	}
+	delete(want, erased)
+	_, err := q.Erase(background, review.Selection{ID: erased})
+	must(t, err)
+	var last time.Time
+	n := 0
+	for item, err := range q.Decided(background, review.Refused, "acme", second) {
+		must(t, err)
+		at := item.Final().Time
+		if !want[item.ID] || n > 0 && at.After(last) {
+			t.Errorf("got %s of %s, which is not wanted or comes too late", item.ID, item.Account)
+		}
+		delete(want, item.ID)
+		last, n = at, n+1
+	}
+	if len(want) > 0 {
+		t.Errorf("%d items are left out", len(want))
+	}
+	for range q.Decided(background, review.Approved, "", time.Time{}) {
+		t.Error("got an approved item, want none")
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
@@ -37,6 +38,9 @@ func (a *API) createAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
+	record(r, services, audit.Entry{
+		Action: "account.create", Account: account.ID, Details: app.AccountChanges(&quota.Account{}, &account),
+	})
 	return encode(w, r, http.StatusCreated, account)
 }
 
@@ -84,10 +88,17 @@ func (a *API) updateAccount(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer services.Release()
+	before, err := services.Gate.Account(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return a.failed(err)
+	}
 	account, err := services.Gate.UpdateAccount(r.Context(), r.PathValue("id"), change.AccountChange)
 	if err != nil {
 		return a.failed(err)
 	}
+	record(r, services, audit.Entry{
+		Action: "account.update", Account: account.ID, Details: app.AccountChanges(&before, &account),
+	})
 	return encode(w, r, http.StatusOK, account)
 }
 
@@ -101,6 +112,7 @@ func (a *API) deleteAccount(w http.ResponseWriter, r *http.Request) error {
 	if err := services.Gate.DeleteAccount(r.Context(), r.PathValue("id")); err != nil {
 		return a.failed(err)
 	}
+	record(r, services, audit.Entry{Action: "account.delete", Account: r.PathValue("id")})
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

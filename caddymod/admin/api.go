@@ -62,6 +62,8 @@ const (
 //	POST                /moderation/feedback/delete
 //	GET                 /moderation/reviews/export
 //	POST                /moderation/reviews/delete
+//	GET                 /moderation/audit
+//	GET                 /moderation/audit/verify
 //	GET                 /moderation/backup
 //	GET, POST, DELETE   /moderation/migrate
 //	GET                 /moderation/health/live
@@ -124,6 +126,8 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{"/moderation/feedback/delete", methods{http.MethodPost: a.deleteFeedback}},
 		{"/moderation/reviews/export", methods{http.MethodGet: a.exportReviews}},
 		{"/moderation/reviews/delete", methods{http.MethodPost: a.deleteReviews}},
+		{"/moderation/audit", methods{http.MethodGet: a.exportAudit}},
+		{"/moderation/audit/verify", methods{http.MethodGet: a.verifyAudit}},
 		{"/moderation/backup", methods{http.MethodGet: a.backup}},
 		{"/moderation/migrate", methods{
 			http.MethodGet: a.showMigration, http.MethodPost: a.migrate, http.MethodDelete: a.undoMigration,

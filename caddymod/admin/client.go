@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os/user"
 	"regexp"
 	"strconv"
 	"strings"
@@ -138,6 +139,9 @@ func (c *client) send(ctx context.Context, to endpoint, method, path string, in 
 	}
 	if in != nil {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if current, err := user.Current(); err == nil {
+		request.Header.Set(operatorHeader, strings.Map(printable, current.Username))
 	}
 	// Nothing is followed: an admin endpoint does not redirect.
 	response, err := transport.RoundTrip(request)

@@ -75,8 +75,10 @@ func (c *cli) addTo(root *cobra.Command) {
 	feedback.AddCommand(c.feedbackExport(), c.feedbackDelete())
 	review := &cobra.Command{Use: "review", Short: "Reads and erases the items of the review queue"}
 	review.AddCommand(c.reviewExport(), c.reviewDelete())
+	log := &cobra.Command{Use: "audit", Short: "Reads and checks the record of what people did"}
+	log.AddCommand(c.auditExport(), c.auditVerify())
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(group(account), group(key), c.usage(), group(feedback), group(review),
+	root.AddCommand(group(account), group(key), c.usage(), group(feedback), group(review), group(log),
 		c.backup(), c.restore(), c.migrate(), c.check(), c.evaluate(), c.health())
 }
 

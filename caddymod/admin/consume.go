@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -102,6 +103,10 @@ func (a *API) forgetConsumer(w http.ResponseWriter, r *http.Request) error {
 	defer release()
 	if err := known.ForgetConsumer(r.Context(), r.PathValue("name")); err != nil {
 		return a.failed(err)
+	}
+	if services, err := a.services(r.Context()); err == nil {
+		record(r, services, audit.Entry{Action: "feedback.forget_consumer", Target: r.PathValue("name")})
+		services.Release()
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

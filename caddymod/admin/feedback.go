@@ -6,9 +6,11 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"strconv"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
@@ -47,6 +49,12 @@ func (a *API) deleteFeedback(w http.ResponseWriter, r *http.Request) error {
 	}
 	if result.Damaged > 0 {
 		fields = append(fields, zap.Int64("damaged", result.Damaged))
+	}
+	if result.Records > 0 || err == nil {
+		record(r, services, audit.Entry{
+			Action: "feedback.delete", Account: which.Account,
+			Details: map[string]string{"records": strconv.FormatInt(result.Records, 10)},
+		})
 	}
 	if err != nil {
 		a.logger.Error("feedback was deleted in part", append(fields, zap.Error(err))...)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
@@ -30,6 +32,9 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
+	record(r, services, audit.Entry{
+		Action: "key.create", Account: key.Account, Target: key.ID, Details: app.KeyDetails(&key),
+	})
 	return encode(w, r, http.StatusCreated, madeKey{Secret: secret, Key: key})
 }
 
@@ -74,6 +79,7 @@ func (a *API) revokeKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
+	record(r, services, audit.Entry{Action: "key.revoke", Account: key.Account, Target: key.ID})
 	return encode(w, r, http.StatusOK, key)
 }
 
@@ -101,5 +107,9 @@ func (a *API) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.failed(err)
 	}
+	record(r, services, audit.Entry{
+		Action: "key.rotate", Account: made.Key.Account, Target: made.Old.ID,
+		Details: map[string]string{"new_key": made.Key.ID, "overlap": overlap.String()},
+	})
 	return encode(w, r, http.StatusCreated, madeKey{Secret: made.Secret, Key: made.Key, Old: &made.Old})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 )
 
@@ -43,6 +44,11 @@ func (a *API) migrate(w http.ResponseWriter, r *http.Request) error {
 	running, err := a.running()
 	if err != nil {
 		return err
+	}
+	if services := running.TryAcquire(); services != nil {
+		// Before it begins: then nothing can be written any more.
+		record(r, services, audit.Entry{Action: "migration.begin"})
+		services.Release()
 	}
 	endless(w)
 	out := &lines{body: &lazyBody{w: w, contentType: "application/jsonl"}}
@@ -101,6 +107,10 @@ func (a *API) undoMigration(w http.ResponseWriter, r *http.Request) error {
 	state, err := running.UndoMigration(r.Context())
 	if err != nil {
 		return a.migrationFailed(err)
+	}
+	if services := running.TryAcquire(); services != nil {
+		record(r, services, audit.Entry{Action: "migration.undo"})
+		services.Release()
 	}
 	return encode(w, r, http.StatusOK, state)
 }

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
@@ -58,6 +60,7 @@ func (a *API) exportReviews(w http.ResponseWriter, r *http.Request) error {
 	if labelled != "" && labelled != "true" {
 		return refusal(http.StatusBadRequest, "labelled must be true")
 	}
+	record(r, services, audit.Entry{Action: "review.export", Account: account})
 	endless(w)
 	out := &lazyBody{w: w, contentType: "application/jsonl"}
 	buffered := bufio.NewWriterSize(out, 32<<10)
@@ -104,23 +107,15 @@ type reviewRow struct {
 	Labels   map[string]int `json:"labels"`
 }
 
-// labelledRow returns the row of an item, and whether it has one: people have said something about a category. What is
-// approved is of no category, unless the reviewer has said otherwise; of what is rejected only the categories count
-// that the reviewer has looked at.
+// labelledRow returns the row of an item, and whether it has one: people have said something about a category, see
+// [review.Item.Labels].
 func labelledRow(item *review.Item) (reviewRow, bool) {
-	decision := item.Final()
-	if decision == nil || item.Status == review.Escalated {
-		return reviewRow{}, false
-	}
-	row := reviewRow{Kind: string(item.Cause), Language: item.Language, Labels: map[string]int{}}
-	for c := range engine.NumCategories {
-		name := engine.Category(c).String()
-		is, looked := decision.Categories[name]
-		switch {
-		case looked && is:
+	labels := item.Labels(engine.CategoryNames())
+	row := reviewRow{Kind: string(item.Cause), Language: item.Language, Labels: make(map[string]int, len(labels))}
+	for name, is := range labels {
+		row.Labels[name] = 0
+		if is {
 			row.Labels[name] = 1
-		case looked, item.Status == review.Approved:
-			row.Labels[name] = 0
 		}
 	}
 	texts := make([]string, len(item.Texts))
@@ -128,7 +123,7 @@ func labelledRow(item *review.Item) (reviewRow, bool) {
 		texts[i] = t.Text
 	}
 	row.Text = strings.Join(texts, "\n")
-	return row, len(row.Labels) > 0
+	return row, len(labels) > 0
 }
 
 // reviewDeletion is the body of a request that erases the review items which fulfil all of its conditions.
@@ -187,6 +182,12 @@ func (a *API) deleteReviews(w http.ResponseWriter, r *http.Request) error {
 			return a.failed(err)
 		}
 		return encode(w, r, http.StatusOK, deletedFeedback{Selected: &found})
+	}
+	if found > 0 || err == nil {
+		record(r, services, audit.Entry{
+			Action: "review.erase", Account: which.Account, Target: which.ID,
+			Details: map[string]string{"items": strconv.FormatInt(found, 10)},
+		})
 	}
 	// Neither the author nor the hash is logged: who has the text can tell from it whose it was.
 	fields := []zap.Field{

@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
@@ -192,6 +193,7 @@ func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
 	if leavesOut {
 		to = lenient
 	}
+	record(r, services, audit.Entry{Action: "backup"}) // who has one can read everything
 	endless(w)
 	if err := services.Store.Backup(r.Context(), to); err != nil {
 		return a.broken(r, out, err)

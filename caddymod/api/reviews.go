@@ -50,6 +50,7 @@ const (
 //	DELETE /v1/reviews/{id}            erases it
 //	POST   /v1/reviews/{id}/decision   decides it
 //	POST   /v1/reviews/{id}/release    gives it back undecided
+//	POST   /v1/reviews/coop            takes a decision of Coop in, with the option coop
 type reviews struct {
 	app    *app.App
 	access access.Middleware
@@ -88,6 +89,8 @@ func (h *reviews) route(w http.ResponseWriter, r *http.Request, call *access.Cal
 		methods[http.MethodGet] = h.stats
 	case rest == "events":
 		methods[http.MethodGet] = h.events
+	case rest == "coop" && call.Services.Reviews.Coop != nil:
+		methods[http.MethodPost] = h.coop
 	case rest == "next":
 		methods[http.MethodPost] = h.next
 	case action == "" && rest == id:
@@ -125,6 +128,13 @@ type page struct {
 
 func (h *reviews) list(w http.ResponseWriter, r *http.Request, call *access.Call) error {
 	query := r.URL.Query()
+	if request := query.Get("request_id"); request != "" {
+		items, err := call.Services.Reviews.Queue.OfRequest(r.Context(), request, call.Who.Account.ID)
+		if err != nil {
+			return h.failed(w, r, call, err)
+		}
+		return h.send(w, r, call, page{Items: items})
+	}
 	limit, invalid := limitOf(query.Get("limit"), 20, 100)
 	if invalid != nil {
 		return call.Problem(w, r, invalid)

@@ -38,6 +38,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/version"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
@@ -314,6 +315,7 @@ func (a *App) startStore() error {
 		Engine: a.engine, Gate: gate, Store: store.service.store(), FeedbackBound: a.feedbackBound(), Now: now,
 		pooled: store,
 	}
+	services.Audit = &Audit{Log: &audit.Log{Store: services.Store, Now: now}, logger: a.logger}
 	if services.Reviews, err = a.newReviews(services); err != nil {
 		return err
 	}

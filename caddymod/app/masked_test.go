@@ -79,6 +79,7 @@ func TestEveryTextOptionIsKnown(t *testing.T) {
 		"Key.Expires", "Badger.Dir", "Redis.Addresses", "Redis.Username", "Redis.Prefix", "Redis.Outage",
 		"RedisSentinel.Master", "RedisSentinel.Username", "RedisTLS.CA", "RedisTLS.ServerName", "RedisTLS.Certificate",
 		"Embedded.Model", "Embedded.Languages", "Key.Scopes", "ReviewOptions.Of", "ReviewWebhook.Account",
+		"ReviewCoop.PublicKey", "ReviewCoop.Approve", "ReviewCoop.Reject", "ReviewCoop.Escalate",
 		"ReviewWebhook.URL", // its path and what follows are masked
 	}
 	seen := map[reflect.Type]bool{}

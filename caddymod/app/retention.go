@@ -42,8 +42,8 @@ var defaultSweeps = sweepTiming{
 // processStart is about when the process started.
 var processStart = time.Now()
 
-// sweeper deletes the feedback and the review items that a configuration keeps no longer, for as long as the
-// configuration runs.
+// sweeper deletes the feedback, the review items and the entries of the audit log that are kept no longer, for as long
+// as the configuration runs.
 type sweeper struct {
 	app    *App
 	now    func() time.Time // the clock by which corrections are kept
@@ -51,12 +51,9 @@ type sweeper struct {
 	ended  chan struct{}
 }
 
-// startSweeper starts the sweeper of the configuration, if it has one. There is a store. Several nodes may sweep one
+// startSweeper starts the sweeper of the configuration. There is a store. Several nodes may sweep one
 // store: what another node has deleted already is no error, and not counted.
 func (a *App) startSweeper(now func() time.Time) {
-	if a.Feedback.Keep <= 0 && a.Review == nil {
-		return
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.sweeper = &sweeper{app: a, now: now, cancel: cancel, ended: make(chan struct{})}
 	go a.sweeper.run(ctx)
@@ -104,6 +101,7 @@ func (s *sweeper) sweep(ctx context.Context, now time.Time) {
 	}
 	defer services.Release()
 	services.Reviews.sweep(ctx)
+	services.Audit.trim(ctx, now)
 	if s.app.Feedback.Keep <= 0 {
 		return
 	}

@@ -64,6 +64,9 @@ type ReviewOptions struct {
 
 	// The endpoints that are told what reviewers decide, by signed requests (Standard Webhooks). Default: none.
 	Webhooks []ReviewWebhook `json:"webhooks,omitempty"`
+
+	// How decisions of ROOST Coop are taken in. Default: they are not.
+	Coop *ReviewCoop `json:"coop,omitempty"`
 }
 
 // ReviewWebhook is an endpoint that is told what reviewers decide: a POST for each event, signed as Standard Webhooks
@@ -133,6 +136,9 @@ func (o *ReviewOptions) check() error {
 		return err
 	}
 	if _, err := o.key(); err != nil {
+		return err
+	}
+	if _, err := o.Coop.coop(); err != nil {
 		return err
 	}
 	for i := range o.Webhooks {
@@ -211,6 +217,7 @@ func (a *App) parseReview(d *caddyfile.Dispenser) error {
 
 		"plain_authors": options.Flag(&o.PlainAuthors),
 		"webhook":       {Parse: o.parseWebhook, Repeat: true},
+		"coop":          {Parse: o.parseCoop},
 	}); err != nil {
 		return err
 	}
@@ -267,6 +274,8 @@ func shareOption(set func(float64)) options.Option {
 type Reviews struct {
 	// Queue has the items.
 	Queue *review.Queue
+	// Coop takes decisions of Coop in; nil if the configuration has none.
+	Coop *Coop
 
 	app    *App
 	of     []string
@@ -300,6 +309,9 @@ func (a *App) newReviews(services *Services) (*Reviews, error) {
 	}
 	key, err := o.key()
 	if err != nil {
+		return nil, err
+	}
+	if r.Coop, err = o.Coop.coop(); err != nil {
 		return nil, err
 	}
 	r.Queue, err = review.New(review.Options{

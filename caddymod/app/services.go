@@ -27,6 +27,8 @@ type Services struct {
 	FeedbackBound feedback.Bound
 	// Reviews keeps texts for review. It is nil unless the configuration has the option review.
 	Reviews *Reviews
+	// Audit records what people do to the service.
+	Audit *Audit
 	// Now is the clock by which requests and corrections are counted: that of the store, if it has one.
 	Now func() time.Time
 

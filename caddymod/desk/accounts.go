@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
@@ -105,6 +107,9 @@ func createAccount(c *call) error {
 		typed.Problem = told
 		return c.renderAccounts(told.Status, typed)
 	}
+	c.record(audit.Entry{
+		Action: "account.create", Account: account.ID, Details: app.AccountChanges(&quota.Account{}, &account),
+	})
 	return c.done("created", "accounts", account.ID)
 }
 
@@ -125,8 +130,12 @@ func changeAccount(c *call) error {
 		}
 		change.Status = &status
 	}
-	if _, err := c.services.Gate.UpdateAccount(c.r.Context(), c.account.ID, change); err != nil {
+	changed, err := c.services.Gate.UpdateAccount(c.r.Context(), c.account.ID, change)
+	if err != nil {
 		return err
 	}
+	c.record(audit.Entry{
+		Action: "account.update", Account: changed.ID, Details: app.AccountChanges(&c.account, &changed),
+	})
 	return c.done("changed", "accounts", c.account.ID)
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
@@ -157,6 +159,9 @@ func createKey(c *call) error {
 		typed.Problem = told
 		return c.renderKeys(told.Status, typed)
 	}
+	c.record(audit.Entry{
+		Action: "key.create", Account: c.account.ID, Target: key.ID, Details: app.KeyDetails(&key),
+	})
 	return c.renderSecret(newKeyBody{Secret: secret, Key: key})
 }
 
@@ -201,6 +206,10 @@ func rotateKey(c *call) error {
 		if err != nil {
 			return err
 		}
+		c.record(audit.Entry{
+			Action: "key.rotate", Account: c.account.ID, Target: c.key.ID,
+			Details: map[string]string{"new_key": made.Key.ID, "overlap": overlap.duration.String()},
+		})
 		return c.renderSecret(newKeyBody{Secret: made.Secret, Key: made.Key, Old: &made.Old})
 	}
 	return refuse(http.StatusBadRequest, "error.form")
@@ -214,5 +223,6 @@ func revokeKey(c *call) error {
 	if _, err := c.services.Gate.RevokeKey(c.r.Context(), c.key.ID); err != nil {
 		return err
 	}
+	c.record(audit.Entry{Action: "key.revoke", Account: c.account.ID, Target: c.key.ID})
 	return c.done("revoked", "accounts", c.account.ID, "keys")
 }

@@ -81,6 +81,16 @@ func (p *page) T(key string, arguments ...any) (string, error) {
 // N returns a whole number as people of the language write it.
 func (p *page) N(n int64) string { return p.call.words.number(n) }
 
+// Count is N for a number of items.
+func (p *page) Count(n int) string { return p.call.words.number(int64(n)) }
+
+// With returns the page with another body, for a template that shows a part of it.
+func (p *page) With(body any) *page {
+	part := *p
+	part.Body = body
+	return &part
+}
+
 // P returns a probability in percent.
 func (p *page) P(share float64) string { return p.call.words.percent(share) }
 

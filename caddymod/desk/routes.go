@@ -58,6 +58,8 @@ func routes() []route {
 	},
 		queueRoutes(),
 		sitesRoutes(),
+		qualityRoutes(),
+		auditRoutes(),
 	)
 }
 
@@ -73,11 +75,13 @@ var navigation = []struct {
 	{"/guards", "nav.guards", operator},
 	{"/node", "nav.node", operator},
 	{"/config", "nav.config", operator},
+	{"/audit", "nav.audit", operator},
 }
 
 // tabs are what the pages of an account lead to.
 var tabs = []struct{ path, text string }{
 	{"", "nav.overview"}, {"keys", "nav.keys"}, {"playground", "nav.playground"},
+	{"audit", "nav.audit"},
 }
 
 // match returns the values of a pattern's segments in braces if a path has its form.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -117,8 +119,11 @@ func (c *call) limit(n int64) string {
 func changeSettings(c *call) error {
 	change, problem := c.settings()
 	if problem == nil {
-		_, err := c.services.Gate.UpdateAccount(c.r.Context(), c.account.ID, change)
+		changed, err := c.services.Gate.UpdateAccount(c.r.Context(), c.account.ID, change)
 		if err == nil {
+			c.record(audit.Entry{
+				Action: "account.update", Account: changed.ID, Details: app.AccountChanges(&c.account, &changed),
+			})
 			return c.done("changed", "accounts", c.account.ID)
 		}
 		told, _ := refusalOf(err)
@@ -233,5 +238,6 @@ func deleteAccount(c *call) error {
 	if err := c.services.Gate.DeleteAccount(c.r.Context(), c.account.ID); err != nil {
 		return err
 	}
+	c.record(audit.Entry{Action: "account.delete", Account: c.account.ID})
 	return c.done("deleted", "accounts")
 }

@@ -32,6 +32,8 @@ const (
 	AccountInactive Code = "account_inactive"
 	// MissingScope says that the key is valid but may not do this.
 	MissingScope Code = "missing_scope"
+	// InvalidSignature says that the signature of a decision from another system is not that of the body.
+	InvalidSignature Code = "invalid_signature"
 	// ReviewTaken says that another reviewer has an item of the review queue, or has decided it.
 	ReviewTaken Code = "review_taken"
 	// NotFound says that nothing is at this address.
@@ -90,6 +92,7 @@ var codes = map[Code]struct {
 	MonthlyQuotaExhausted: {status: http.StatusPaymentRequired, title: "The monthly quota is used up", uri: quotaType},
 	AccountInactive:       {status: http.StatusForbidden, title: "The account is not active"},
 	MissingScope:          {status: http.StatusForbidden, title: "The API key lacks a scope"},
+	InvalidSignature:      {status: http.StatusForbidden, title: "The signature is not valid"},
 	ReviewTaken:           {status: http.StatusConflict, title: "The item is taken"},
 	NotFound:              {status: http.StatusNotFound, title: "There is nothing at this address"},
 	MethodNotAllowed:      {status: http.StatusMethodNotAllowed, title: "The method is not allowed here"},

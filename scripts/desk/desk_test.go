@@ -137,6 +137,7 @@ func TestEveryPageIsUsable(t *testing.T) {
 		"alice": {
 			"/desk/", "/desk/accounts", "/desk/accounts?q=beta", "/desk/accounts/acme", "/desk/accounts/acme/keys",
 			"/desk/accounts/declared", "/desk/accounts/declared/keys", "/desk/accounts/acme/playground", "/desk/config",
+			"/desk/audit", "/desk/accounts/acme/audit",
 			"/desk/accounts/blog?done=changed",
 		},
 		"carol": {"/desk/", "/desk/accounts/beta"},

@@ -101,7 +101,7 @@ func (*Waiting) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) 
 			}
 		}
 	}
-	return store, nil
+	return store, keepDecided(ctx, store)
 }
 
 func init() { caddy.RegisterModule(new(Waiting)) }
@@ -248,7 +248,7 @@ func TestQueueByKeyboard(t *testing.T) {
 	if !strings.HasSuffix(history, "Is this a joke?") || strings.Contains(history, "eIs") {
 		t.Errorf("got the history %q", history)
 	}
-	b.visit("/desk/review/items?status=rejected")
+	b.visit("/desk/review/items?status=rejected&account=acme")
 	b.usable(t, "the rejected items")
 	if body := b.text("main"); !strings.Contains(body, "(rude, and asked twice)") {
 		t.Errorf("the list has no typed reason: %s", body)
@@ -364,7 +364,7 @@ func TestQueueScreenshots(t *testing.T) {
 	if *update {
 		b.visit("/desk/review")
 		take(pictures + "/queue.png")
-		b.visit("/desk/review/items?status=rejected")
+		b.visit("/desk/review/items?status=rejected&account=acme")
 		take(pictures + "/queue-items.png")
 	}
 }

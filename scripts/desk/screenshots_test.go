@@ -46,6 +46,7 @@ var shots = []struct {
 	}},
 	{name: "home", user: "alice", path: "/desk/", width: 1000},
 	{name: "accounts", user: "alice", path: "/desk/accounts", width: 1000},
+	{name: "audit", user: "alice", path: "/desk/audit", width: 1000},
 	{name: "config", user: "alice", path: "/desk/config", width: 1000},
 	{name: "no-role", user: "mallory", path: "/desk/", width: 1000},
 }

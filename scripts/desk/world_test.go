@@ -27,8 +27,10 @@ import (
 	"github.com/chromedp/chromedp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
@@ -99,7 +101,7 @@ func (*Past) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) {
 			}
 		}
 	}
-	return store, nil
+	return store, recordPast(ctx, store)
 }
 
 // tiers are those of the configuration.
@@ -315,4 +317,26 @@ func (b *browser) calm() {
 		b.t.Error(trouble)
 	}
 	b.troubles = nil
+}
+
+// recordPast records what people did.
+func recordPast(ctx context.Context, store documents.Store) error {
+	clock := time.Now().Add(-50 * time.Hour)
+	log := audit.Log{Store: store, Now: func() time.Time { return clock }}
+	for _, e := range []audit.Entry{
+		{Actor: "root", Via: audit.Admin, Operator: true, Action: "backup"},
+		{Actor: "alice", Via: audit.Desk, Operator: true, Action: "account.create", Account: "acme",
+			Details: map[string]string{"name": " -> Acme", "tier": " -> free"}},
+		{Actor: "carol", Via: audit.Desk, Action: "key.create", Account: "acme", Target: "key_7Vw2bD1pXhUjYq0c",
+			Details: map[string]string{"name": "site", "environment": "live"}},
+		{Actor: "alice", Via: audit.Desk, Operator: true, Action: "account.update", Account: "acme",
+			Details: map[string]string{"tier": "free -> pro"}},
+		{Actor: "carol", Via: audit.Desk, Action: "key.revoke", Account: "acme", Target: "key_7Vw2bD1pXhUjYq0c"},
+	} {
+		if err := log.Append(ctx, e); err != nil {
+			return err
+		}
+		clock = clock.Add(11 * time.Hour)
+	}
+	return nil
 }

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The caddy-moderation authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caddymod_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-moderation/caddy-moderation/review"
+)
+
+// TestDeskQuality decides items of each kind, and reads the figures that follow from them.
+func TestDeskQuality(t *testing.T) {
+	stayPut(t)
+	dir := t.TempDir()
+	items := numbered(5)
+	items[3].Cause, items[4].Cause = review.Sampled, review.Sampled
+	items[3].Recommendation, items[3].Flagged = "approve", []string{}
+	items[3].Probabilities = map[string]float64{"harassment": 0.2}
+	items[4].Account = "small"
+	ids := keepReviews(t, dir, review.Options{}, items...)
+	load(t, queueConfig(dir, "twice 0"))
+
+	empty := visit(t, "erin", "/review/quality", nil)
+	contains(t, "nothing decided", empty, "0 decided items", "The sample has 0 decided items. With 30 more", "Nothing was decided")
+
+	decideAs(t, "erin", ids[0], "reject", "is-harassment", "yes")
+	decideAs(t, "erin", ids[1], "approve")
+	decideAs(t, "erin", ids[2], "reject", "is-harassment", "yes")
+	decideAs(t, "erin", ids[3], "reject", "is-harassment", "yes")
+	decideAs(t, "erin", ids[4], "approve")
+
+	// The figures are those of a minute ago, so another period is asked for.
+	page := visit(t, "erin", "/review/quality?days=7", nil)
+	contains(t, "the figures", page, "5 decided items", "The sample has 2 decided items. With 28 more",
+		// Of the two of the sample one is a miss, and the other is a false alarm.
+		`<tr><th scope="row">Precision <span class="quiet">how much of what the service would review or reject people `+
+			`reject</span></th><td class="n">0.0%</td><td class="n">0.0% – 79.3%`,
+		`<tr><th scope="row">Harassment</th><td class="n">40.0%</td><td class="n">11.8% – 76.9%`,
+	)
+	other := visit(t, "erin", "/review/quality?days=7&account=small&category=harassment", nil)
+	contains(t, "of an account", other, "1 decided items", `value="small"`, `<option value="harassment" selected>`)
+
+	differ := visit(t, "erin", "/review/quality/differences", nil)
+	contains(t, "the differences", differ, "/review/items/"+ids[1], "/review/items/"+ids[3], "/review/items/"+ids[4])
+	lacks(t, "the differences", differ, "/review/items/"+ids[0], "/review/items/"+ids[2])
+	none := visit(t, "erin", "/review/quality/differences?category=violence", nil)
+	contains(t, "of another category", none, "There are none")
+	for _, query := range []string{"?days=-1&account=..%2F&category=%3Cb%3E", "?days=99999999999999999999", "?account=" + strings.Repeat("x", 5000)} {
+		if got := visit(t, "erin", "/review/quality"+query, nil); got.status != http.StatusOK {
+			t.Errorf("%s: got %d", query, got.status)
+		}
+	}
+	for _, path := range []string{"/review/quality", "/review/quality/differences"} {
+		if got := visit(t, "carol", path, nil); got.status != http.StatusForbidden {
+			t.Errorf("a member at %s: got %d", path, got.status)
+		}
+	}
+}
