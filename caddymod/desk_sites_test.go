@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
+
+	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 // rowsOf returns the rows of all tables of a page: their cells by the label of their column, "" being the head of the
@@ -131,8 +133,8 @@ func TestDeskGuards(t *testing.T) {
 	}{
 		{"shop.example", vile, http.StatusForbidden}, {"shop.example", fine, http.StatusOK},
 		{"SHOP.example:80", fine, http.StatusOK},
-		{"forum.example", vile, http.StatusOK}, {"forum.example", vile, http.StatusOK}, {"forum.example", fine, http.StatusOK},
-		{"forum.example", fine, http.StatusOK},
+		{"forum.example", vile, http.StatusOK}, {"forum.example", vile, http.StatusOK},
+		{"forum.example", fine, http.StatusOK}, {"forum.example", fine, http.StatusOK},
 	} {
 		got := postTo(t, message.host, message.text)
 		if (got == http.StatusOK) != (message.status == http.StatusOK) {
@@ -272,6 +274,22 @@ func TestDeskNode(t *testing.T) {
 	}
 }
 
+// TestDeskNodeWithoutStore guards against pages that are gone when they are needed.
+func TestDeskNodeWithoutStore(t *testing.T) {
+	load(t, onWaiting(t, "moderation_desk"+deskBlock+"moderate"))
+	gone := fmt.Errorf("%w: the disk of /var/lib/secret is full", storage.ErrUnavailable)
+	disk.health.Store(&gone)
+	disk.unread.Store(true)
+	defer disk.health.Store(nil)
+	defer disk.unread.Store(false)
+	for path, want := range map[string]string{"/node": "/var/lib/secret is full", "/guards": "enforcing"} {
+		got := visit(t, "alice", path, nil)
+		if got.status != http.StatusOK || !strings.Contains(string(got.body), want) {
+			t.Errorf("%s: got %d %s, want %q", path, got.status, got.body, want)
+		}
+	}
+}
+
 // TestDeskSettings guards against settings that are lost, taken for others, or refused without saying which.
 func TestDeskSettings(t *testing.T) {
 	stayPut(t)
@@ -349,6 +367,10 @@ func TestDeskDeletesAccounts(t *testing.T) {
 	}
 	if got := visit(t, "alice", "/desk/accounts/beta", nil); got.status != http.StatusNotFound {
 		t.Errorf("the account after: got %d, want 404", got.status)
+	}
+	log := string(visit(t, "alice", "/desk/audit.jsonl", nil).body)
+	if !strings.Contains(log, `"account.delete"`) {
+		t.Errorf("the audit log does not tell of it: %s", log)
 	}
 	if got := visit(t, "alice", "/desk/accounts/acme/delete", url.Values{"confirm": {"acme"}}); got.status != http.StatusConflict {
 		t.Errorf("a declared account: got %d, want 409", got.status)

@@ -21,7 +21,8 @@ func sitesRoutes() []route {
 		{method: get, pattern: "/node", needs: operator, serve: showNode},
 		{method: get, pattern: "/node/traffic", needs: operator, serve: streamTraffic},
 		{method: get, pattern: "/accounts/{account}/settings", needs: operator, serve: showSettings},
-		{method: post, pattern: "/accounts/{account}/settings", needs: operator, limit: smallForm, serve: changeSettings},
+		{method: post, pattern: "/accounts/{account}/settings", needs: operator, limit: smallForm,
+			serve: changeSettings},
 		{method: get, pattern: "/accounts/{account}/delete", needs: operator, serve: askDelete},
 		{method: post, pattern: "/accounts/{account}/delete", needs: operator, limit: smallForm, serve: deleteAccount},
 	}
