@@ -3,9 +3,9 @@
 
 // Package audit keeps a record of what people do to the service: who made, changed or revoked what, and when.
 //
-// A [Log] only grows. Its entries are numbered without gaps, and each has the hash of the entry before, so that an entry
-// that somebody has changed or taken out is found by [Log.Verify]. Only the oldest entries go, by [Log.Trim], which
-// leaves the hash of the last of them. Several nodes with one store write one log.
+// A [Log] only grows. Its entries are numbered without gaps, and each has the hash of the entry before, so that an
+// entry that somebody has changed or taken out is found by [Log.Verify]. Only the oldest entries go, by [Log.Trim],
+// which leaves the hash of the last of them. Several nodes with one store write one log.
 package audit
 
 import (
@@ -39,8 +39,8 @@ type Via string
 const (
 	// Desk is a page of the desk. The actor is the person as the desk knows it.
 	Desk Via = "desk"
-	// Admin is Caddy's admin endpoint. The actor is whom the caller has named, which nobody has checked: the user of the
-	// operating system who has called the command.
+	// Admin is Caddy's admin endpoint. The actor is whom the caller has named, which nobody has checked: the user of
+	// the operating system who has called the command.
 	Admin Via = "admin"
 )
 
@@ -63,7 +63,8 @@ type Entry struct {
 	Target string `json:"target,omitempty"`
 	// Details say more, such as from what to what a member was changed. They have no secrets and no content.
 	Details map[string]string `json:"details,omitempty"`
-	// Previous is the SHA-256 of the entry before as the store has it, in hexadecimal digits; for the first it is empty.
+	// Previous is the SHA-256 of the entry before as the store has it, in hexadecimal digits; for the first it is
+	// empty.
 	Previous string `json:"previous,omitempty"`
 }
 
@@ -304,8 +305,8 @@ func (l *Log) Verify(ctx context.Context) (entries uint64, err error) {
 	return entries, nil
 }
 
-// Trim removes the entries from before a point in time, up to some hundred at once, and returns how many. The last entry
-// stays.
+// Trim removes the entries from before a point in time, up to some hundred at once, and returns how many. The last
+// entry stays.
 func (l *Log) Trim(ctx context.Context, before time.Time) (removed int, err error) {
 	head, _, err := l.read(ctx, headKey)
 	if err != nil {

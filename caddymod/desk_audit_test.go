@@ -38,8 +38,8 @@ func auditEntries(t testing.TB) (entries []audit.Entry) {
 	return entries
 }
 
-// TestAudit guards against something that is done and leaves no entry, by the desk or by a command, and against an entry
-// that tells a secret.
+// TestAudit guards against something that is done and leaves no entry, by the desk or by a command, and against an
+// entry that tells a secret.
 func TestAudit(t *testing.T) {
 	stayPut(t)
 	load(t, guardConfig(t, "moderation_desk /desk"+deskBlock))

@@ -62,18 +62,14 @@ func (h *reviews) decideFor(
 	queue := call.Services.Reviews.Queue
 	item, err := h.own(r, call, decision.Item)
 	if errors.Is(err, review.ErrNotFound) {
-		var found []review.Item
-		if found, err = queue.OfRequest(r.Context(), decision.Item, call.Who.Account.ID); err == nil && len(found) == 0 {
-			err = review.ErrNotFound
-		} else if err == nil {
-			item = found[0]
-		}
+		item, err = firstOf(queue.OfRequest(r.Context(), decision.Item, call.Who.Account.ID))
 	}
 	if err != nil {
 		return review.Item{}, err
 	}
 	d := review.Decision{
-		Reviewer: decision.Reviewer, Action: action, Reason: prefix(decision.Reason, 200), Note: prefix(decision.Note, 2000),
+		Reviewer: decision.Reviewer, Action: action,
+		Reason: prefix(decision.Reason, 200), Note: prefix(decision.Note, 2000),
 	}
 	if d.Reviewer == "" {
 		d.Reviewer = coopReviewer
@@ -88,6 +84,17 @@ func (h *reviews) decideFor(
 		}
 	}
 	return queue.Decide(r.Context(), item.ID, d)
+}
+
+// firstOf returns the first of some items, or that there is none.
+func firstOf(items []review.Item, err error) (review.Item, error) {
+	if err == nil && len(items) == 0 {
+		err = review.ErrNotFound
+	}
+	if err != nil {
+		return review.Item{}, err
+	}
+	return items[0], nil
 }
 
 // prefix returns the beginning of a text that has at most limit bytes and ends with a whole character.

@@ -31,8 +31,8 @@ type Audit struct {
 	logger *zap.Logger
 }
 
-// Record adds an entry about something that was done. When it returns the entry is durable, or the log of the server has
-// it with the error: what was done cannot be taken back because of that.
+// Record adds an entry about something that was done. When it returns the entry is durable, or the log of the server
+// has it with the error: what was done cannot be taken back because of that.
 func (a *Audit) Record(ctx context.Context, e audit.Entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	defer cancel()

@@ -23,8 +23,8 @@ type ReviewCoop struct {
 	// key: RSA in PEM, or a placeholder such as {env.NAME} or {file.PATH} that yields it. Required.
 	PublicKey string `json:"public_key"`
 
-	// The ids of the actions in Coop that approve an item. One of the three lists must have an action, and no action may
-	// be in two.
+	// The ids of the actions in Coop that approve an item. One of the three lists must have an action, and no action
+	// may be in two.
 	Approve []string `json:"approve,omitempty"`
 	// The ids of the actions in Coop that reject an item.
 	Reject []string `json:"reject,omitempty"`

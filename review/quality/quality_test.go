@@ -36,7 +36,9 @@ func TestInterval(t *testing.T) {
 // TestKappa uses an example that can be worked out by hand: 20 and 15 of 50 alike, chance 0.5, so (0.7-0.5)/0.5.
 func TestKappa(t *testing.T) {
 	t.Parallel()
-	pairs := quality.Pairs{Both: quality.Share{Count: 35, Total: 50}, Approved: [2]int{25, 30}, Rejected: [2]int{25, 20}}
+	pairs := quality.Pairs{
+		Both: quality.Share{Count: 35, Total: 50}, Approved: [2]int{25, 30}, Rejected: [2]int{25, 20},
+	}
 	if kappa, known := pairs.Kappa(); !known || !near(kappa, 0.4) {
 		t.Errorf("got %v, %v, want 0.4", kappa, known)
 	}
@@ -120,7 +122,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("what is at the threshold is flagged: got %+v", all)
 	}
 	monday := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
-	if want := []quality.Week{{Begin: monday, Agreement: quality.Share{Count: 5, Total: 8}}}; !slices.Equal(r.Weeks, want) {
+	want := []quality.Week{{Begin: monday, Agreement: quality.Share{Count: 5, Total: 8}}}
+	if !slices.Equal(r.Weeks, want) {
 		t.Errorf("got the weeks %+v, want %+v", r.Weeks, want)
 	}
 }
@@ -128,12 +131,12 @@ func TestReport(t *testing.T) {
 // TestPairs guards against decisions of one person, or of people who were not to decide both, being taken for two.
 func TestPairs(t *testing.T) {
 	t.Parallel()
+	actions := map[byte]review.Action{'a': review.Approve, 'r': review.Reject, 's': review.Skip}
 	by := func(decisions ...string) *review.Item {
 		item := &review.Item{Twice: true, Status: review.Pending}
 		for _, d := range decisions {
 			item.Decisions = append(item.Decisions, review.Decision{
-				Reviewer: d[2:], Action: map[byte]review.Action{'a': review.Approve, 'r': review.Reject, 's': review.Skip}[d[0]],
-				Undone: d[1] == '-',
+				Reviewer: d[2:], Action: actions[d[0]], Undone: d[1] == '-',
 			})
 		}
 		return item

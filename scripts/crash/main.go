@@ -390,6 +390,7 @@ var (
 // The promises, in the words of docs/operations.md.
 const (
 	whatSurvives    = "An answer is sent only after its effects are kept as the table says."
+	reviewSurvives  = "| Accounts, keys, revocations, feedback, review items and decisions, the audit log, deletions | everything acknowledged | everything acknowledged |"
 	powerSurvives   = "| Counts: the minute, the day, the period, its requests by key, flagged content | everything acknowledged | all but at most the last second |"
 	fullDisk        = "When there is room again, it continues by itself; nothing has to be restarted or repaired."
 	siteGoesOn      = "When the cause is gone, or the process has died, the server recovers by itself, with everything that was acknowledged."
@@ -416,6 +417,7 @@ var rounds = slices.Concat([]*round{
 	{"kill-store", siteGoesOn, true, nil, killStore, false},
 	{"power", powerSurvives, true, []need{loops}, powerCut, false},
 	{"calls", siteGoesOn, true, []need{supervised}, everyCall, false},
+	{"kill-review", reviewSurvives, true, nil, killReview, false},
 	{"freeze-store", siteGoesOn, true, nil, freezeStore, false},
 	{"kill-start", whatSurvives, true, nil, killStart, false},
 	{"kill-backup", wholeBackup, true, nil, killBackup, false},

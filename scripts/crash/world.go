@@ -70,6 +70,8 @@ type world struct {
 	up atomic.Bool
 	// reloading says that connections may break, because the configuration is being replaced.
 	reloading atomic.Bool
+	// reviewSecret is a key that may read the review queue, in the rounds that have one.
+	reviewSecret string
 	// stuck says that the store cannot keep anything while it is compared.
 	stuck   bool
 	watch   context.CancelFunc
@@ -158,6 +160,10 @@ func (w *world) close() {
 
 // caddyfile returns the configuration with the store in a directory.
 func (w *world) caddyfile(dir string) string {
+	review := ""
+	if w.reviewSecret != "" {
+		review = reviewOptions
+	}
 	return fmt.Sprintf(`{
 	admin %[1]s {
 		origins %[1]s
@@ -174,7 +180,7 @@ func (w *world) caddyfile(dir string) string {
 		feedback {
 			max_records_per_day 0
 			max_bytes_per_day 0
-		}
+		}%[6]s
 		account api {
 			tier load
 			key {env.CRASH_KEY}
@@ -209,7 +215,7 @@ http://%[4]s {
 http://%[5]s {
 	respond "ok"
 }
-`, w.admin, w.host, dir, w.site, w.other)
+`, w.admin, w.host, dir, w.site, w.other, review)
 }
 
 // start starts the server and returns when it accepts connections.
@@ -229,7 +235,8 @@ func (w *world) startWith(ctx context.Context, caddy, listen string) error {
 	}
 	o := server.Options{
 		Command: []string{caddy, "run", "--config", config, "--adapter", "caddyfile"},
-		Env:     append(w.env, "CRASH_KEY="+w.secret, "XDG_DATA_HOME="+w.folder, "XDG_CONFIG_HOME="+w.folder),
+		Env: append(w.env, "CRASH_KEY="+w.secret, "CRASH_REVIEW_KEY="+w.reviewSecret,
+			"XDG_DATA_HOME="+w.folder, "XDG_CONFIG_HOME="+w.folder),
 		Listen:  listen,
 		Timeout: timeout,
 	}
