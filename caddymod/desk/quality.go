@@ -290,8 +290,8 @@ func (b *qualityBody) addWeeks(weeks []quality.Week) {
 		e := estimateOf(week.Agreement)
 		at := func(share float64) string { return strconv.FormatFloat(chartHeight*(1-share), 'f', 1, 64) }
 		b.Weeks = append(b.Weeks, qualityWeek{
-			Begin: week.Begin, Estimate: e, Value: e.Value(), X: strconv.Itoa(i*weekStep + weekStep/2), Y: at(e.Value()),
-			Top: at(e.High), Bottom: at(e.Low),
+			Begin: week.Begin, Estimate: e, Value: e.Value(), X: strconv.Itoa(i*weekStep + weekStep/2),
+			Y: at(e.Value()), Top: at(e.High), Bottom: at(e.Low),
 		})
 	}
 	b.WeeksWidth = max(len(weeks), 1) * weekStep
