@@ -42,6 +42,8 @@ const (
 	// Admin is Caddy's admin endpoint. The actor is whom the caller has named, which nobody has checked: the user of
 	// the operating system who has called the command.
 	Admin Via = "admin"
+	// API is a call with a key. The actor is the id of the key.
+	API Via = "api"
 )
 
 // Entry is something that was done.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
@@ -175,6 +176,10 @@ func TestReviewQueue(t *testing.T) {
 	}
 	if got := reviews(t, http.MethodDelete, "/"+first.ID, reviewerKey, ""); got.status != http.StatusNoContent {
 		t.Errorf("erasing: got %d, want 204", got.status)
+	}
+	if log := auditEntries(t); len(log) != 1 || log[0].Action != "review.erase" || log[0].Via != audit.API ||
+		log[0].Target != first.ID || log[0].Actor == "" {
+		t.Errorf("got the audit log %+v", log)
 	}
 	reviews(t, http.MethodPost, "/"+second.ID+"/decision", reviewerKey, `{"action": "approve"}`)
 	if got := reviews(t, http.MethodPost, "/next", reviewerKey, ""); got.status != http.StatusNoContent {

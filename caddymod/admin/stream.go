@@ -110,6 +110,7 @@ func (a *API) exportFeedback(w http.ResponseWriter, r *http.Request) error {
 			return a.failed(err)
 		}
 	}
+	record(r, services, audit.Entry{Action: "feedback.export", Account: account})
 	endless(w)
 	out := &lazyBody{w: w, contentType: "application/jsonl"}
 	buffered := bufio.NewWriterSize(out, 32<<10)

@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/access"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
@@ -293,6 +294,9 @@ func (h *reviews) erase(id string) access.Handler {
 		if err != nil {
 			return h.failed(w, r, call, err)
 		}
+		call.Services.Audit.Record(r.Context(), audit.Entry{
+			Via: audit.API, Actor: call.Who.Key.ID, Action: "review.erase", Account: call.Who.Account.ID, Target: id,
+		})
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
