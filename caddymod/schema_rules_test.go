@@ -68,15 +68,19 @@ var schemaRules = map[string]schemaRule{
 		// Somebody must have a role.
 		rule: object{"anyOf": []any{
 			given("operators", "minItems"), given("members", "minItems"), given("reviewers", "minItems"),
+			object{"required": []any{"tokens"}, "properties": object{"tokens": object{"const": true}}},
 		}},
 		good: []string{
 			`{"operators":[{"placeholder":"{http.auth.user.id}","users":["alice"]}]}`,
-			`{"reviewers":[{"placeholder":"{http.auth.user.id}","users":["alice"]}],"operators":[]}`,
+			`{"reviewers":[{"placeholder":"{http.auth.user.id}","users":["alice"]}],"operators":[]}`, `{"tokens":true}`,
 		},
-		bad: []string{`{}`, `{"operators":[]}`, `{"base_path":"/desk"}`},
+		bad: []string{`{}`, `{"operators":[]}`, `{"base_path":"/desk"}`, `{"tokens":false}`},
 	},
 	"desk.Desk.BasePath": {
 		rule: basePathRule.rule, good: basePathRule.good, bad: basePathRule.bad, with: `{"operators":` + goodPeople + `}`,
+	},
+	"desk.Desk.Tokens": {
+		good: []string{`true`, `false`}, bad: []string{`"yes"`, `1`}, with: `{"operators":` + goodPeople + `}`,
 	},
 	"desk.Desk.Operators":      peopleRule,
 	"desk.Desk.Reviewers":      peopleRule,

@@ -62,6 +62,9 @@ const (
 //	POST                /moderation/feedback/delete
 //	GET                 /moderation/reviews/export
 //	POST                /moderation/reviews/delete
+//	POST                /moderation/desk/links
+//	GET                 /moderation/desk/sessions
+//	POST                /moderation/desk/sign-out
 //	GET                 /moderation/audit
 //	GET                 /moderation/audit/verify
 //	GET                 /moderation/backup
@@ -126,6 +129,9 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{"/moderation/feedback/delete", methods{http.MethodPost: a.deleteFeedback}},
 		{"/moderation/reviews/export", methods{http.MethodGet: a.exportReviews}},
 		{"/moderation/reviews/delete", methods{http.MethodPost: a.deleteReviews}},
+		{"/moderation/desk/links", methods{http.MethodPost: a.createLink}},
+		{"/moderation/desk/sessions", methods{http.MethodGet: a.listSessions}},
+		{"/moderation/desk/sign-out", methods{http.MethodPost: a.endSessions}},
 		{"/moderation/audit", methods{http.MethodGet: a.exportAudit}},
 		{"/moderation/audit/verify", methods{http.MethodGet: a.verifyAudit}},
 		{"/moderation/backup", methods{http.MethodGet: a.backup}},

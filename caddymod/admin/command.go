@@ -77,8 +77,10 @@ func (c *cli) addTo(root *cobra.Command) {
 	review.AddCommand(c.reviewExport(), c.reviewDelete())
 	log := &cobra.Command{Use: "audit", Short: "Reads and checks the record of what people did"}
 	log.AddCommand(c.auditExport(), c.auditVerify())
+	desk := &cobra.Command{Use: "desk", Short: "Lets people sign in to the desk"}
+	desk.AddCommand(c.deskLink(), c.deskSessions(), c.deskSignOut())
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(group(account), group(key), c.usage(), group(feedback), group(review), group(log),
+	root.AddCommand(group(account), group(key), c.usage(), group(feedback), group(review), group(log), group(desk),
 		c.backup(), c.restore(), c.migrate(), c.check(), c.evaluate(), c.health())
 }
 

@@ -44,6 +44,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/sessions"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -179,8 +180,9 @@ type App struct {
 	needsStore bool
 	pooled     *pooledStore // what this configuration holds
 	services   atomic.Pointer[Services]
-	sweeper    *sweeper // nil unless feedback is kept for a limited time
+	sweeper    *sweeper // nil before the start
 	senders    *senders // nil without webhooks
+	signsIn    atomic.Bool
 	guards     []Guard
 	// startChecks are what AtStart has registered, by key.
 	startChecks map[string]func()
@@ -315,6 +317,7 @@ func (a *App) startStore() error {
 		Engine: a.engine, Gate: gate, Store: store.service.store(), FeedbackBound: a.feedbackBound(), Now: now,
 		pooled: store,
 	}
+	services.Sessions = &sessions.Sessions{Store: services.Store, Now: now, Random: a.random}
 	services.Audit = &Audit{Log: &audit.Log{Store: services.Store, Now: now}, logger: a.logger}
 	if services.Reviews, err = a.newReviews(services); err != nil {
 		return err

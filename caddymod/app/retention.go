@@ -42,8 +42,8 @@ var defaultSweeps = sweepTiming{
 // processStart is about when the process started.
 var processStart = time.Now()
 
-// sweeper deletes the feedback, the review items and the entries of the audit log that are kept no longer, for as long
-// as the configuration runs.
+// sweeper deletes the feedback, the review items, the entries of the audit log and the sessions that are kept no longer,
+// for as long as the configuration runs.
 type sweeper struct {
 	app    *App
 	now    func() time.Time // the clock by which corrections are kept
@@ -102,6 +102,9 @@ func (s *sweeper) sweep(ctx context.Context, now time.Time) {
 	defer services.Release()
 	services.Reviews.sweep(ctx)
 	services.Audit.trim(ctx, now)
+	if _, err := services.Sessions.Sweep(ctx); err != nil && ctx.Err() == nil {
+		s.app.logger.Error("old sessions of the desk could not be removed; it is tried again", zap.Error(err))
+	}
 	if s.app.Feedback.Keep <= 0 {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/sessions"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -29,6 +30,8 @@ type Services struct {
 	Reviews *Reviews
 	// Audit records what people do to the service.
 	Audit *Audit
+	// Sessions keeps who is signed in to the desk.
+	Sessions *sessions.Sessions
 	// Now is the clock by which requests and corrections are counted: that of the store, if it has one.
 	Now func() time.Time
 

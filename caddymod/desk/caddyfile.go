@@ -18,6 +18,7 @@ import (
 //		operator <placeholder> <user>...              # may see and do everything
 //		member <placeholder> <account:user>...        # of one account, or of several
 //		reviewer <placeholder> <user>...              # of the review queue
+//		tokens                                        # people may sign in with links that a command makes
 //	}
 //
 // Each option can be given several times, with other placeholders. The base path is "/" by default.
@@ -32,6 +33,7 @@ func (d *Desk) UnmarshalCaddyfile(t *caddyfile.Dispenser) error {
 	return options.Block(t, "moderation_desk", map[string]options.Option{
 		"operator": {Repeat: true, Parse: func(t *caddyfile.Dispenser) error { return parsePeople(t, &d.Operators) }},
 		"reviewer": {Repeat: true, Parse: func(t *caddyfile.Dispenser) error { return parsePeople(t, &d.Reviewers) }},
+		"tokens":   options.Flag(&d.Tokens),
 		"member":   {Repeat: true, Parse: d.parseMembers},
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/sessions"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -37,9 +38,10 @@ type call struct {
 	values map[string]string // of the path
 	form   url.Values        // of a POST
 
-	services *app.Services // nil until they are acquired
-	account  quota.Account // if the path names one
-	key      quota.Key     // if the path names one
+	session  *sessions.Session // nil unless the person has signed in with a link
+	services *app.Services     // nil until they are acquired
+	account  quota.Account     // if the path names one
+	key      quota.Key         // if the path names one
 }
 
 // formTimeout is how long a form may take to arrive.
@@ -69,7 +71,11 @@ func (d *Desk) serve(w http.ResponseWriter, r *http.Request, path string) {
 		c.redirect("/")
 		return
 	}
-	found, err := c.admit()
+	err := c.recognize()
+	var found *route
+	if err == nil {
+		found, err = c.admit()
+	}
 	if err == nil {
 		err = found.serve(c)
 	}
@@ -83,6 +89,9 @@ func (d *Desk) serve(w http.ResponseWriter, r *http.Request, path string) {
 func (c *call) admit() (*route, error) {
 	found, values, allowed := find(c.r.Method, c.path)
 	if (found == nil || found.needs != anyone) && !c.person.has(somebody, "") {
+		if c.desk.Tokens && c.r.Method == http.MethodGet {
+			return &route{serve: askSignIn}, nil
+		}
 		return nil, refuse(http.StatusForbidden, "error.nobody")
 	}
 	if found == nil && len(allowed) > 0 {

@@ -51,13 +51,14 @@ const (
 //
 // It does not ask for passwords. Who a person is, is known from a placeholder that a handler before it sets, such as
 // {http.auth.user.id} of basic_auth, or a header that forward_auth copies. The lists of operators, members and
-// reviewers say what each person may do; who is in none of them gets nothing but a page that says so. A configuration
-// without any list is refused. In a Caddyfile the directive stands after basic_auth and forward_auth.
+// reviewers say what each person may do; who is in none of them gets nothing but a page that says so. Or people sign in
+// with links that a command makes. A configuration in which nobody could have a role is refused. In a Caddyfile the
+// directive stands after basic_auth and forward_auth.
 //
 // All pages are below the base path. Requests for other paths go to the next handler. Inside of handle_path the links
 // begin with what it has stripped.
 //
-// The pages send nothing to other servers, keep no session, and change something only by a POST that comes from
+// The pages send nothing to other servers, keep no session unless people sign in with links, and change something only by a POST that comes from
 // themselves. They work without JavaScript, except for the live gauge, the copy buttons and the sliders of the
 // playground. The languages are English, German, Spanish and French, as Accept-Language wants.
 type Desk struct {
@@ -72,6 +73,10 @@ type Desk struct {
 
 	// The persons who may decide what is in the review queue.
 	Reviewers []People `json:"reviewers,omitempty"`
+
+	// Whether people can also sign in with links that work once, which "caddy moderation desk link" makes with the roles
+	// of a person. A session lasts for 12 hours, or until the person signs out. Default: false.
+	Tokens bool `json:"tokens,omitempty"`
 
 	app      *app.App
 	base     string // without a slash at its end
@@ -118,11 +123,12 @@ func (*Desk) CaddyModule() caddy.ModuleInfo {
 
 // errNobody is the error of a configuration that gives nobody a role.
 var errNobody = errors.New("moderation_desk: nobody could use it; " +
-	"say with operator, member or reviewer who may, such as: operator {http.auth.user.id} alice")
+	"say with operator, member or reviewer who may, such as: operator {http.auth.user.id} alice; or let people sign in " +
+	"with links by the option tokens")
 
 // Provision finds the app. It refuses a configuration in which nobody has a role.
 func (d *Desk) Provision(ctx caddy.Context) error {
-	if len(d.Operators)+len(d.Members)+len(d.Reviewers) == 0 {
+	if len(d.Operators)+len(d.Members)+len(d.Reviewers) == 0 && !d.Tokens {
 		return errNobody
 	}
 	owner, err := app.LoadWithStore(ctx)
@@ -130,6 +136,9 @@ func (d *Desk) Provision(ctx caddy.Context) error {
 		return err
 	}
 	d.app, d.now = owner, owner.Now
+	if d.Tokens {
+		owner.LetSignIn()
+	}
 	d.base = strings.TrimSuffix(d.BasePath, "/")
 	d.interval = gaugeInterval
 	d.judging = make(chan struct{}, maxJudging)

@@ -145,6 +145,9 @@ func (p *page) Done() string {
 // Operator reports whether the person is one.
 func (p *page) Operator() bool { return p.call.person.operator }
 
+// SignedIn reports whether the person has signed in with a link, and can sign out.
+func (p *page) SignedIn() bool { return p.call.session != nil }
+
 // Person is who looks at the page, empty if nobody knows.
 func (p *page) Person() string { return p.call.person.name }
 

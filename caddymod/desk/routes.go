@@ -59,6 +59,7 @@ func routes() []route {
 		queueRoutes(),
 		qualityRoutes(),
 		auditRoutes(),
+		signInRoutes(),
 		sitesRoutes(),
 	)
 }
