@@ -4,6 +4,8 @@
 package caddymod_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -390,5 +392,115 @@ func TestEncryptedReviewQueue(t *testing.T) {
 	postComment(t, fine, "carol")
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("a post took %s", took)
+	}
+}
+
+// events reads a stream of events in the background until the test ends; the channel is closed when the stream ends.
+func eventsOf(t *testing.T, key, lastID string) <-chan string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/reviews/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	r.Header.Set("Accept", "text/event-stream")
+	if lastID != "" {
+		r.Header.Set("Last-Event-ID", lastID)
+	}
+	answer, err := new(http.Transport).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("got %d %s", answer.StatusCode, answer.Header.Get("Content-Type"))
+	}
+	lines := make(chan string, 100)
+	begun := make(chan struct{})
+	go func() {
+		defer close(lines)
+		scanner := bufio.NewScanner(answer.Body)
+		for scanner.Scan() {
+			if strings.HasPrefix(scanner.Text(), "retry: ") {
+				close(begun)
+			} else if data, ok := strings.CutPrefix(scanner.Text(), "data: "); ok {
+				lines <- data
+			}
+		}
+	}()
+	<-begun
+	return lines
+}
+
+// TestReviewStream guards against decisions that a client is told late, twice or not at all, over a reload, too.
+func TestReviewStream(t *testing.T) {
+	app := newBackend(t)
+	config := withReviewer(reviewConfig(t, t.TempDir(), "twice 0", app))
+	load(t, config)
+	for n := range 4 {
+		postComment(t, strings.Repeat("So ", n)+doubtful, "carol")
+	}
+	items := listReviews(t, "").Items
+	if len(items) != 4 {
+		t.Fatalf("got %d items", len(items))
+	}
+	decide := func(n int) {
+		t.Helper()
+		got := reviews(t, http.MethodPost, "/"+items[n].ID+"/decision", reviewerKey, `{"action":"approve","reviewer":"ann"}`)
+		if got.status != http.StatusOK {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+	}
+	next := func(lines <-chan string) (e review.Event) {
+		t.Helper()
+		select {
+		case line, ok := <-lines:
+			if err := json.Unmarshal([]byte(line), &e); err != nil || !ok {
+				t.Fatalf("got %q, %v", line, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("no event")
+		}
+		return e
+	}
+	decide(0) // before anybody listens
+	time.Sleep(2 * time.Millisecond)
+	lines, others := eventsOf(t, reviewerKey, ""), eventsOf(t, strangerKey, "")
+	decide(1)
+	first := next(lines)
+	if first.Item != items[1].ID || first.Status != review.Approved || strings.Contains(first.RequestID, "jokes") {
+		t.Errorf("got %+v", first)
+	}
+	decide(2)
+	second := next(lines)
+	if second.Item != items[2].ID {
+		t.Errorf("got %+v", second)
+	}
+	// A reload ends the stream; what is decided meanwhile is told by the next one.
+	reload(t, strings.Replace(config, "twice 0", "twice 0\n			keep 40d", 1))
+	for range lines {
+		t.Error("an event was told twice")
+	}
+	for range others {
+		t.Error("another account was told of a decision")
+	}
+	decide(3)
+	again := eventsOf(t, reviewerKey, first.ID)
+	for _, want := range []string{items[2].ID, items[3].ID} {
+		if got := next(again); got.Item != want {
+			t.Errorf("got the event of %s, want %s", got.Item, want)
+		}
+	}
+	select {
+	case line := <-again:
+		t.Errorf("got once more %s", line)
+	case <-time.After(2500 * time.Millisecond): // two looks at the queue
+	}
+	wrong := call(t, http.MethodGet, base+"/v1/reviews/events?after=x", reviewerKey, nil, "Accept", "text/event-stream")
+	if wrong.status != http.StatusBadRequest {
+		t.Errorf("an id that is none: got %d %s", wrong.status, wrong.body)
+	}
+	if got := call(t, http.MethodGet, base+"/v1/reviews/events", acmeKey, nil, "Accept", "text/event-stream"); got.status != 403 {
+		t.Errorf("a key without the scope: got %d", got.status)
 	}
 }

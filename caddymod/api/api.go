@@ -171,10 +171,17 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	return route.ServeHTTP(w, r, next)
 }
 
+// Cleanup ends the streams of events.
+func (a *API) Cleanup() error {
+	a.reviews.end()
+	return nil
+}
+
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*API)(nil)
 	_ caddy.Validator             = (*API)(nil)
+	_ caddy.CleanerUpper          = (*API)(nil)
 	_ caddyhttp.MiddlewareHandler = (*API)(nil)
 	_ app.TextEndpoint            = (*API)(nil)
 )

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -45,7 +47,7 @@ const (
 //
 //	GET    /v1/reviews                 a page of items
 //	GET    /v1/reviews/stats           how many there are
-//	GET    /v1/reviews/events          what was decided
+//	GET    /v1/reviews/events          what was decided, as a page or as a stream
 //	POST   /v1/reviews/next            the next item for a reviewer, whom nobody else is served it for a while
 //	GET    /v1/reviews/{id}            one item
 //	DELETE /v1/reviews/{id}            erases it
@@ -56,11 +58,18 @@ type reviews struct {
 	app    *app.App
 	access access.Middleware
 	path   string // of the queue
+
+	streaming access.Middleware
+	streams   atomic.Int64 // how many there are
+	ended     chan struct{}
+	endOnce   sync.Once
 }
 
 func (h *reviews) provision(owner *app.App, base string) {
 	h.app, h.path = owner, base+reviewsPath
 	h.access = access.Middleware{App: owner, Operation: metrics.Reviews, Free: true}
+	h.streaming = access.Middleware{App: owner, Operation: metrics.Stream, Free: true}
+	h.ended = make(chan struct{})
 }
 
 // serves reports whether a path is one of the queue.
@@ -71,6 +80,9 @@ func (h *reviews) serves(path string) bool {
 
 // ServeHTTP answers a request to the queue.
 func (h *reviews) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	if h.wantsStream(r) {
+		return h.streaming.Serve(w, r, h.route)
+	}
 	return h.access.Serve(w, r, h.route)
 }
 
@@ -90,6 +102,9 @@ func (h *reviews) route(w http.ResponseWriter, r *http.Request, call *access.Cal
 		methods[http.MethodGet] = h.stats
 	case rest == "events":
 		methods[http.MethodGet] = h.events
+		if h.wantsStream(r) {
+			methods[http.MethodGet] = h.stream
+		}
 	case rest == "coop" && call.Services.Reviews.Coop != nil:
 		methods[http.MethodPost] = h.coop
 	case rest == "next":

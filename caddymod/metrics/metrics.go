@@ -40,6 +40,8 @@ const (
 	Analyze Operation = "analyze"
 	// Reviews is a request of the review queue.
 	Reviews Operation = "reviews"
+	// Stream is a request that is told of decisions about the review queue as they are made.
+	Stream Operation = "stream"
 	// OpenAI is a request for OpenAI's moderation endpoint.
 	OpenAI Operation = "openai"
 	// Other is a request that moderation_key_auth or moderation_rate_limit passes to any other handler.
@@ -380,7 +382,9 @@ func (m *Metrics) Request(operation Operation, status int, took time.Duration) {
 	}
 	m.requestRate.add(time.Now())
 	m.requests.WithLabelValues(string(operation), string(OutcomeOf(status))).Inc()
-	m.durations.WithLabelValues(string(operation)).Observe(took.Seconds())
+	if operation != Stream { // that lasts as long as somebody listens
+		m.durations.WithLabelValues(string(operation)).Observe(took.Seconds())
+	}
 }
 
 // Verdict counts a verdict.
