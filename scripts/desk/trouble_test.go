@@ -78,7 +78,7 @@ func TestStoreGoneAndBack(t *testing.T) {
 	gone.Store(true)
 	b.do(chromedp.KeyEvent("a"))
 	b.await("the page about the store",
-		`document.querySelector("h1").textContent === "The store is unavailable" &&
+		`document.querySelector("h1")?.textContent === "The store is unavailable" &&
 			document.querySelector("main").textContent.includes("not certain whether this was kept")`)
 	b.usable(t, "the store is gone")
 	b.visit("/desk/review")

@@ -288,16 +288,18 @@ func evaluate[T any](b *browser, script string) T {
 	return get(b, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 }
 
-// await waits until JavaScript yields true.
+// await waits until JavaScript yields true. While one page takes the place of another it fails, which is no matter.
 func (b *browser) await(what, script string) {
 	b.t.Helper()
+	var err error
 	for range 100 {
-		if evaluate[bool](b, script) {
+		var done bool
+		if done, err = chromedp.Run(b.ctx, chromedp.Evaluate[bool](script, chromedp.EvalAwaitPromise)); done && err == nil {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	b.t.Fatalf("waited in vain for %s", what)
+	b.t.Fatalf("waited in vain for %s: %v", what, err)
 }
 
 // size sets the size of the window, and whether the person likes it dark.
