@@ -441,3 +441,25 @@ func TestDeskQueueLogsNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestDeskShowsCorrections guards against markup in what a client suggests, and against a suggestion that spoils a
+// decision of two.
+func TestDeskShowsCorrections(t *testing.T) {
+	stayPut(t)
+	dir := t.TempDir()
+	item := aReviewItem("A rude word.")
+	item.Cause, item.Suggested = review.Corrected, map[string]float64{"<b>INSULT": 0.25}
+	item.Context = []string{"Said <i>before</i>."}
+	keepReviews(t, dir, review.Options{}, item)
+	load(t, queueConfig(dir, "twice 0"))
+	page := visit(t, "erin", "/review", nil)
+	contains(t, "a correction", page, "a client suggests other scores", "&lt;b&gt;INSULT", "25.0%",
+		"Said &lt;i&gt;before&lt;/i&gt;.")
+
+	dir = t.TempDir()
+	keepReviews(t, dir, review.Options{Twice: 1}, item)
+	load(t, queueConfig(dir, "twice 0"))
+	page = visit(t, "erin", "/review", nil)
+	contains(t, "a correction that two decide", page, "Said &lt;i&gt;before")
+	lacks(t, "a correction that two decide", page, "INSULT", "suggests other scores")
+}

@@ -504,3 +504,47 @@ func TestReviewStream(t *testing.T) {
 		t.Errorf("a key without the scope: got %d", got.status)
 	}
 }
+
+// TestCorrectionsAreReviewed guards against a correction that no person sees, that is kept although nobody asked for
+// it, or that is changed by what a reviewer decides.
+func TestCorrectionsAreReviewed(t *testing.T) {
+	app := newBackend(t)
+	correct := func(text, context string) {
+		t.Helper()
+		got := call(t, http.MethodPost, base+"/v1alpha1/comments:suggestscore", reviewerKey, strings.NewReader(
+			`{"comment":{"text":"`+text+`"},`+context+`"attributeScores":{"TOXICITY":{"summaryScore":{"value":0.25}},`+
+				`"INSULT":{"summaryScore":{"value":1}}}}`), "Content-Type", "application/json")
+		if got.status != http.StatusOK {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+	}
+	load(t, withReviewer(reviewConfig(t, t.TempDir(), "of review", app)))
+	correct("What a fine day.", "")
+	if items := listReviews(t, "").Items; len(items) != 0 {
+		t.Errorf("got %d items of corrections, which nobody wants", len(items))
+	}
+	load(t, withReviewer(reviewConfig(t, t.TempDir(), "of correction\ntwice 0", app)))
+	client.CloseIdleConnections()
+	postComment(t, doubtful, "carol") // of review, which is not wanted now
+	var entries []string
+	for n := range 12 {
+		entries = append(entries, `{"text":"before `+strings.Repeat("x", n)+`"}`)
+	}
+	correct("What a fine day.", `"context":{"entries":[`+strings.Join(entries, ",")+`]},`)
+	correct("Nothing before.", `"context":{"articleAndParentComment":{"article":{"text":"news"}}},`)
+	items := listReviews(t, "").Items
+	if len(items) != 2 {
+		t.Fatalf("got %d items, want 2", len(items))
+	}
+	first := items[0]
+	if first.Cause != review.Corrected || first.Texts[0].Text != "What a fine day." || first.Recommendation != "approve" ||
+		first.Suggested["TOXICITY"] != 0.25 || first.Suggested["INSULT"] != 1 || len(first.Suggested) != 2 ||
+		len(first.Context) != 10 || first.Context[0] != "before xx" || len(items[1].Context) != 0 {
+		t.Errorf("got %+v", first)
+	}
+	reviews(t, http.MethodPost, "/"+first.ID+"/decision", reviewerKey, `{"action":"reject"}`)
+	stored := string(adminCall(t, http.MethodGet, "/moderation/feedback/export?account=acme", "", http.StatusOK).body)
+	if strings.Count(stored, "\n") != 2 || !strings.Contains(stored, `"value":0.25`) {
+		t.Errorf("got the corrections %s", stored)
+	}
+}

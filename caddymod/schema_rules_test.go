@@ -113,8 +113,8 @@ var schemaRules = map[string]schemaRule{
 		good: []string{`"90d"`, `"24h"`, `86400000000000`, `"0"`, `0`}, bad: []string{`"soon"`, `true`, `"-90d"`},
 	},
 	"app.ReviewOptions.Of": {
-		rule: object{"items": object{"enum": []any{"review", "reject"}}},
-		good: []string{`["review"]`, `["review","reject"]`, `[]`}, bad: []string{`["approve"]`, `"review"`},
+		rule: object{"items": object{"enum": []any{"review", "reject", "correction"}}},
+		good: []string{`["review"]`, `["review","reject","correction"]`, `[]`}, bad: []string{`["approve"]`, `"review"`},
 	},
 	"app.ReviewOptions.Sample": {
 		rule: object{"maximum": 1, "minimum": 0}, good: []string{`0.01`, `1`}, bad: []string{`1.5`, `-0.1`, `"1%"`},

@@ -38,6 +38,9 @@ const (
 	// MaxTextBytes is the length of all texts of an item together with their names, in bytes as they stand in JSON:
 	// 64 KiB. So nothing that people write can make an item too large to be kept.
 	MaxTextBytes = 64 << 10
+	// maxContext is the number of texts of the context, and maxContextBytes the length of all of them, in bytes as they
+	// stand in JSON.
+	maxContext, maxContextBytes = 10, 4 << 10
 	// maxNote is the length of a note and of other texts for people, in bytes.
 	maxNote = 2000
 	// maxName is the length of names, in bytes, and maxPlace that of sites, paths and authors.
@@ -68,10 +71,12 @@ const (
 	// Sampled is one of a random sample of all texts. It is shown without the verdict, so that the decision measures
 	// the service.
 	Sampled Cause = "sample"
+	// Corrected is a text for which a client has suggested other scores.
+	Corrected Cause = "correction"
 )
 
 // Causes returns all causes.
-func Causes() []Cause { return []Cause{Reviewed, Rejected, Sampled} }
+func Causes() []Cause { return []Cause{Reviewed, Rejected, Sampled, Corrected} }
 
 // Status says what has become of an item.
 type Status string
@@ -118,6 +123,11 @@ type Item struct {
 	Probabilities  map[string]float64 `json:"probabilities"`
 	Confidence     float64            `json:"confidence"`
 	Model          string             `json:"model"`
+	// Suggested are the scores that a client has suggested, by the name of the attribute, each from 0 to 1. Default:
+	// none.
+	Suggested map[string]float64 `json:"suggested,omitempty"`
+	// Context are the texts that were there before, which the client has sent along, the latest last. Default: none.
+	Context []string `json:"context,omitempty"`
 
 	// Status is what has become of it.
 	Status Status `json:"status"`
@@ -197,7 +207,7 @@ func (i *Item) validate() error {
 	case i.Origin != Guard && i.Origin != API:
 		return invalid("origin is guard or api")
 	case !slices.Contains(Causes(), i.Cause):
-		return invalid("cause is review, reject or sample")
+		return invalid("cause is review, reject, sample or correction")
 	case len(i.Texts) == 0 || len(i.Texts) > MaxTexts:
 		return invalid("an item has 1 to %d texts", MaxTexts)
 	case size > MaxTextBytes:
@@ -221,6 +231,16 @@ func (i *Item) Fit() {
 			t.Text, t.Cut = t.Text[:end], true
 		}
 		left -= encodedLength(t.Text)
+	}
+	i.Context = i.Context[max(len(i.Context)-maxContext, 0):]
+	left = maxContextBytes
+	for n := len(i.Context) - 1; n >= 0; n-- {
+		// The latest say most.
+		if i.Context[n] = i.Context[n][:prefixWithin(i.Context[n], left)]; i.Context[n] == "" {
+			i.Context = i.Context[n+1:]
+			break
+		}
+		left -= encodedLength(i.Context[n])
 	}
 	for _, text := range []*string{&i.Site, &i.Path, &i.Author} {
 		*text = (*text)[:prefixWithin(*text, maxPlace)]

@@ -32,10 +32,11 @@ import (
 // ReviewOptions switch the review queue on: texts that people decide. It keeps what people have written, in the store,
 // so it is off unless the option is there.
 //
-// Kept are texts that a moderate handler reads, and those that clients send to /v1/moderate/text. People decide them by
+// Kept are texts that a moderate handler reads, and those that clients send to /v1/moderate/text or correct. People decide them by
 // the API (/v1/reviews), with a key that has the scope "review".
 type ReviewOptions struct {
-	// The recommendations whose texts are kept: review, reject. Default: review.
+	// What is kept: texts with the recommendations review and reject, and with correction those for which clients
+	// suggest other scores. Default: review.
 	Of []string `json:"of,omitempty"`
 
 	// The share of all texts that is kept whatever the service says of them, from 0 to 1, to measure how often it errs.
@@ -155,8 +156,8 @@ func (o *ReviewOptions) check() error {
 // checkRanges returns an error if an option is out of range.
 func (o *ReviewOptions) checkRanges() error {
 	for _, of := range o.Of {
-		if of != string(engine.Review) && of != string(engine.Reject) {
-			return fmt.Errorf("review: of has %q; it takes review and reject", of)
+		if of != string(engine.Review) && of != string(engine.Reject) && of != string(review.Corrected) {
+			return fmt.Errorf("review: of has %q; it takes review, reject and correction", of)
 		}
 	}
 	twice := 0.0
@@ -205,7 +206,7 @@ func (a *App) parseReview(d *caddyfile.Dispenser) error {
 		"of": {Parse: func(d *caddyfile.Dispenser) error {
 			o.Of = d.RemainingArgs()
 			if len(o.Of) == 0 {
-				return d.Err("'of' needs at least 1 argument: of review|reject...")
+				return d.Err("'of' needs at least 1 argument: of review|reject|correction...")
 			}
 			return nil
 		}},
@@ -393,6 +394,11 @@ func (r *Reviews) Cause(recommendation engine.Recommendation) (review.Cause, boo
 		return review.Cause(recommendation), true
 	}
 	return "", false
+}
+
+// Corrections reports whether texts are kept for which clients suggest other scores.
+func (r *Reviews) Corrections() bool {
+	return r != nil && slices.Contains(r.of, string(review.Corrected))
 }
 
 // maxExplained is how many bytes of the texts of an item are explained.

@@ -27,7 +27,7 @@ func TestReviewOptionsAreChecked(t *testing.T) {
 		"nothing":               {ReviewOptions{}, ""},
 		"everything":            {ReviewOptions{Of: []string{"review", "reject"}, Sample: 1, Keep: caddy.Duration(minReviewKeep), Max: 1, Key: "{env.REVIEW_GOOD}"}, ""},
 		"a webhook":             {hook("https://app.example/x", "{env.HOOK_GOOD}", "acme"), ""},
-		"another word":          {ReviewOptions{Of: []string{"approve"}}, "it takes review and reject"},
+		"another word":          {ReviewOptions{Of: []string{"approve"}}, "it takes review, reject and correction"},
 		"a share above 1":       {ReviewOptions{Twice: &share}, "twice is 1.5"},
 		"a share below 0":       {ReviewOptions{Sample: -1}, "sample is -1"},
 		"too short":             {ReviewOptions{Keep: 1}, "1 hour or more"},

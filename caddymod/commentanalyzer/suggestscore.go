@@ -5,10 +5,14 @@
 package commentanalyzer
 
 import (
+	"context"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +31,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
+	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 func init() {
@@ -136,6 +142,7 @@ func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *acce
 	err = call.Services.Store.AppendFeedback(r.Context(), record, call.Services.FeedbackBound)
 	switch {
 	case err == nil:
+		s.keepForReview(r.Context(), call, wanted)
 		writeJSON(w, r, http.StatusOK, suggestScoreResponse{ClientToken: wanted.clientToken})
 		return nil
 	case errors.Is(err, feedback.ErrTooLarge):
@@ -149,6 +156,64 @@ func (s *SuggestScore) handle(w http.ResponseWriter, r *http.Request, call *acce
 		return gone(w)
 	}
 	return call.Unavailable(w, r, "keeping feedback", err)
+}
+
+// keepForReview keeps the comment for review, with what was suggested, if the configuration asks for it.
+func (s *SuggestScore) keepForReview(ctx context.Context, call *access.Call, wanted *suggestion) {
+	reviews := call.Services.Reviews
+	if !reviews.Corrections() {
+		return
+	}
+	result, err := call.Services.Engine.Moderate(ctx, engine.Request{
+		Content: wanted.text, Policy: call.Policy(), HarmShare: call.HarmShare(),
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.app.Logger().Error("judging a comment", zap.String("moderation_id", call.ID), zap.Error(err))
+		}
+		return
+	}
+	item := s.app.ReviewItem(review.Corrected, result.Recommendation, result.Confidence, &result.Categories)
+	item.Origin, item.Account, item.RequestID = review.API, call.Who.Account.ID, call.ID
+	item.Texts = []review.Text{{Text: wanted.text}}
+	if result.Language.Tag != language.Undetermined {
+		item.Language = result.Language.Tag
+	}
+	item.Suggested = suggestedScores(wanted.scores)
+	item.Context = contextTexts(wanted.context)
+	reviews.Keep(ctx, item, "")
+}
+
+// maxSuggested is how many suggested scores a reviewer is shown.
+const maxSuggested = 32
+
+// suggestedScores returns the scores that were suggested for the whole comment.
+func suggestedScores(scores map[string]feedback.AttributeScore) map[string]float64 {
+	suggested := map[string]float64{}
+	for _, name := range slices.Sorted(maps.Keys(scores)) {
+		if summary := scores[name].Summary; summary != nil && len(name) <= 100 && len(suggested) < maxSuggested {
+			suggested[name] = summary.Value
+		}
+	}
+	return suggested
+}
+
+// contextTexts returns the texts of a context object: those of its entries.
+func contextTexts(object feedback.RawJSON) (texts []string) {
+	var sent struct {
+		Entries []struct {
+			Text string `json:"text"`
+		} `json:"entries"`
+	}
+	if len(object) == 0 || stdjson.Unmarshal(object, &sent) != nil {
+		return nil
+	}
+	for _, entry := range sent.Entries {
+		if text := strings.TrimSpace(strings.ToValidUTF8(entry.Text, "\uFFFD")); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // gone ends the call of a client that has left. Nobody receives the answer; the status is for the access log. It is not

@@ -336,7 +336,7 @@ func statusText(status review.Status) string {
 func causeText(cause review.Cause) string {
 	return map[review.Cause]string{
 		review.Reviewed: "queue.cause.review", review.Rejected: "queue.cause.reject",
-		review.Sampled: "queue.cause.sample",
+		review.Sampled: "queue.cause.sample", review.Corrected: "queue.cause.correction",
 	}[cause]
 }
 
