@@ -38,8 +38,8 @@ func signInWith(t testing.TB, token string) (cookie string, got reply) {
 	return cookie, got
 }
 
-// TestDeskSignIn guards against a link that works twice, a session that goes on after its end, and roles that a link does
-// not give.
+// TestDeskSignIn guards against a link that works twice, a session that goes on after its end, and roles that a link
+// does not give.
 func TestDeskSignIn(t *testing.T) {
 	stayPut(t)
 	config := signInConfig(t)

@@ -60,8 +60,8 @@ const (
 type Person struct {
 	// User is the person's name: 1 to 200 bytes of printable characters.
 	User string `json:"user"`
-	// Operator and Reviewer say whether the person has these roles, and Accounts are the ids of those that the person is
-	// a member of. One role at least is required.
+	// Operator and Reviewer say whether the person has these roles, and Accounts are the ids of those that the person
+	// is a member of. One role at least is required.
 	Operator bool     `json:"operator,omitempty"`
 	Reviewer bool     `json:"reviewer,omitempty"`
 	Accounts []string `json:"accounts,omitempty"`

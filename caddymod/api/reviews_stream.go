@@ -29,7 +29,8 @@ const (
 	streamSilence = 15 * time.Second
 	// streamWrite is how long an event may take to be written.
 	streamWrite = 10 * time.Second
-	// streamLife is how long a stream lasts. The client then asks again, and is refused if its key is not valid any more.
+	// streamLife is how long a stream lasts. The client then asks again, and is refused if its key is not valid any
+	// more.
 	streamLife = 30 * time.Minute
 	// streamSkew is how far the clocks of nodes may differ without that an event is left out.
 	streamSkew = time.Minute

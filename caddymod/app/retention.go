@@ -42,8 +42,8 @@ var defaultSweeps = sweepTiming{
 // processStart is about when the process started.
 var processStart = time.Now()
 
-// sweeper deletes the feedback, the review items, the entries of the audit log and the sessions that are kept no longer,
-// for as long as the configuration runs.
+// sweeper deletes the feedback, the review items, the entries of the audit log and the sessions that are kept no
+// longer, for as long as the configuration runs.
 type sweeper struct {
 	app    *App
 	now    func() time.Time // the clock by which corrections are kept

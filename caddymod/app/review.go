@@ -32,8 +32,8 @@ import (
 // ReviewOptions switch the review queue on: texts that people decide. It keeps what people have written, in the store,
 // so it is off unless the option is there.
 //
-// Kept are texts that a moderate handler reads, and those that clients send to /v1/moderate/text or correct. People decide them by
-// the API (/v1/reviews), with a key that has the scope "review".
+// Kept are texts that a moderate handler reads, and those that clients send to /v1/moderate/text or correct. People
+// decide them by the API (/v1/reviews), with a key that has the scope "review".
 type ReviewOptions struct {
 	// What is kept: texts with the recommendations review and reject, and with correction those for which clients
 	// suggest other scores. Default: review.

@@ -58,9 +58,9 @@ const (
 // All pages are below the base path. Requests for other paths go to the next handler. Inside of handle_path the links
 // begin with what it has stripped.
 //
-// The pages send nothing to other servers, keep no session unless people sign in with links, and change something only by a POST that comes from
-// themselves. They work without JavaScript, except for the live gauge, the copy buttons and the sliders of the
-// playground. The languages are English, German, Spanish and French, as Accept-Language wants.
+// The pages send nothing to other servers, keep no session unless people sign in with links, and change something only
+// by a POST that comes from themselves. They work without JavaScript, except for the live gauge, the copy buttons and
+// the sliders of the playground. The languages are English, German, Spanish and French, as Accept-Language wants.
 type Desk struct {
 	// The path below which the pages are, such as "/desk". Default: "/".
 	BasePath string `json:"base_path,omitempty"`
