@@ -70,6 +70,8 @@ type world struct {
 	up atomic.Bool
 	// reloading says that connections may break, because the configuration is being replaced.
 	reloading atomic.Bool
+	// reloaded is when it was replaced, as a Unix time in nanoseconds.
+	reloaded atomic.Int64
 	// reviewSecret is a key that may read the review queue, in the rounds that have one.
 	reviewSecret string
 	// stuck says that the store cannot keep anything while it is compared.
@@ -303,9 +305,9 @@ func (w *world) watchOther(ctx context.Context) {
 	client := &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		before := w.up.Load()
+		before, reloading := w.up.Load(), w.reloads()
 		status, answer, err := get(client, "http://"+w.other+"/")
-		if err != nil && w.reloading.Load() {
+		if err != nil && (reloading || w.reloads()) {
 			status, answer, err = get(client, "http://"+w.other+"/")
 		}
 		if before && w.up.Load() && ctx.Err() == nil && (err != nil || status != 200 || string(answer) != "ok") {
@@ -313,6 +315,12 @@ func (w *world) watchOther(ctx context.Context) {
 		}
 		pause(ctx, 20*time.Millisecond)
 	}
+}
+
+// reloads reports whether connections may break because the configuration is being replaced, or was a moment ago: the
+// old one ends its connections after the new one is said to run.
+func (w *world) reloads() bool {
+	return w.reloading.Load() || time.Since(time.Unix(0, w.reloaded.Load())) < time.Second
 }
 
 // watchProcess notices when the server ends by itself.
@@ -488,7 +496,10 @@ var errSaid = errors.New("it said")
 // configure loads the configuration, with the store in a directory, into the running server.
 func (w *world) configure(dir string) error {
 	w.reloading.Store(true)
-	defer w.reloading.Store(false)
+	defer func() {
+		w.reloaded.Store(time.Now().UnixNano())
+		w.reloading.Store(false)
+	}()
 	status, answer, err := w.do(http.MethodPost, "http://"+w.admin+"/load", "", "text/caddyfile",
 		[]byte(w.caddyfile(dir)), "Cache-Control", "must-revalidate")
 	if err != nil || status != 200 {
