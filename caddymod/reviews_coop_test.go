@@ -22,8 +22,9 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
-// TestCoopDecides guards against decisions that nobody signed, that are made twice, or that reach another account.
-func TestCoopDecides(t *testing.T) {
+// coopOptions returns options that take decisions in, and what sends one: signed, unless headers are given.
+func coopOptions(t *testing.T) (options string, decide func(key, body string, headers ...string) reply) {
+	t.Helper()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -36,27 +37,30 @@ func TestCoopDecides(t *testing.T) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	app := newBackend(t)
-	load(t, withReviewer(reviewConfig(t, t.TempDir(), `coop {
-		public_key {file.`+file+`}
+	return `coop {
+		public_key {file.` + file + `}
 		approve keep
 		reject remove ban
 		escalate ask
-	}
-	twice 0`, app)))
-	decide := func(key, body string, headers ...string) reply {
-		t.Helper()
-		if len(headers) == 0 {
-			hash := sha256.Sum256([]byte(body))
-			signature, err := rsa.SignPKCS1v15(nil, private, crypto.SHA256, hash[:])
-			if err != nil {
-				t.Fatal(err)
+	}`, func(key, body string, headers ...string) reply {
+			t.Helper()
+			if len(headers) == 0 {
+				hash := sha256.Sum256([]byte(body))
+				signature, err := rsa.SignPKCS1v15(nil, private, crypto.SHA256, hash[:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				headers = []string{"Coop-Signature", base64.StdEncoding.EncodeToString(signature)}
 			}
-			headers = []string{"Coop-Signature", base64.StdEncoding.EncodeToString(signature)}
+			headers = append(headers, "Content-Type", "application/json")
+			return call(t, http.MethodPost, base+"/v1/reviews/coop", key, strings.NewReader(body), headers...)
 		}
-		headers = append(headers, "Content-Type", "application/json")
-		return call(t, http.MethodPost, base+"/v1/reviews/coop", key, strings.NewReader(body), headers...)
-	}
+}
+
+// TestCoopDecides guards against decisions that nobody signed, that are made twice, or that reach another account.
+func TestCoopDecides(t *testing.T) {
+	options, decide := coopOptions(t)
+	load(t, withReviewer(reviewConfig(t, t.TempDir(), options+"\ntwice 0", newBackend(t))))
 	postComment(t, doubtful, "carol")
 	item := listReviews(t, "").Items[0]
 	byRequest := `{"item":{"id":"` + item.RequestID + `"},"action":{"id":"remove"},"actorEmail":"ann@example.com",` +
@@ -111,6 +115,34 @@ func TestCoopDecides(t *testing.T) {
 	}
 	if page := listReviews(t, "?request_id=mod_none"); len(page.Items) != 0 {
 		t.Errorf("an unknown request: got %+v", page)
+	}
+}
+
+// TestCoopDecidesOnceOfTwo guards against a repeated request that is taken for another decision while an item waits for
+// a second reviewer.
+func TestCoopDecidesOnceOfTwo(t *testing.T) {
+	options, decide := coopOptions(t)
+	load(t, withReviewer(reviewConfig(t, t.TempDir(), options+"\ntwice 1", newBackend(t))))
+	postComment(t, doubtful, "carol")
+	item := listReviews(t, "").Items[0]
+	body := `{"item":{"id":"` + item.ID + `"},"action":{"id":"ACTION"},"actorEmail":"WHO"}`
+	for n, step := range []struct {
+		action, who string
+		status      review.Status
+		decisions   int
+	}{
+		{"remove", "ann@example.com", review.Pending, 1}, {"remove", "ann@example.com", review.Pending, 1},
+		{"keep", "ann@example.com", review.Pending, 3}, {"keep", "bob@example.com", review.Approved, 4},
+	} {
+		got := decide(reviewerKey, strings.NewReplacer("ACTION", step.action, "WHO", step.who).Replace(body))
+		if got.status != http.StatusOK {
+			t.Fatalf("step %d: got %d %s", n, got.status, got.body)
+		}
+		after := listReviews(t, "?request_id="+item.RequestID).Items[0]
+		if after.Status != step.status || len(after.Decisions) != step.decisions {
+			t.Errorf("step %d: got %s with %d decisions, want %s with %d", n, after.Status, len(after.Decisions),
+				step.status, step.decisions)
+		}
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
 	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/review"
 )
@@ -224,6 +227,25 @@ func TestReviewWebhook(t *testing.T) {
 	decideOne(doubtful+" Two.", "approve")
 	reload(t, strings.Replace(config, "twice 0", "twice 0\nkeep 9d", 1))
 	await("the app is told by the next configuration", "approved")
+	for body, status := range map[string]int{
+		`{}`: 400, `{"since":"2999-01-01T00:00:00Z"}`: 400, `{"since":"2026-01-01T00:00:00Z","webhook":2}`: 404,
+		`{"since":"2026-01-01T00:00:00Z","webhook":-1}`: 404, `{"since":"yesterday"}`: 400,
+	} {
+		adminCall(t, http.MethodPost, "/moderation/reviews/replay", body, status)
+	}
+	again := adminCall(t, http.MethodPost, "/moderation/reviews/replay", `{"since":"2026-01-01T00:00:00Z"}`, http.StatusOK)
+	if string(again.body) != `{"events":2,"webhooks":1}`+"\n" {
+		t.Errorf("a replay: got %s", again.body)
+	}
+	var repeated []received
+	comesAbout(t, "the app is told once more", func() bool { repeated = append(repeated, hook.take()...); return len(repeated) >= 2 })
+	if !strings.Contains(string(repeated[0].body), `"status":"rejected"`) || !strings.Contains(string(repeated[1].body), `"status":"approved"`) {
+		t.Errorf("a replay: got %s and %s", repeated[0].body, repeated[1].body)
+	}
+	log := adminCall(t, http.MethodGet, "/moderation/audit?action=review.replay", "", http.StatusOK)
+	if strings.Count(string(log.body), "\n") != 1 || !strings.Contains(string(log.body), `"events":"2"`) {
+		t.Errorf("the audit log: got %s", log.body)
+	}
 	if got := series(t, "caddy_moderation_review_webhooks_total"); len(got) != 1 || !strings.Contains(got[0], "delivered") {
 		t.Errorf("metrics: got %q, want delivered ones", got)
 	}
@@ -379,6 +401,27 @@ func TestEncryptedReviewQueue(t *testing.T) {
 	if len(page.Items) != 1 || page.Items[0].Texts[0].Text != doubtful {
 		t.Fatalf("got %+v, want the item", page.Items)
 	}
+	t.Setenv("OTHER_KEY", strings.Repeat("f0", 32))
+	reload(t, withReviewer(reviewConfig(t, dir, "key {env.OTHER_KEY} {env.REVIEW_KEY}", app)))
+	if page := listReviews(t, ""); len(page.Items) != 1 || page.Items[0].Texts[0].Text != doubtful {
+		t.Errorf("with a former key: got %+v, want the item", page.Items)
+	}
+	for options, want := range map[string]string{
+		"key {env.OTHER_KEY} plain": "must be a placeholder", "key {env.OTHER_KEY} {env.OTHER_KEY}": "key 2 is the same",
+		"key": "at least 1 argument", `key {env.OTHER_KEY} ""`: "none that is empty",
+	} {
+		config := withReviewer(reviewConfig(t, dir, options, app))
+		adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
+		if err == nil {
+			var whole caddy.Config
+			if err = json.Unmarshal(adapted, &whole); err == nil {
+				err = caddy.Validate(&whole)
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "f0f0") {
+			t.Errorf("%s: got the error %v, want one that says %q", options, err, want)
+		}
+	}
 	reload(t, withReviewer(reviewConfig(t, dir, "", app)))
 	got := reviews(t, http.MethodGet, "/"+page.Items[0].ID, reviewerKey, "")
 	if got.status != http.StatusInternalServerError || !strings.Contains(string(got.body), "another key") {
@@ -496,6 +539,14 @@ func TestReviewStream(t *testing.T) {
 		t.Errorf("got once more %s", line)
 	case <-time.After(2500 * time.Millisecond): // two looks at the queue
 	}
+	// Another account finds room when one has all that it may.
+	for range 15 {
+		eventsOf(t, reviewerKey, "")
+	}
+	if got := call(t, http.MethodGet, base+"/v1/reviews/events", reviewerKey, nil, "Accept", "text/event-stream"); got.status != 429 {
+		t.Errorf("one stream too many: got %d", got.status)
+	}
+	eventsOf(t, strangerKey, "")
 	wrong := call(t, http.MethodGet, base+"/v1/reviews/events?after=x", reviewerKey, nil, "Accept", "text/event-stream")
 	if wrong.status != http.StatusBadRequest {
 		t.Errorf("an id that is none: got %d %s", wrong.status, wrong.body)

@@ -52,6 +52,9 @@ type Options struct {
 	Max int
 	// Key encrypts what people wrote. Default: it is not encrypted.
 	Key *Key
+	// FormerKeys are those that items may be encrypted with from before. They only decrypt, see [Queue.Reseal].
+	// Default: none.
+	FormerKeys []Key
 	// Claim is for how long an item that was served to a reviewer is served to nobody else. Default: 10 minutes.
 	Claim time.Duration
 	// Twice is the share of items that two reviewers are to decide, from 0 to 1.
@@ -82,7 +85,7 @@ func New(o Options) (*Queue, error) {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	s, err := newSealer(o.Key)
+	s, err := newSealer(o.Key, o.FormerKeys...)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +118,7 @@ func (q *Queue) keyed(ctx context.Context) (hashes, error) {
 			secret = make([]byte, KeyBytes)
 			_, _ = rand.Read(secret) // it never fails
 		}
-		if !known || q.sealer.aead != nil && found[0].Value[0] == plain {
+		if !known || !q.sealer.current(found[0].Value) {
 			value, err := q.sealer.seal(secretKey, secret)
 			if err != nil {
 				return hashes{}, err

@@ -784,3 +784,66 @@ func TestDecidedAreRead(t *testing.T) {
 		t.Error("got an approved item, want none")
 	}
 }
+
+// TestReseal guards against items that cannot be read after a change of the key, and against those that still need the
+// former one after all were encrypted anew.
+func TestReseal(t *testing.T) {
+	t.Parallel()
+	parse := func(c string) review.Key {
+		key, err := review.ParseKey(strings.Repeat(c, 64))
+		must(t, err)
+		return key
+	}
+	first, second, third := parse("1"), parse("2"), parse("3")
+	store := storagetest.NewMemory()
+	with := func(key *review.Key, former ...review.Key) *review.Queue {
+		return open(t, review.Options{Store: store, Key: key, FormerKeys: former})
+	}
+	var ids []string
+	keep := func(q *review.Queue, text string) {
+		t.Helper()
+		id := add(t, q, post(text))
+		ids = append(ids, id)
+		decide(t, q, id, "ann", review.Approve)
+	}
+	author, err := with(nil).HashAuthor(background, "carol")
+	must(t, err)
+	keep(with(nil), "plain")
+	keep(with(&first), "first")
+	keep(with(&second, first), "second")
+	readable := func(what string, q *review.Queue) {
+		t.Helper()
+		for i, id := range ids {
+			if item, err := q.Item(background, id); err != nil || item.Texts[0].Text != []string{"plain", "first", "second"}[i] {
+				t.Errorf("%s: item %d: got %+v, %v", what, i, item.Texts, err)
+			}
+		}
+		if events, err := q.Events(background, "", "", 10); err != nil || len(events) != 3 {
+			t.Errorf("%s: got %d events, %v", what, len(events), err)
+		}
+		if again, err := q.HashAuthor(background, "carol"); err != nil || again != author {
+			t.Errorf("%s: the hash of the same author: got %s, %v; want %s", what, again, err, author)
+		}
+	}
+	readable("former keys", with(&third, second, first))
+	want := review.Resealed{Done: 4, Unreadable: 2}
+	if done, err := with(&third, second).Reseal(background); err != nil || done != want {
+		t.Errorf("without the first key: got %+v, %v", done, err)
+	}
+	if done, err := with(&third, second, first).Reseal(background); err != nil || done != (review.Resealed{Done: 2}) {
+		t.Errorf("with it: got %+v, %v", done, err)
+	}
+	if done, err := with(&third, second, first).Reseal(background); err != nil || done != (review.Resealed{}) {
+		t.Errorf("once more: got %+v, %v", done, err)
+	}
+	readable("the present key alone", with(&third))
+	for d, err := range store.ListDocuments(background, "review", documents.Range{}) {
+		must(t, err)
+		if strings.Contains(string(d.Value), "plain") {
+			t.Errorf("%s is not encrypted", d.Key)
+		}
+	}
+	if n, err := with(&third).Erase(background, review.Selection{ID: ids[1]}); err != nil || n != 1 {
+		t.Errorf("erasing: got %d, %v", n, err)
+	}
+}

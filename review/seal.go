@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -49,9 +50,11 @@ type sealer struct {
 	aead cipher.AEAD // nil without a key
 	// id tells keys apart.
 	id [4]byte
+	// former are those with the keys that were used before. They only open.
+	former []sealer
 }
 
-func newSealer(key *Key) (sealer, error) {
+func newSealer(key *Key, former ...Key) (sealer, error) {
 	if key == nil {
 		return sealer{}, nil
 	}
@@ -66,6 +69,13 @@ func newSealer(key *Key) (sealer, error) {
 	s := sealer{aead: aead}
 	sum := sha256.Sum256(append([]byte("caddy-moderation review key id "), key[:]...))
 	copy(s.id[:], sum[:])
+	for i := range former {
+		f, err := newSealer(&former[i])
+		if err != nil {
+			return sealer{}, err
+		}
+		s.former = append(s.former, f)
+	}
 	return s, nil
 }
 
@@ -88,6 +98,19 @@ func (s sealer) seal(name string, v any) ([]byte, error) {
 	return s.aead.Seal(out, nonce, encoded, []byte(name)), nil
 }
 
+// current reports whether a value is as seal returns it: with the present key, if there is one.
+func (s sealer) current(value []byte) bool {
+	if s.aead == nil || len(value) == 0 {
+		return true
+	}
+	return value[0] == sealed && s.sealed(value[1:])
+}
+
+// sealed reports whether what follows the kind of a value was encrypted with the key.
+func (s sealer) sealed(encoded []byte) bool {
+	return s.aead != nil && len(encoded) >= len(s.id) && bytes.Equal(encoded[:len(s.id)], s.id[:])
+}
+
 // open decodes what seal has returned. What was kept without a key is read with one, too.
 func (s sealer) open(name string, value []byte, v any) error {
 	if len(value) == 0 {
@@ -95,7 +118,10 @@ func (s sealer) open(name string, value []byte, v any) error {
 	}
 	kind, encoded := value[0], value[1:]
 	if kind == sealed {
-		if s.aead == nil || len(encoded) < len(s.id) || !bytes.Equal(encoded[:len(s.id)], s.id[:]) {
+		if i := slices.IndexFunc(s.former, func(f sealer) bool { return f.sealed(encoded) }); i >= 0 {
+			s = s.former[i]
+		}
+		if !s.sealed(encoded) {
 			return ErrKey
 		}
 		encoded = encoded[len(s.id):]

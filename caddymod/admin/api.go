@@ -62,6 +62,7 @@ const (
 //	POST                /moderation/feedback/delete
 //	GET                 /moderation/reviews/export
 //	POST                /moderation/reviews/delete
+//	POST                /moderation/reviews/replay
 //	POST                /moderation/desk/links
 //	GET                 /moderation/desk/sessions
 //	POST                /moderation/desk/sign-out
@@ -129,6 +130,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{"/moderation/feedback/delete", methods{http.MethodPost: a.deleteFeedback}},
 		{"/moderation/reviews/export", methods{http.MethodGet: a.exportReviews}},
 		{"/moderation/reviews/delete", methods{http.MethodPost: a.deleteReviews}},
+		{"/moderation/reviews/replay", methods{http.MethodPost: a.replayReviews}},
 		{"/moderation/desk/links", methods{http.MethodPost: a.createLink}},
 		{"/moderation/desk/sessions", methods{http.MethodGet: a.listSessions}},
 		{"/moderation/desk/sign-out", methods{http.MethodPost: a.endSessions}},

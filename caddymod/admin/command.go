@@ -73,8 +73,8 @@ func (c *cli) addTo(root *cobra.Command) {
 	key.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke(), c.keyRotate())
 	feedback := &cobra.Command{Use: "feedback", Short: "Reads and deletes the feedback on scores"}
 	feedback.AddCommand(c.feedbackExport(), c.feedbackDelete())
-	review := &cobra.Command{Use: "review", Short: "Reads and erases the items of the review queue"}
-	review.AddCommand(c.reviewExport(), c.reviewDelete())
+	review := &cobra.Command{Use: "review", Short: "Reads and erases the items of the review queue, and sends decisions again"}
+	review.AddCommand(c.reviewExport(), c.reviewDelete(), c.reviewReplay())
 	log := &cobra.Command{Use: "audit", Short: "Reads and checks the record of what people did"}
 	log.AddCommand(c.auditExport(), c.auditVerify())
 	desk := &cobra.Command{Use: "desk", Short: "Lets people sign in to the desk"}

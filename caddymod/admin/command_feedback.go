@@ -150,7 +150,10 @@ func readText(command *cobra.Command, name string) ([]byte, error) {
 }
 
 // before parses an instant, a date (midnight UTC) or an age.
-func (c *cli) before(text string) (time.Time, error) {
+func (c *cli) before(text string) (time.Time, error) { return c.instant("--before", text) }
+
+// instant reads the value of a flag: a date, an instant, or an age, which is counted back from now.
+func (c *cli) instant(flag, text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if instant, err := time.Parse(layout, text); err == nil {
 			return instant.UTC(), nil
@@ -158,8 +161,8 @@ func (c *cli) before(text string) (time.Time, error) {
 	}
 	age, err := caddy.ParseDuration(text)
 	if err != nil || age <= 0 {
-		return time.Time{}, fmt.Errorf("--before %s must be a date like 2026-01-31, an instant like 2026-01-31T12:00:00Z "+
-			"or an age like 90d", text)
+		return time.Time{}, fmt.Errorf("%s %s must be a date like 2026-01-31, an instant like 2026-01-31T12:00:00Z "+
+			"or an age like 90d", flag, text)
 	}
 	return c.now().UTC().Add(-age), nil
 }

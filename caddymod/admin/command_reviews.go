@@ -125,3 +125,41 @@ func (c *cli) deleteReviews(command *cobra.Command, flags *reviewFlags) error {
 	}
 	return c.print(command, answer, func(w io.Writer) { fmt.Fprintf(w, "%s %serased.\n", countItems(*n), would) })
 }
+
+func (c *cli) reviewReplay() *cobra.Command {
+	since := ""
+	var wanted reviewReplay
+	command := &cobra.Command{
+		Use:   "replay --since <date or age> [--webhook <number>]",
+		Short: "Sends decisions to webhooks once more",
+		Args:  none,
+		Long: `Lets the webhooks of the review queue be sent the decisions since a date
+(2026-01-31, midnight UTC), an instant or an age such as 2h once more, for
+example after the app has lost them. They have the ids of the first time, so
+that an app can tell what it has already. Decisions whose items were erased
+meanwhile are not sent.`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			instant, err := c.instant("--since", since)
+			if err != nil {
+				return err
+			}
+			wanted.Since = &instant
+			var answer replayed
+			err = c.client().call(command.Context(), http.MethodPost, "/moderation/reviews/replay", wanted, &answer)
+			if err != nil {
+				return err
+			}
+			return c.print(command, answer, func(w io.Writer) {
+				fmt.Fprintf(w, "Decisions that are sent once more: %d, webhooks: %d.\n", answer.Events, answer.Webhooks)
+			})
+		},
+	}
+	set := command.Flags()
+	set.StringVar(&since, "since", "", "The decisions since this date, instant or age, such as 2h (required)")
+	set.IntVar(&wanted.Webhook, "webhook", 0,
+		"Only the webhook with this number, counted from 1 in the order of the configuration (default all)")
+	if err := command.MarkFlagRequired("since"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return command
+}

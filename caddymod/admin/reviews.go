@@ -202,6 +202,57 @@ func (a *API) deleteReviews(w http.ResponseWriter, r *http.Request) error {
 	return encode(w, r, http.StatusOK, deletedFeedback{Deleted: &found})
 }
 
+// reviewReplay is the body of a request that lets webhooks be sent events once more.
+type reviewReplay struct {
+	// Since is when the first of the events happened. Required.
+	Since *time.Time `json:"since"`
+	// Webhook is the number of the one, counted from 1 in the order of the configuration. Default: all.
+	Webhook int `json:"webhook,omitempty"`
+}
+
+// replayed is the answer to it.
+type replayed struct {
+	Events   int `json:"events"`
+	Webhooks int `json:"webhooks"`
+}
+
+// replayReviews handles POST /moderation/reviews/replay.
+func (a *API) replayReviews(w http.ResponseWriter, r *http.Request) error {
+	var wanted reviewReplay
+	if err := decode(w, r, &wanted); err != nil {
+		return err
+	}
+	if wanted.Since == nil {
+		return refusal(http.StatusBadRequest, "since is required")
+	}
+	services, err := a.reviews(r)
+	if err != nil {
+		return err
+	}
+	defer services.Release()
+	if wanted.Since.After(services.Now()) {
+		return refusal(http.StatusBadRequest, "since must not be in the future")
+	}
+	var answer replayed
+	answer.Events, answer.Webhooks, err = services.Reviews.Replay(r.Context(), services, wanted.Webhook, *wanted.Since)
+	if errors.Is(err, app.ErrNoWebhook) {
+		return refusal(http.StatusNotFound, "%w", err)
+	}
+	if err == nil || answer.Webhooks > 0 {
+		entry := audit.Entry{Action: "review.replay", Details: map[string]string{
+			"since": wanted.Since.UTC().Format(time.RFC3339), "events": strconv.Itoa(answer.Events),
+		}}
+		if wanted.Webhook > 0 {
+			entry.Target = "webhook " + strconv.Itoa(wanted.Webhook)
+		}
+		record(r, services, entry)
+	}
+	if err != nil {
+		return a.failed(err)
+	}
+	return encode(w, r, http.StatusOK, answer)
+}
+
 // countItems says how many items there are.
 func countItems(n int64) string {
 	if n == 1 {

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -60,7 +59,7 @@ type reviews struct {
 	path   string // of the queue
 
 	streaming access.Middleware
-	streams   atomic.Int64 // how many there are
+	streams   streams
 	ended     chan struct{}
 	endOnce   sync.Once
 }

@@ -6,6 +6,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -74,8 +75,8 @@ func (h *reviews) decideFor(
 	if d.Reviewer == "" {
 		d.Reviewer = coopReviewer
 	}
-	if final := item.Final(); final != nil && final.Reviewer == d.Reviewer {
-		if final.Action == d.Action {
+	if made := standing(item.Decisions, d.Reviewer); made != "" {
+		if made == d.Action {
 			return item, nil
 		}
 		undo := review.Decision{Reviewer: d.Reviewer, Action: review.Undo}
@@ -84,6 +85,17 @@ func (h *reviews) decideFor(
 		}
 	}
 	return queue.Decide(r.Context(), item.ID, d)
+}
+
+// standing returns the last decision of a reviewer that was not taken back, also if it waits for that of a second one.
+func standing(decisions []review.Decision, reviewer string) review.Action {
+	for _, d := range slices.Backward(decisions) {
+		if d.Reviewer == reviewer && !d.Undone &&
+			(d.Action == review.Approve || d.Action == review.Reject || d.Action == review.Escalate) {
+			return d.Action
+		}
+	}
+	return ""
 }
 
 // firstOf returns the first of some items, or that there is none.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -20,8 +21,8 @@ import (
 )
 
 const (
-	// maxStreams is how many clients may be told of decisions at once.
-	maxStreams = 64
+	// maxStreams is how many clients may be told of decisions at once, and maxAccountStreams how many of one account.
+	maxStreams, maxAccountStreams = 64, 16
 	// streamInterval is how often a stream looks for events.
 	streamInterval = time.Second
 	// streamSilence is after how long something is written although nothing was decided, so that both ends notice a
@@ -62,12 +63,11 @@ func (h *reviews) stream(w http.ResponseWriter, r *http.Request, call *access.Ca
 		return call.Problem(w, r, problem.New(problem.InvalidRequest,
 			"Last-Event-ID, or the parameter after, is not the id of an event."))
 	}
-	if h.streams.Add(1) > maxStreams {
-		h.streams.Add(-1)
+	if !h.streams.begin(call.Who.Account.ID) {
 		w.Header().Set("Retry-After", "10")
 		return call.Refuse(w, r, problem.New(problem.RateLimitExceeded, "Too many clients read the stream."))
 	}
-	defer h.streams.Add(-1)
+	defer h.streams.end(call.Who.Account.ID)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 	w.WriteHeader(http.StatusOK)
@@ -94,6 +94,37 @@ func (h *reviews) stream(w http.ResponseWriter, r *http.Request, call *access.Ca
 			return nil
 		case <-ticker.C:
 		}
+	}
+}
+
+// streams counts the streams that are open, by account.
+type streams struct {
+	mu        sync.Mutex
+	all       int
+	byAccount map[string]int
+}
+
+// begin reports whether one more may be open, and counts it.
+func (s *streams) begin(account string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == maxStreams || s.byAccount[account] == maxAccountStreams {
+		return false
+	}
+	if s.byAccount == nil {
+		s.byAccount = map[string]int{}
+	}
+	s.all++
+	s.byAccount[account]++
+	return true
+}
+
+func (s *streams) end(account string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.byAccount[account]--; s.byAccount[account] == 0 {
+		delete(s.byAccount, account)
 	}
 }
 

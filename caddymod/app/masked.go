@@ -99,7 +99,7 @@ func remarshal(from, into any) error {
 }
 
 // secretMember matches the names of members whose values are masked, whatever they hold.
-var secretMember = regexp.MustCompile(`(?i)^key$|pass|secret|token|hash|credential|private`)
+var secretMember = regexp.MustCompile(`(?i)^(key|former_keys)$|pass|secret|token|hash|credential|private`)
 
 // maskNamed masks the secrets in a value, in place where it can, and returns it.
 func maskNamed(value any) any {
@@ -109,6 +109,13 @@ func maskNamed(value any) any {
 			if text, ok := value[name].(string); ok && text != "" && secretMember.MatchString(name) {
 				value[name] = Mask
 				continue
+			}
+			if texts, ok := value[name].([]any); ok && secretMember.MatchString(name) {
+				for i := range texts {
+					if _, isText := texts[i].(string); isText {
+						texts[i] = Mask
+					}
+				}
 			}
 			value[name] = maskNamed(value[name])
 		}

@@ -120,7 +120,7 @@ func TestEveryTextOptionIsKnown(t *testing.T) {
 func TestWebhooksAreMasked(t *testing.T) {
 	t.Parallel()
 	a := &App{Review: &ReviewOptions{
-		Key: "{env.HUNTER}", Webhooks: []ReviewWebhook{
+		Key: "{env.HUNTER}", FormerKeys: []string{"{env.HUNTER2}"}, Webhooks: []ReviewWebhook{
 			{URL: "https://who:hunter1@app.example/hunter2?key=hunter3", Secret: "{env.HUNTER}"},
 		},
 	}}

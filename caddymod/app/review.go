@@ -59,6 +59,10 @@ type ReviewOptions struct {
 	// were kept without a key stay readable. Who loses the key loses the items. Default: they are not encrypted.
 	Key string `json:"key,omitempty"`
 
+	// The keys that were used before, as placeholders. What they have encrypted stays readable, and is encrypted with
+	// the present key by the hourly sweep; the log says when they are needed no longer. Default: none.
+	FormerKeys []string `json:"former_keys,omitempty"`
+
 	// Whether items name authors as the site does. Otherwise they have a keyed hash, which tells authors apart and no
 	// more. Default: false.
 	PlainAuthors bool `json:"plain_authors,omitempty"`
@@ -136,7 +140,7 @@ func (o *ReviewOptions) check() error {
 	if err := o.checkRanges(); err != nil {
 		return err
 	}
-	if _, err := o.key(); err != nil {
+	if _, _, err := o.keys(); err != nil {
 		return err
 	}
 	if _, err := o.Coop.coop(); err != nil {
@@ -175,27 +179,37 @@ func (o *ReviewOptions) checkRanges() error {
 	if o.Max < 0 || o.Max > maxReviews {
 		return fmt.Errorf("review: max is %d; it must be from 1 to %d", o.Max, maxReviews)
 	}
-	if o.Key != "" && !hasPlaceholder(o.Key) {
-		return errors.New("review: the key must be a placeholder such as {env.NAME} or {file.PATH}: what stands in the " +
-			"configuration can be read by everybody who can reach Caddy's admin endpoint")
+	if o.Key == "" && len(o.FormerKeys) > 0 {
+		return errors.New("review: there are former keys, but no key")
+	}
+	for _, key := range append([]string{o.Key}, o.FormerKeys...) {
+		if (o.Key != "" || key != "") && !hasPlaceholder(key) {
+			return errors.New("review: the key must be a placeholder such as {env.NAME} or {file.PATH}: what stands in the " +
+				"configuration can be read by everybody who can reach Caddy's admin endpoint")
+		}
 	}
 	return nil
 }
 
-// key returns the key that the option yields, nil without one.
-func (o *ReviewOptions) key() (*review.Key, error) {
+// keys returns the keys that the options yield; the present one is nil without one.
+func (o *ReviewOptions) keys() (present *review.Key, former []review.Key, err error) {
 	if o.Key == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	text, err := placeholder.Expand(o.Key)
-	if err != nil {
-		return nil, fmt.Errorf("review: key: %w", err)
+	all := make([]review.Key, 1+len(o.FormerKeys))
+	for i, from := range append([]string{o.Key}, o.FormerKeys...) {
+		text, err := placeholder.Expand(from)
+		if err != nil {
+			return nil, nil, fmt.Errorf("review: key: %w", err)
+		}
+		if all[i], err = review.ParseKey(text); err != nil {
+			return nil, nil, fmt.Errorf("review: %w", err)
+		}
+		if slices.Contains(all[:i], all[i]) {
+			return nil, nil, fmt.Errorf("review: key %d is the same as one before it", i+1)
+		}
 	}
-	key, err := review.ParseKey(text)
-	if err != nil {
-		return nil, fmt.Errorf("review: %w", err)
-	}
-	return &key, nil
+	return &all[0], all[1:], nil
 }
 
 // parse parses the Caddyfile option.
@@ -214,7 +228,17 @@ func (a *App) parseReview(d *caddyfile.Dispenser) error {
 		"twice":  shareOption(func(share float64) { o.Twice = &share }),
 		"keep":   options.Duration(&o.Keep),
 		"max":    options.Whole(&most, "<number>"),
-		"key":    options.Text(&o.Key, "<placeholder>"),
+		"key": {Parse: func(d *caddyfile.Dispenser) error {
+			args := d.RemainingArgs()
+			if len(args) == 0 || slices.Contains(args, "") {
+				return d.Err("'key' needs at least 1 argument, and none that is empty: key <placeholder> [<former>...]")
+			}
+			o.Key, o.FormerKeys = args[0], args[1:]
+			if len(o.FormerKeys) == 0 {
+				o.FormerKeys = nil
+			}
+			return nil
+		}},
 
 		"plain_authors": options.Flag(&o.PlainAuthors),
 		"webhook":       {Parse: o.parseWebhook, Repeat: true},
@@ -286,6 +310,8 @@ type Reviews struct {
 	// added is how many items were kept since the last sweep, and sweeping says that one is under way.
 	added    atomic.Int64
 	sweeping atomic.Bool
+	// resealed says that nothing is left that is encrypted with a former key.
+	resealed atomic.Bool
 }
 
 // newReviews returns the queue that the configuration describes, nil if it has none.
@@ -308,7 +334,7 @@ func (a *App) newReviews(services *Services) (*Reviews, error) {
 	if o.Twice != nil {
 		twice = *o.Twice
 	}
-	key, err := o.key()
+	key, former, err := o.keys()
 	if err != nil {
 		return nil, err
 	}
@@ -316,8 +342,8 @@ func (a *App) newReviews(services *Services) (*Reviews, error) {
 		return nil, err
 	}
 	r.Queue, err = review.New(review.Options{
-		Store: services.Store, Keep: keep, Max: int(r.most), Key: key, Twice: twice, Now: services.Now,
-		Random: a.random,
+		Store: services.Store, Keep: keep, Max: int(r.most), Key: key, FormerKeys: former, Twice: twice,
+		Now: services.Now, Random: a.random,
 	})
 	return r, err
 }
@@ -351,6 +377,37 @@ func (a *App) startSenders(services *Services) error {
 		a.senders.ended.Go(func() { sender.Run(ctx, webhookPause) })
 	}
 	return nil
+}
+
+// ErrNoWebhook says that the configuration has no such webhook.
+var ErrNoWebhook = errors.New("no such webhook")
+
+// Replay lets a webhook be sent the events since an instant once more: the one with a number, counted from 1 in the
+// order of the configuration, or with 0 all of them. It returns how many these are, and how many webhooks.
+func (r *Reviews) Replay(
+	ctx context.Context, services *Services, number int, since time.Time,
+) (events, webhooks int, err error) {
+	all := r.app.Review.Webhooks
+	switch {
+	case len(all) == 0:
+		return 0, 0, fmt.Errorf("%w: the option review has none", ErrNoWebhook)
+	case number < 0 || number > len(all):
+		return 0, 0, fmt.Errorf("%w: the option review has %d, counted from 1", ErrNoWebhook, len(all))
+	case number > 0:
+		all = all[number-1 : number]
+	}
+	for i := range all {
+		endpoint, err := all[i].endpoint()
+		if err != nil {
+			return events, webhooks, err
+		}
+		n, err := webhook.Replay(ctx, services.Store, r.Queue, &endpoint, since)
+		if err != nil {
+			return events, webhooks, err
+		}
+		events, webhooks = events+n, webhooks+1
+	}
+	return events, webhooks, nil
 }
 
 // toldOfWebhook counts and logs what came of an attempt.
@@ -496,6 +553,35 @@ func (r *Reviews) sweep(ctx context.Context) {
 	n, err := r.Queue.Sweep(ctx)
 	if ctx.Err() == nil {
 		r.told(n, err)
+	}
+	r.reseal(ctx)
+}
+
+// reseal encrypts with the present key what former ones have encrypted, and says when these are needed no longer.
+func (r *Reviews) reseal(ctx context.Context) {
+	if len(r.app.Review.FormerKeys) == 0 || r.resealed.Load() {
+		return
+	}
+	done, err := r.Queue.Reseal(ctx)
+	told := []zap.Field{
+		zap.Int("encrypted", done.Done), zap.Int("unreadable", done.Unreadable), zap.Int("changed", done.Changed),
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		r.app.logger.Error("review items could not be encrypted with the present key; it is tried again",
+			append(told, zap.Error(err))...)
+	case done.Unreadable > 0:
+		r.resealed.Store(true)
+		r.app.logger.Warn("review items that can be read are encrypted with the present key; others need a key that is "+
+			"not in the configuration, or are damaged", told...)
+	case done.Done+done.Changed > 0:
+		// Another node may still have written with a former key. The next sweep looks again.
+		r.app.logger.Info("review items were encrypted with the present key", told...)
+	default:
+		r.resealed.Store(true)
+		r.app.logger.Info("all review items are encrypted with the present key: the former keys can be taken out of the " +
+			"configuration")
 	}
 }
 

@@ -4,10 +4,16 @@
 package app
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 // TestReviewOptionsAreChecked guards against a mistake that is noticed when the first text is to be kept, and against
@@ -34,6 +40,10 @@ func TestReviewOptionsAreChecked(t *testing.T) {
 		"too many":              {ReviewOptions{Max: maxReviews + 1}, "from 1 to"},
 		"a key in plain":        {ReviewOptions{Key: "hunter2"}, "must be a placeholder"},
 		"a key that is none":    {ReviewOptions{Key: "{env.REVIEW_BAD}"}, "32 random bytes"},
+		"former keys alone":     {ReviewOptions{FormerKeys: []string{"{env.REVIEW_GOOD}"}}, "but no key"},
+		"a former one in plain": {ReviewOptions{Key: "{env.REVIEW_GOOD}", FormerKeys: []string{"hunter2"}}, "must be a placeholder"},
+		"a former one of none":  {ReviewOptions{Key: "{env.REVIEW_GOOD}", FormerKeys: []string{"{env.REVIEW_BAD}"}}, "32 random bytes"},
+		"one key twice":         {ReviewOptions{Key: "{env.REVIEW_GOOD}", FormerKeys: []string{"{env.REVIEW_GOOD}"}}, "key 2 is the same"},
 		"a missing key":         {ReviewOptions{Key: "{env.REVIEW_MISSING}"}, "{env.REVIEW_MISSING} yields nothing"},
 		"no url":                {hook("", "{env.HOOK_GOOD}", ""), "has no url"},
 		"no http":               {hook("ftp://hunter2.example", "{env.HOOK_GOOD}", ""), "must begin with https://"},
@@ -53,4 +63,46 @@ func TestReviewOptionsAreChecked(t *testing.T) {
 			t.Errorf("%s: the error tells the secret: %v", name, err)
 		}
 	}
+}
+
+// TestFormerKeysAreNeededNoLonger guards against a former key that is taken out too early, and against one that nobody
+// ever says can go.
+func TestFormerKeysAreNeededNoLonger(t *testing.T) {
+	t.Setenv("REVIEW_OLD", strings.Repeat("0f", 32))
+	t.Setenv("REVIEW_NEW", strings.Repeat("f0", 32))
+	dir, id := t.TempDir(), ""
+	with := func(keys string) *App {
+		a := provisioned(t, inDir(t, dir, `,"demo":false,"review":{`+keys+`}`), io.Discard)
+		a.sweeps = quickSweeps
+		return a
+	}
+	run(t, with(`"key":"{env.REVIEW_OLD}"`), func(s *Services) {
+		var err error
+		id, err = s.Reviews.Queue.Add(t.Context(), review.Item{
+			Origin: review.Guard, Cause: review.Reviewed, Texts: []review.Text{{Text: "a text"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	core, logs := observer.New(zap.InfoLevel)
+	both := with(`"key":"{env.REVIEW_NEW}","former_keys":["{env.REVIEW_OLD}"]`)
+	both.logger = zap.New(core)
+	run(t, both, func(*Services) {
+		for range 3000 {
+			if logs.FilterMessageSnippet("the former keys can be taken out").Len() > 0 {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Errorf("after 30 s the log has %v", logs.All())
+	})
+	if n := logs.FilterMessageSnippet("were encrypted with the present key").Len(); n != 1 {
+		t.Errorf("got %d lines about items that were encrypted, want 1", n)
+	}
+	run(t, with(`"key":"{env.REVIEW_NEW}"`), func(s *Services) {
+		if item, err := s.Reviews.Queue.Item(t.Context(), id); err != nil || item.Texts[0].Text != "a text" {
+			t.Errorf("with the new key alone: got %+v, %v", item, err)
+		}
+	})
 }

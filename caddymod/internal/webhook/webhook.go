@@ -170,6 +170,7 @@ func (s *Sender) Round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.kept = st.After // which a replay may have set back
 	for ctx.Err() == nil && !s.now().Before(st.Next) {
 		events, err := s.Queue.Events(ctx, st.After, "", atOnce)
 		if err != nil || len(events) == 0 {
@@ -299,6 +300,10 @@ func (s *Sender) save(ctx context.Context, st state, was documents.Document) (do
 	found, err := s.Store.Documents(ctx, collection, key)
 	if err != nil {
 		return was, err
+	}
+	if !bytes.Equal(found[0].Value, value) {
+		// Somebody has changed it since: a replay, which the next save would undo.
+		return was, documents.ErrConflict
 	}
 	return found[0], nil
 }

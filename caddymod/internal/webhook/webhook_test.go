@@ -363,3 +363,107 @@ func TestTwoNodes(t *testing.T) {
 		t.Errorf("%d events arrived, want 50", len(w.got))
 	}
 }
+
+// TestReplay sends events once more with their ids, in their order, also while a sender delivers and to an endpoint
+// that has refused; and guards against one that passes what is still due.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.decide("early", "acme")
+	w.wait(time.Minute)
+	s := w.sender()
+	w.round(s)
+	since := w.time()
+	for i := range 3 {
+		w.decide(fmt.Sprint(i), "acme")
+		w.decide("other", "other")
+	}
+	w.wait(3 * time.Second)
+	w.round(s)
+	replay := func(since time.Time, want int) {
+		t.Helper()
+		if n, err := webhook.Replay(background, w.store, w.queue, &s.Endpoint, since); err != nil || n != want {
+			t.Errorf("got %d events, %v; want %d", n, err, want)
+		}
+	}
+	replay(since, 3)
+	w.round(s)
+	w.want("once more", "0 1 2 0 1 2")
+	if w.ids[0] != w.ids[3] || w.ids[2] != w.ids[5] {
+		t.Errorf("got the ids %v", w.ids)
+	}
+	replay(since.Add(-time.Hour), 4)
+	w.round(s)
+	w.want("from before the endpoint was there", "0 1 2 0 1 2 early 0 1 2")
+
+	w.got = nil
+	w.answer = func(n int) int { return map[bool]int{true: 503, false: 200}[n <= 1] }
+	w.decide("3", "acme")
+	w.wait(3 * time.Second)
+	w.round(s)
+	replay(w.time(), 0)
+	w.round(s) // it waits no longer
+	w.want("a replay since now", "3 3")
+}
+
+// meddler is a store in which somebody changes a document right after it was written.
+type meddler struct {
+	documents.Store
+	after func()
+}
+
+func (m *meddler) ChangeDocuments(ctx context.Context, collection string, changes ...documents.Change) error {
+	err := m.Store.ChangeDocuments(ctx, collection, changes...)
+	if after := m.after; after != nil && collection == "review-webhooks" {
+		m.after = nil
+		after()
+	}
+	return err
+}
+
+// TestReplayIsNotUndone guards against a sender that writes over a replay which comes while it notes its place.
+func TestReplayIsNotUndone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := &meddler{Store: w.store}
+	s := w.sender()
+	s.Store = store
+	w.round(s)
+	since := w.time()
+	w.decide("0", "acme")
+	w.decide("1", "acme")
+	w.wait(3 * time.Second)
+	store.after = func() {
+		_, err := webhook.Replay(background, w.store, w.queue, &s.Endpoint, since)
+		must(t, err)
+	}
+	for range 3 {
+		w.round(s)
+	}
+	w.want("a replay while events are sent", "0 0 1")
+}
+
+// TestReplayPassesOthersOnce guards against an endpoint of one account that reads the events of others again and again
+// after a replay.
+func TestReplayPassesOthersOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := &counted{Store: w.store}
+	var err error
+	w.queue, err = review.New(review.Options{Store: store, Now: w.time})
+	must(t, err)
+	s := w.sender()
+	w.round(s)
+	since := w.time()
+	w.decide("other", "other")
+	w.wait(3 * time.Second)
+	w.round(s)
+	_, err = webhook.Replay(background, w.store, w.queue, &s.Endpoint, since)
+	must(t, err)
+	w.round(s)
+	store.read = 0
+	w.round(s)
+	if store.read != 0 {
+		t.Errorf("%d events were read again, want none", store.read)
+	}
+}
