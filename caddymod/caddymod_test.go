@@ -14,7 +14,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,14 +121,71 @@ func load(t testing.TB, config string) {
 // listener that Caddy then closes; they are reset before anybody reads from them, and [call] asks again.
 var replaced bool
 
-// reload replaces the running configuration, and leaves the connections to the old server behind.
+// reload replaces the running configuration, and returns when no connection leads to the old one any more: Caddy
+// closes the old listeners in the background, and until then the kernel hands them a part of the new connections.
 func reload(t testing.TB, config string) {
 	t.Helper()
-	if err := caddy.Load(adapt(t, config), true); err != nil {
+	replaced = true
+	generation := strconv.FormatInt(generations.Add(1), 10)
+	if err := caddy.Load(marked(t, adapt(t, config), generation), true); err != nil {
 		t.Fatalf("reloading: %v", err)
 	}
-	replaced = true
+	deadline := time.Now().Add(30 * time.Second)
+	for answers := 0; answers < 24; answers++ {
+		if got := running(); got != generation {
+			answers = -1
+			time.Sleep(2 * time.Millisecond)
+			if time.Now().After(deadline) {
+				t.Fatalf("reloading: %q answers, want configuration %s", got, generation)
+			}
+		}
+	}
 	client.CloseIdleConnections()
+}
+
+// generations counts the configurations that replaced others.
+var generations atomic.Int64
+
+// generationPath is where a server says which configuration it runs.
+const generationPath = "/.generation"
+
+// marked lets each server of a configuration say which one it is.
+func marked(t testing.TB, config []byte, generation string) []byte {
+	t.Helper()
+	var tree map[string]any
+	if err := json.Unmarshal(config, &tree); err != nil {
+		t.Fatalf("reading a configuration: %v", err)
+	}
+	servers := tree["apps"].(map[string]any)["http"].(map[string]any)["servers"].(map[string]any)
+	for _, server := range servers {
+		server := server.(map[string]any)
+		routes, _ := server["routes"].([]any)
+		server["routes"] = append([]any{map[string]any{
+			"match":    []any{map[string]any{"path": []string{generationPath}}},
+			"handle":   []any{map[string]any{"handler": "static_response", "body": generation}},
+			"terminal": true,
+		}}, routes...)
+	}
+	config, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatalf("writing a configuration: %v", err)
+	}
+	return config
+}
+
+// running asks over a connection of its own which configuration answers; an error stands for itself.
+func running() string {
+	once := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := once.Get(base + generationPath)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(body)
 }
 
 // client keeps enough connections for concurrent tests.
@@ -153,7 +212,7 @@ func call(t testing.TB, method, url, key string, body io.Reader, headers ...stri
 			return got
 		}
 		// The admin endpoint is replaced with each configuration, also with the first one of a test.
-		if !replaced && !strings.Contains(url, adminAddr) || attempt == 20 {
+		if !replaced && !strings.Contains(url, adminAddr) || attempt == 100 {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 // signInConfig is a configuration whose desk takes links.
@@ -101,10 +99,7 @@ func TestDeskSignIn(t *testing.T) {
 		t.Errorf("with another cookie: got %d", got.status)
 	}
 	// A reload keeps the session, and so do roles by placeholders beside it.
-	if err := caddy.Load(adapt(t, strings.Replace(config, "tokens", "tokens\n"+"reviewer {http.request.header.X-User} carol", 1)), true); err != nil {
-		t.Fatal(err)
-	}
-	client.CloseIdleConnections()
+	reload(t, strings.Replace(config, "tokens", "tokens\n"+"reviewer {http.request.header.X-User} carol", 1))
 	if got := visit(t, "", "/desk/accounts/acme", nil, "Cookie", carol); got.status != 200 {
 		t.Errorf("after a reload: got %d", got.status)
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -221,13 +222,14 @@ func TestDeskNode(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"modr-1","results":[{"flagged":true,"category_scores":{"harassment":0.9}}]}`)
 	}))
 	t.Cleanup(other.Close)
-	load(t, guardConfig(t, "moderation_desk /desk"+deskBlock+`
+	config := guardConfig(t, "moderation_desk /desk"+deskBlock+`
 	handle /v1/moderations {
 		moderation_compare `+other.URL+`
 	}
 	handle {
 		moderation_api
-	}`))
+	}`)
+	load(t, config)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+"/desk/node/traffic", nil)
@@ -266,6 +268,21 @@ func TestDeskNode(t *testing.T) {
 	}
 	if got := rowOf(rows, "compared", "harassment"); got["Both above"] != "1" || got["Agreement"] != "100.0%" {
 		t.Errorf("the comparison: got %v", got)
+	}
+	// The server lists itself in the store, and once only after a reload.
+	reload(t, strings.Replace(config, "moderation_api", "moderation_api\nrespond other", 1))
+	var nodes []map[string]string
+	comesAbout(t, "the list of nodes", func() bool {
+		nodes = nil
+		for _, row := range rowsOf(t, visit(t, "alice", "/desk/node", nil).body) {
+			if row["table"] == "nodes" {
+				nodes = append(nodes, row)
+			}
+		}
+		return len(nodes) > 0
+	})
+	if name, _ := os.Hostname(); len(nodes) != 1 || nodes[0][""] != name+" this one" || nodes[0]["Last seen"] == "" {
+		t.Errorf("the nodes: got %v", nodes)
 	}
 	for _, want := range []string{"<code>badger</code>", "<code>invalid_key</code>", "<code>go1"} {
 		if !strings.Contains(string(page.body), want) {

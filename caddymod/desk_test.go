@@ -55,6 +55,8 @@ var deskPaths = map[string][]string{
 	"/desk/accounts/acme":            {"carol", "eve"},
 	"/desk/accounts/acme/keys":       {"carol", "eve"},
 	"/desk/accounts/acme/playground": {"carol", "eve"},
+	"/desk/accounts/acme/history":    {"carol", "eve"},
+	"/desk/accounts/acme/thresholds": {"carol", "eve"},
 	"/desk/accounts/small":           {"dan", "eve"},
 	"/desk/accounts":                 {},
 	"/desk/config":                   {},

@@ -167,6 +167,7 @@ func TestAuthenticationProvider(t *testing.T) {
 	if err := caddy.Load(changed, true); err != nil {
 		t.Fatal(err)
 	}
+	replaced = true
 	client.CloseIdleConnections()
 	key := newKey(t, quota.Account{ID: "provided", Tier: "two"})
 	for i, want := range []int{200, 200, 402} {

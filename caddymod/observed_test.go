@@ -79,6 +79,7 @@ func observed(t *testing.T, site string) (accessLog string) {
 	if err := caddy.Load(changed, true); err != nil {
 		t.Fatal(err)
 	}
+	replaced = true
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		_ = caddy.Stop()

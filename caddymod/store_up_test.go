@@ -116,6 +116,7 @@ func TestBuildInfoHasOneSeries(t *testing.T) {
 			if err := caddy.Load(config, true); (err != nil) != step.fails {
 				t.Fatalf("%s: loading: got the error %v, want one: %v", step.name, err, step.fails)
 			}
+			replaced = true
 			client.CloseIdleConnections()
 		}
 		got := series(t, "caddy_moderation_build_info")

@@ -45,6 +45,7 @@ type Call struct {
 
 	verdict *engine.Result
 	texts   []engine.Result // the verdicts on the texts of a batch; nil when there is one text
+	trouble problem.Code    // what was answered instead; empty if nothing was
 
 	held      bool // the services are held
 	open      bool // a Middleware observes the answer and ends the call
@@ -106,6 +107,7 @@ func (c *Call) SetVerdicts(whole *engine.Result, texts []engine.Result) {
 
 // Problem answers the call with a problem, in the shape of its route.
 func (c *Call) Problem(w http.ResponseWriter, r *http.Request, p *problem.Problem) error {
+	c.trouble = p.Code
 	c.writeProblem(w, r, c.ID, p)
 	return nil
 }
@@ -118,6 +120,7 @@ func (c *Call) Refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem
 
 // CountRefusal counts in metrics and events that the request is refused for a reason. It answers nothing.
 func (c *Call) CountRefusal(reason problem.Code) {
+	c.trouble = reason
 	c.app.Metrics().Refused(string(reason))
 	c.app.Emit(app.RefusedEvent, func() map[string]any {
 		return map[string]any{
@@ -175,6 +178,7 @@ func (c *Call) end(returned bool, err error) {
 		}
 	}
 	c.app.Metrics().Request(c.operation, status, c.app.Now().Sub(c.began))
+	c.count(status)
 	if c.verdict == nil || status >= http.StatusBadRequest {
 		return
 	}
@@ -194,6 +198,50 @@ func (c *Call) end(returned bool, err error) {
 		})
 	}
 }
+
+// count counts the call in the statistics of its account, if it is one that is charged or was refused.
+func (c *Call) count(status int) {
+	if c.Services == nil || c.Who.Account.ID == "" {
+		return
+	}
+	account, now := c.Who.Account.ID, c.Services.Now()
+	switch {
+	case status >= http.StatusBadRequest:
+		if reason := c.reason(status); reason != "" {
+			c.Services.Statistics.Refused(now, account, string(reason))
+		}
+		return
+	case c.charged == 0:
+		return
+	}
+	c.Services.Statistics.Answered(now, account)
+	switch {
+	case c.texts != nil:
+		for i := range c.texts {
+			text := &c.texts[i]
+			c.Services.CountText(account, text.Recommendation, appendFlagged(nil, text), &text.Categories)
+		}
+	case c.verdict != nil:
+		c.Services.CountText(account, c.verdict.Recommendation, c.flagged(), &c.verdict.Categories)
+	}
+}
+
+// reason returns why a call was not done. It is empty if the client has left.
+func (c *Call) reason(status int) problem.Code {
+	switch {
+	case c.trouble != "":
+		return c.trouble
+	case status == clientGone:
+		return ""
+	case status < http.StatusInternalServerError:
+		// The interfaces of other services have errors of their own for what is wrong with a request.
+		return problem.InvalidRequest
+	}
+	return problem.InternalError
+}
+
+// clientGone is the status of a call whose client has left, for the access log.
+const clientGone = 499
 
 // release gives the services back.
 func (c *Call) release() {

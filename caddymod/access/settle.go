@@ -85,7 +85,7 @@ func (c *Call) answerUncounted(err error) {
 	c.app.Logger().Error("a request could not be counted and was answered 503",
 		zap.String("moderation_id", c.ID), zap.Error(err))
 	c.uncounted = true
-	c.verdict, c.texts = nil, nil
+	c.verdict, c.texts, c.trouble = nil, nil, problem.StorageUnavailable
 	header := c.answer.Header()
 	for _, name := range []string{
 		"Content-Encoding", "Content-Length", "Content-Type", "Etag", "Last-Modified", "Location",

@@ -109,7 +109,7 @@ func (a *API) deleteAccount(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer services.Release()
-	if err := services.Gate.DeleteAccount(r.Context(), r.PathValue("id")); err != nil {
+	if err := services.DeleteAccount(r.Context(), r.PathValue("id")); err != nil {
 		return a.failed(err)
 	}
 	record(r, services, audit.Entry{Action: "account.delete", Account: r.PathValue("id")})

@@ -87,7 +87,7 @@ var ErrNoStore = errors.New("this configuration keeps no accounts: it serves not
 //			keep <age>                                # default 30d
 //			max <number>                              # of items; default 100000
 //			twice <share>                             # that two reviewers decide; default 5%
-//			key {env.NAME} | {file.PATH}              # encrypt them
+//			key {env.NAME} | {file.PATH} [<former>...] # encrypt them; former keys only decrypt
 //			plain_authors                             # name authors as the site does
 //			webhook <url> {                           # is told what reviewers decide
 //				secret {env.NAME} | {file.PATH}
@@ -315,7 +315,7 @@ func (a *App) startStore() error {
 	}
 	services := &Services{
 		Engine: a.engine, Gate: gate, Store: store.service.store(), FeedbackBound: a.feedbackBound(), Now: now,
-		pooled: store,
+		Statistics: store.statistics, pooled: store,
 	}
 	services.Sessions = &sessions.Sessions{Store: services.Store, Now: now, Random: a.random}
 	services.Audit = &Audit{Log: &audit.Log{Store: services.Store, Now: now}, logger: a.logger}
@@ -326,6 +326,7 @@ func (a *App) startStore() error {
 		return fmt.Errorf("preparing the first start: %w", err)
 	}
 	a.services.Store(services)
+	store.introduce(version.Version(), a.engine.Version())
 	a.startSweeper(now)
 	return a.startSenders(services)
 }

@@ -315,6 +315,9 @@ func (s *pooledStore) freeze(ctx context.Context, m *migration, logger *zap.Logg
 	why := "everything is moved to " + m.get().To
 	logger.Warn("the service is read-only while the migration ends: what must be counted or kept is refused")
 	m.set(func(state *Migration) { state.Phase, state.Items = contents.ReadOnly, 0 })
+	if err := s.statistics.Flush(ctx); err != nil { // otherwise those of the last half minute would not move
+		logger.Warn("the latest statistics could not be written; they are not moved", zap.Error(err))
+	}
 	left, err := s.service.hold(ctx, why, migrationPatience)
 	if err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/nodes"
+	"github.com/caddy-moderation/caddy-moderation/statistics"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -62,6 +64,11 @@ type pooledStore struct {
 	storage.Store
 	// service is the store as the service uses it: its changes can be held back.
 	service *holdable
+	// statistics counts what is decided, for all configurations that use the store.
+	statistics *statistics.Recorder
+	// node is this process as it is listed in the store, once a configuration has said what it is; introduced says so.
+	node       atomic.Pointer[nodes.Node]
+	introduced chan struct{}
 	// migration is the one that is under way or done, nil without one.
 	migration atomic.Pointer[migration]
 
@@ -146,6 +153,9 @@ func (p *storePool) start(s *pooledStore, open func() (storage.Store, error)) {
 	defer close(s.ready)
 	if s.Store, s.err = open(); s.err == nil {
 		s.service = &holdable{Store: s.Store}
+		s.statistics = statistics.NewRecorder(s.service)
+		s.introduced = make(chan struct{}, 1)
+		go s.keepUp()
 		go s.logHealth()
 		go s.watchRoom()
 		return
@@ -270,6 +280,7 @@ func (s *pooledStore) close(force bool) error {
 	}
 	result := make(chan error, 1)
 	go func() {
+		s.takeLeave()
 		result <- s.Close()
 		p.mu.Lock()
 		delete(p.open, s.identity)

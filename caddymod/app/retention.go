@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/feedback"
+	"github.com/caddy-moderation/caddy-moderation/nodes"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -42,8 +43,8 @@ var defaultSweeps = sweepTiming{
 // processStart is about when the process started.
 var processStart = time.Now()
 
-// sweeper deletes the feedback, the review items, the entries of the audit log and the sessions that are kept no
-// longer, for as long as the configuration runs.
+// sweeper deletes the feedback, the review items, the entries of the audit log, the sessions and the statistics that
+// are kept no longer, for as long as the configuration runs.
 type sweeper struct {
 	app    *App
 	now    func() time.Time // the clock by which corrections are kept
@@ -104,6 +105,12 @@ func (s *sweeper) sweep(ctx context.Context, now time.Time) {
 	services.Audit.trim(ctx, now)
 	if _, err := services.Sessions.Sweep(ctx); err != nil && ctx.Err() == nil {
 		s.app.logger.Error("old sessions of the desk could not be removed; it is tried again", zap.Error(err))
+	}
+	if _, err := services.Statistics.Trim(ctx, now); err != nil && ctx.Err() == nil {
+		s.app.logger.Error("old statistics could not be removed; it is tried again", zap.Error(err))
+	}
+	if err := (nodes.List{Store: services.Store}).Trim(ctx, now); err != nil && ctx.Err() == nil {
+		s.app.logger.Error("nodes that are gone could not be forgotten; it is tried again", zap.Error(err))
 	}
 	if s.app.Feedback.Keep <= 0 {
 		return

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/sessions"
+	"github.com/caddy-moderation/caddy-moderation/statistics"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -32,6 +33,8 @@ type Services struct {
 	Audit *Audit
 	// Sessions keeps who is signed in to the desk.
 	Sessions *sessions.Sessions
+	// Statistics counts what is decided for each account.
+	Statistics *statistics.Recorder
 	// Now is the clock by which requests and corrections are counted: that of the store, if it has one.
 	Now func() time.Time
 

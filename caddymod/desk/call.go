@@ -85,7 +85,8 @@ func (d *Desk) serve(w http.ResponseWriter, r *http.Request, path string) {
 }
 
 // admit returns the route of the request, once everything that its route needs is there: the role, the origin, the
-// form, the account and the key. No route is served in any other way.
+// form, the account and the key. No route is served in any other way, except that who has no role is asked to sign in
+// where that is possible.
 func (c *call) admit() (*route, error) {
 	found, values, allowed := find(c.r.Method, c.path)
 	if (found == nil || found.needs != anyone) && !c.person.has(somebody, "") {

@@ -32,10 +32,17 @@ func aDesk() *Desk {
 }
 
 // ask sends a request of a person to a desk.
-func ask(t *testing.T, d *Desk, user, method, path string) (w *httptest.ResponseRecorder, passed bool) {
+func ask(
+	t *testing.T, d *Desk, user, method, path string, headers ...map[string]string,
+) (w *httptest.ResponseRecorder, passed bool) {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://desk.example"+path, strings.NewReader("id=x"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, more := range headers {
+		for name, value := range more {
+			r.Header.Set(name, value)
+		}
+	}
 	replacer := caddy.NewEmptyReplacer()
 	replacer.Set("http.request.header.X-User", user)
 	r = r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, replacer))
@@ -245,5 +252,31 @@ func TestNumbersInLanguages(t *testing.T) {
 	}
 	if got := wordsFor([]string{strings.Repeat("de,", 400)}); got.tag != "en" {
 		t.Errorf("a very long Accept-Language: got %s", got.tag)
+	}
+}
+
+// TestNoPostFromElsewhere goes through all routes: a form of another site, or of a page without an origin, is refused
+// before anything is looked up, and no answer can be framed or read by another site.
+func TestNoPostFromElsewhere(t *testing.T) {
+	t.Parallel()
+	d := aDesk()
+	d.Reviewers[0].Users = append(d.Reviewers[0].Users, "alice")
+	for _, r := range routes() {
+		for _, headers := range []map[string]string{
+			{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "https://evil.example"},
+			{"Origin": "null"}, {"Origin": "http://desk.example:8080"}, {"Origin": "http://desk.example.evil.example"},
+		} {
+			path := "/desk" + strings.NewReplacer("{account}", "acme", "{key}", "key_0123456789abcdef", "{item}", "rev_x").
+				Replace(r.pattern)
+			w, passed := ask(t, d, "alice", r.method, path, headers)
+			if r.method == http.MethodPost && (passed || w.Code != http.StatusForbidden) {
+				t.Errorf("%s with %v: got %d (passed the check: %v), want 403", r.pattern, headers, w.Code, passed)
+			}
+			if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") ||
+				w.Header().Get("Cross-Origin-Resource-Policy") != "same-origin" ||
+				strings.Contains(policy, "unsafe") || len(w.Header().Values("Access-Control-Allow-Origin")) > 0 {
+				t.Errorf("%s %s: got the header %v", r.method, r.pattern, w.Header())
+			}
+		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/version"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
+	"github.com/caddy-moderation/caddy-moderation/nodes"
 )
 
 // nodeBody is what the page of this node shows.
@@ -44,6 +45,37 @@ type nodeBody struct {
 	Guarded                []latencyRow
 	StoreCommands          latencyRow
 	Distances              map[string]metrics.DistanceFigures
+	// Nodes are the processes that use the store, nil when they cannot be read.
+	Nodes []nodeRow
+}
+
+// nodeRow is a process that uses the store.
+type nodeRow struct {
+	nodes.Node
+	// This is the process that answers, and Gone one that has not been seen for a while.
+	This, Gone bool
+	// Other says that its versions are not those of this process.
+	Other bool
+}
+
+// nodesOf returns the processes that use the store.
+func (c *call) nodesOf(ctx context.Context) (rows []nodeRow) {
+	services := c.desk.app.TryAcquire()
+	if services == nil {
+		return nil
+	}
+	defer services.Release()
+	all, err := services.Nodes(ctx)
+	if err != nil {
+		return nil // the page is about why
+	}
+	for _, node := range all {
+		rows = append(rows, nodeRow{
+			Node: node, This: node.ID == services.Node(), Gone: node.Gone(services.Now()),
+			Other: node.Program != version.Version() || node.Model != services.Engine.Version(),
+		})
+	}
+	return rows
 }
 
 // latencyRow is the latency of something, as people read it.
@@ -100,8 +132,9 @@ func showNode(c *call) error {
 	for _, distance := range shown.Figures.Distances {
 		shown.Distances[distance.Attribute] = distance
 	}
+	shown.Nodes = c.nodesOf(ctx)
 	c.render(http.StatusOK, page{
-		Template: "node.html", Title: "node.title", Scripts: []string{"traffic.mjs"}, Body: &shown,
+		Template: "node.html", Title: "node.title", Scripts: []string{"live.mjs"}, Body: &shown,
 	})
 	return nil
 }

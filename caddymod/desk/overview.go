@@ -130,7 +130,7 @@ func overview(c *call) error {
 	for i := range shown.Flagged {
 		shown.Flagged[i].Share = share(shown.Flagged[i].Count, shown.Flagged[0].Count)
 	}
-	c.render(http.StatusOK, page{Template: "overview.html", Title: "overview.title", Scripts: []string{"gauge.mjs"}, Body: shown})
+	c.render(http.StatusOK, page{Template: "overview.html", Title: "overview.title", Scripts: []string{"live.mjs"}, Body: shown})
 	return nil
 }
 

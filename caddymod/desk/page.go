@@ -42,7 +42,8 @@ type page struct {
 	Template, Title string
 	// Body is what the page itself shows.
 	Body any
-	// Refresh is after how many seconds the browser asks again; 0 is never.
+	// Refresh is after how many seconds the browser asks again; 0 is never. With scripts, the page is only loaded
+	// again if it is another one by then.
 	Refresh int
 	// Scripts are the modules of JavaScript that the page needs.
 	Scripts []string

@@ -114,13 +114,7 @@ func (q *qualityReports) get(
 	}
 	q.mu.Unlock()
 	if !ok {
-		entry.report, entry.err = count()
-		if entry.err != nil {
-			q.mu.Lock()
-			delete(q.known, view)
-			q.mu.Unlock()
-		}
-		close(entry.made)
+		q.make(view, entry, count)
 	}
 	select {
 	case <-entry.made:
@@ -129,6 +123,23 @@ func (q *qualityReports) get(
 		return qualityReport{}, ctx.Err()
 	}
 }
+
+// make makes a report. Whatever happens, nobody goes on waiting for it, and one that failed is not kept.
+func (q *qualityReports) make(view qualityView, entry *qualityEntry, count func() (qualityReport, error)) {
+	entry.err = errReport
+	defer func() {
+		if entry.err != nil {
+			q.mu.Lock()
+			delete(q.known, view)
+			q.mu.Unlock()
+		}
+		close(entry.made)
+	}()
+	entry.report, entry.err = count()
+}
+
+// errReport is the error of a report that has ended in a panic.
+var errReport = errors.New("the report could not be made")
 
 // forget makes room for a report: old ones go, and if there are too many all do.
 func (q *qualityReports) forget(now time.Time) {

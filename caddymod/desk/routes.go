@@ -61,6 +61,7 @@ func routes() []route {
 		auditRoutes(),
 		signInRoutes(),
 		sitesRoutes(),
+		historyRoutes(),
 	)
 }
 
@@ -82,6 +83,7 @@ var navigation = []struct {
 // tabs are what the pages of an account lead to.
 var tabs = []struct{ path, text string }{
 	{"", "nav.overview"}, {"keys", "nav.keys"}, {"playground", "nav.playground"},
+	{"history", "nav.history"}, {"thresholds", "nav.thresholds"},
 	{"audit", "nav.audit"},
 }
 

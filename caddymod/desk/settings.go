@@ -235,7 +235,7 @@ func deleteAccount(c *call) error {
 		c.renderDelete(http.StatusBadRequest, deleteBody{Wrong: true})
 		return nil
 	}
-	if err := c.services.Gate.DeleteAccount(c.r.Context(), c.account.ID); err != nil {
+	if err := c.services.DeleteAccount(c.r.Context(), c.account.ID); err != nil {
 		return err
 	}
 	c.record(audit.Entry{Action: "account.delete", Account: c.account.ID})

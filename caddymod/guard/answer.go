@@ -230,6 +230,7 @@ func (a *answer) EndStream(w *response.Writer, ending response.Ending) {
 	if err := a.charge.Flag(a.v.Flags()); err != nil {
 		a.m.moderator.ReportUncounted(err)
 	}
+	a.charge.Judged(&a.v.Verdict)
 	a.charge = nil
 	switch ending {
 	case response.Rejected:

@@ -86,9 +86,6 @@ func killReview(ctx context.Context, w *world, _ *rig) error {
 		if err := w.compareReviews(ctx, l); err != nil {
 			return err
 		}
-		if _, err := w.command(ctx, "audit", "verify"); err != nil {
-			w.violate("the audit log is broken after the server was killed: %v", err)
-		}
 	}
 	w.note("%d items, %d decided", len(l.kept), len(l.decided))
 	file := filepath.Join(w.folder, "reviews.backup")
@@ -158,8 +155,11 @@ func (w *world) decideReviews(ctx context.Context, l *reviewLedger, reviewer str
 	}
 }
 
-// compareReviews wants everything that was acknowledged in the running server.
+// compareReviews wants everything that was acknowledged in the running server, and a whole audit log.
 func (w *world) compareReviews(ctx context.Context, l *reviewLedger) error {
+	if _, err := w.command(ctx, "audit", "verify"); err != nil {
+		w.violate("the audit log is broken: %v", err)
+	}
 	out, err := w.command(ctx, "review", "export")
 	if err != nil {
 		return err

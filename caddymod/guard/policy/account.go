@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/tracing"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
@@ -24,6 +25,7 @@ import (
 type Charge struct {
 	services   *app.Services
 	decision   quota.Decision
+	account    string
 	settlement quota.Settlement
 	harmShare  *float64  // of the account
 	once       sync.Once // Wait is called by the writer of the answer, and by the reader of the body
@@ -112,13 +114,20 @@ func (m *Moderator) admit(ctx context.Context) (c *Charge, err error) {
 	}
 	decision, err := services.Gate.Admit(ctx, who, 1)
 	if err == nil && decision.Refused != quota.NoWindow {
+		reason := problem.RateLimitExceeded
+		if decision.Refused == quota.MonthWindow {
+			reason = problem.MonthlyQuotaExhausted
+		}
+		services.Statistics.Refused(services.Now(), who.Account.ID, string(reason))
 		err = errQuota
 	}
 	if err != nil {
 		return nil, err
 	}
 	m.app.Metrics().AdmittedInOutage(decision.Counts.Basis, 1)
-	return &Charge{services: services, decision: decision, harmShare: who.Account.Overrides.HarmShare}, nil
+	return &Charge{
+		services: services, decision: decision, account: who.Account.ID, harmShare: who.Account.Overrides.HarmShare,
+	}, nil
 }
 
 // ReportUncounted logs and counts a message that could not be counted.
@@ -133,6 +142,18 @@ func (c *Charge) Settle(flagged []string) {
 		return
 	}
 	c.settlement = c.services.Gate.Record(c.decision, quota.Outcome{Flagged: flagged})
+}
+
+// Judged counts a message in the statistics of the account, with its verdict.
+func (c *Charge) Judged(v *Verdict) {
+	if c == nil {
+		return
+	}
+	c.services.Statistics.Answered(c.services.Now(), c.account)
+	if v.Recommendation == "" { // a part of it could not be judged
+		return
+	}
+	c.services.CountText(c.account, v.Recommendation, v.Flags(), &v.Categories)
 }
 
 // Wait returns when the charge is durable, or when the store has failed and taken it back. It may be called several

@@ -89,6 +89,7 @@ func (m *Moderator) Moderate(
 	v := m.Decide(known)
 	deciding.Verdict(v.Flagged, v.Recommendation)
 	deciding.End()
+	charge.Judged(&v)
 	charge.Settle(v.Flags())
 	return v, known, charge, nil
 }

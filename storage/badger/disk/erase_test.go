@@ -141,12 +141,24 @@ func reopen(t *testing.T, d *DB, manual bool) *DB {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Open(Options{Dir: d.dir, manualCompaction: manual})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d = openSoon(t, Options{Dir: d.dir, manualCompaction: manual})
 	t.Cleanup(func() { _ = d.Close() })
 	return d
+}
+
+// openSoon opens a database that was just closed. A process that another test is starting may hold its lock for a
+// moment, until it runs its own program.
+func openSoon(t *testing.T, o Options) *DB {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		d, err := Open(o)
+		if err == nil {
+			return d
+		}
+		if !errors.Is(err, ErrLocked) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestEraseWaits guards against an erasure that takes a snapshot's records away, and one that is forgotten because
