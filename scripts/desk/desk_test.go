@@ -138,6 +138,8 @@ func TestEveryPageIsUsable(t *testing.T) {
 			"/desk/", "/desk/accounts", "/desk/accounts?q=beta", "/desk/accounts/acme", "/desk/accounts/acme/keys",
 			"/desk/accounts/declared", "/desk/accounts/declared/keys", "/desk/accounts/acme/playground", "/desk/config",
 			"/desk/audit", "/desk/accounts/acme/audit",
+			"/desk/accounts/acme/history", "/desk/accounts/acme/history?days=364", "/desk/accounts/blog/history",
+			"/desk/accounts/acme/thresholds?threshold.hate=0.9", "/desk/accounts/blog/thresholds",
 			"/desk/accounts/blog?done=changed",
 		},
 		"carol": {"/desk/", "/desk/accounts/beta"},

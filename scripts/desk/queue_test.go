@@ -6,14 +6,12 @@ package desk
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
@@ -109,25 +107,15 @@ func init() { caddy.RegisterModule(new(Waiting)) }
 // serveQueue runs a server with a desk and a review queue until the test ends, and returns its address.
 func serveQueue(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	site := fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
-	listener.Close()
+	site := freeSite(t)
 	loadQueue(t, site, "")
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	return site
 }
 
 // loadQueue loads the configuration of a server with a desk and a review queue, with more in its site.
 func loadQueue(t *testing.T, site, more string) {
 	t.Helper()
-	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(`{
+	loadConfig(t, `{
 	admin off
 	persist_config off
 	log {
@@ -148,13 +136,7 @@ func loadQueue(t *testing.T, site, more string) {
 	}
 	`+more+`
 }
-`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Load(adapted, true); err != nil {
-		t.Fatal(err)
-	}
+`)
 }
 
 // press presses a key, and waits until the page says what was decided by it.

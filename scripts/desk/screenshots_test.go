@@ -44,6 +44,9 @@ var shots = []struct {
 		b.do(chromedp.SetValue(chromedp.CSS("#content"), vile), chromedp.SetValue(chromedp.CSS("#themes"), "bread"),
 			chromedp.Click(chromedp.CSS(submit)), chromedp.WaitVisible(chromedp.CSS("[data-verdict]")))
 	}},
+	{name: "history", user: "carol", path: "/desk/accounts/acme/history?days=90", width: 1000},
+	{name: "thresholds", user: "alice", path: "/desk/accounts/acme/thresholds?threshold.hate=&threshold.harassment=0.8" +
+		"&threshold.self-harm=&threshold.sexual=&threshold.violence=0.9", width: 1000},
 	{name: "home", user: "alice", path: "/desk/", width: 1000},
 	{name: "accounts", user: "alice", path: "/desk/accounts", width: 1000},
 	{name: "audit", user: "alice", path: "/desk/audit", width: 1000},

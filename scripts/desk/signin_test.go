@@ -7,12 +7,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -47,13 +45,8 @@ func init() { caddy.RegisterModule(new(Doors)) }
 
 // TestSignIn opens links as people do, with and without JavaScript, and signs out.
 func TestSignIn(t *testing.T) {
-	listener, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	site := fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
-	listener.Close()
-	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(`{
+	site := freeSite(t)
+	loadConfig(t, `{
 	admin off
 	persist_config off
 	log {
@@ -72,18 +65,7 @@ func TestSignIn(t *testing.T) {
 		tokens
 	}
 }
-`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Load(adapted, true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+`)
 	links := &sessions.Sessions{Store: door, Now: time.Now, Random: rand.Reader}
 	link := func() string {
 		t.Helper()

@@ -6,7 +6,6 @@ package desk
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
@@ -32,13 +29,8 @@ func serveGuarded(t *testing.T) string {
 		_, _ = io.WriteString(w, `{"id":"modr-1","results":[`+scores+`]}`)
 	}))
 	t.Cleanup(other.Close)
-	listener, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
-	config := fmt.Sprintf(`{
+	site := freeSite(t)
+	loadConfig(t, fmt.Sprintf(`{
 	admin off
 	persist_config off
 	log {
@@ -49,7 +41,7 @@ func serveGuarded(t *testing.T) string {
 		demo off
 	}
 }
-http://:%d {
+http://:%s {
 	moderation_desk /desk {
 		operator {http.request.header.X-User} alice
 	}
@@ -75,20 +67,7 @@ http://:%d {
 		moderation_api
 	}
 }
-`, port, other.URL)
-	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Load(adapted, true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	site := fmt.Sprintf("http://localhost:%d", port)
+`, strings.TrimPrefix(site, "http://localhost:"), other.URL))
 	post := func(host, path, media, body string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, site+path, strings.NewReader(body))
 		if err != nil {

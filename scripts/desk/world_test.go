@@ -6,6 +6,8 @@ package desk
 import (
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -31,7 +33,9 @@ import (
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/documents"
+	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/statistics"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
 )
@@ -101,7 +105,45 @@ func (*Past) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) {
 			}
 		}
 	}
+	if err := decidePast(ctx, store, now); err != nil {
+		return nil, err
+	}
 	return store, recordPast(ctx, store)
+}
+
+// decidePast adds what was decided for an account in the last year.
+func decidePast(ctx context.Context, store documents.Store, now time.Time) error {
+	decided := statistics.NewRecorder(store)
+	random := rand.New(rand.NewPCG(1, 2))
+	for age := range 300 {
+		at := now.AddDate(0, 0, -age)
+		for range 40 + (300-age)/3 + random.IntN(40) - 20*int(at.Weekday())/3 {
+			probabilities := make([]float64, engine.NumCategories)
+			var verdict engine.Result
+			for i := range probabilities {
+				probabilities[i] = math.Pow(random.Float64(), float64(12+6*i))
+				verdict.Categories[i].Probability = probabilities[i]
+			}
+			engine.Policy{Thresholds: engine.DefaultThresholds, RejectLevels: [engine.NumCategories]float64{
+				0.85, 0.85, 0.75, 0.9, 0.8,
+			}}.Decide(&verdict)
+			var flagged []string
+			for i := range verdict.Categories {
+				if verdict.Categories[i].Flagged {
+					flagged = append(flagged, engine.Category(i).String())
+				}
+			}
+			decided.Answered(at, "acme")
+			decided.Text(at, "acme", string(verdict.Recommendation), flagged, probabilities)
+		}
+		if age%9 < 2 {
+			decided.Refused(at, "acme", "rate_limit_exceeded")
+		}
+		if age%31 == 3 {
+			decided.Refused(at, "acme", "body_too_large")
+		}
+	}
+	return decided.Flush(ctx)
 }
 
 // tiers are those of the configuration.
@@ -119,26 +161,43 @@ func init() { caddy.RegisterModule(new(Past)) }
 // forward_auth would say it.
 func serve(t *testing.T) string {
 	t.Helper()
+	site := freeSite(t)
+	loadDesk(t, site, "")
+	return site
+}
+
+// freeSite returns the address of a server that is not there yet. The one that a test runs there ends with the test.
+func freeSite(t *testing.T) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
-	site := fmt.Sprintf("http://localhost:%d", address)
-	loadDesk(t, site, "")
+	defer listener.Close()
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	return site
+	return fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
+}
+
+// loadConfig runs a Caddyfile, in the place of the one that runs.
+func loadConfig(t *testing.T, config string) {
+	t.Helper()
+	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Load(adapted, true); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // loadDesk loads the configuration of a server with a desk, with more in its site.
 func loadDesk(t *testing.T, site, more string) {
 	t.Helper()
-	config := `{
+	loadConfig(t, `{
 	admin off
 	persist_config off
 	log {
@@ -148,29 +207,22 @@ func loadDesk(t *testing.T, site, more string) {
 		storage past
 		demo off
 		account declared {
-			key sha256:` + strings.Repeat("0123456789abcdef", 4) + ` {
+			key sha256:`+strings.Repeat("0123456789abcdef", 4)+` {
 				name "in the file"
 			}
 		}
 	}
 }
-` + site + ` {
+`+site+` {
 	moderation_desk /desk {
 		operator {http.request.header.X-User} alice
 		member {http.request.header.X-User} acme:carol beta:carol
 		reviewer {http.request.header.X-User} erin
 	}
 	moderation_api
-	` + more + `
+	`+more+`
 }
-`
-	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Load(adapted, true); err != nil {
-		t.Fatal(err)
-	}
+`)
 }
 
 // browser is a tab of a headless Chromium.
