@@ -57,6 +57,7 @@ var deskPaths = map[string][]string{
 	"/desk/accounts/acme/playground": {"carol", "eve"},
 	"/desk/accounts/acme/history":    {"carol", "eve"},
 	"/desk/accounts/acme/thresholds": {"carol", "eve"},
+	"/desk/accounts/acme/words":      {"carol", "eve"},
 	"/desk/accounts/small":           {"dan", "eve"},
 	"/desk/accounts":                 {},
 	"/desk/config":                   {},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
 // schemaRule says more about a field than its Go type does. A rule for a type begins with a struct or a named type; one
@@ -48,6 +49,13 @@ const goodPeople = `[{"placeholder":"{http.auth.user.id}","users":["alice"]}]`
 
 // userNames is the rule of what a placeholder yields for persons.
 var userNames = object{"type": "array", "minItems": 1, "items": object{"type": "string", "pattern": `^[^{}]+$`}}
+
+// expressions is the rule of the words of an account.
+var expressions = object{
+	"maxItems": quota.MaxExpressions, "items": object{"type": "string", "maxLength": 100, "pattern": `\S`},
+}
+
+var badExpressions = []string{`"a"`, `[" "]`, `[1]`, `["` + strings.Repeat("é", 101) + `"]`}
 
 // schemaRules has the rules of types and of fields. A field that is not in it may have any value of its Go type, but no
 // negative number. TestSchemaAgreesWithCaddy compares each with what Caddy accepts.
@@ -165,6 +173,15 @@ var schemaRules = map[string]schemaRule{
 	"guard.Moderate.Author": {good: []string{`"{http.request.header.X-User}"`, `""`}, bad: []string{`1`}},
 	"app.App.HarmShare":     harmShareRule,
 	"app.Account.HarmShare": harmShareRule,
+	"app.Account.Allow":     {rule: expressions, good: []string{`["ass"]`}, bad: badExpressions},
+	"app.Account.Block":     {rule: expressions, good: []string{`["two words"]`}, bad: badExpressions},
+	"app.Account.Languages": {
+		rule: languageTags, good: []string{`["en"]`, `["pt-BR","hi-Latn"]`}, bad: []string{`"en"`, `["english language"]`, `["e"]`},
+	},
+	"app.Account.OtherLanguage": {
+		rule: object{"enum": []any{"", "pass", "review", "reject"}}, with: `{"languages":["en"]}`,
+		good: []string{`"pass"`, `"review"`, `"reject"`}, bad: []string{`"refuse"`, `true`},
+	},
 	"app.App.Accounts": {
 		good: []string{`[]`, `[{"id":"acme"},{"id":"a.b_c-d"}]`},
 		bad:  []string{`{}`, `[{}]`, `["acme"]`, `[{"id":"acme","keys":{}}]`},

@@ -6,9 +6,12 @@ package engine
 import (
 	"context"
 	"fmt"
+	"unicode/utf8"
 
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 	"github.com/caddy-moderation/caddy-moderation/engine/model"
 	"github.com/caddy-moderation/caddy-moderation/engine/text"
+	"github.com/caddy-moderation/caddy-moderation/engine/words"
 )
 
 // Options configure an [Engine]. The zero value stands for the embedded classifier, the embedded theme screener and the
@@ -82,6 +85,14 @@ type Request struct {
 	// the language of the content cannot be known, it is read by the model of the first of them that has one. Default:
 	// none.
 	Languages []string
+	// OtherLanguage is what is recommended at least where the content is clearly in another language than Languages:
+	// [Review] or [Reject]. Default: nothing.
+	OtherLanguage Recommendation
+	// Allow are expressions that do not count: the content is read without them, by the classifier, for themes and for
+	// Block. Default: none.
+	Allow *words.List
+	// Block are expressions that flag the content in which they stand, and recommend [Reject]. Default: none.
+	Block *words.List
 	// HarmShare is the share of harmful texts in the traffic that the content comes from, from [MinHarmShare] to
 	// [MaxHarmShare]. The probabilities of categories and attributes are moved to it, as [Engine.Shift] says. Default:
 	// 0, which leaves them as the classifier gives them.
@@ -95,10 +106,21 @@ func (r *Request) validate() error {
 			return err
 		}
 	}
+	switch r.OtherLanguage {
+	case "", Review, Reject:
+	default:
+		return fmt.Errorf("the recommendation for other languages is %q: must be review, reject or none", r.OtherLanguage)
+	}
 	if r.Policy == nil {
 		return nil
 	}
 	return r.Policy.Validate()
+}
+
+// read returns the request as it is read: without the expressions that do not count. The places in its content stay.
+func (r Request) read() Request {
+	r.Content, r.Allow = r.Allow.Blank(r.Content), nil
+	return r
 }
 
 // Moderate classifies the content of a request, screens it for themes and decides. It takes any content. It fails if
@@ -107,6 +129,7 @@ func (e *Engine) Moderate(ctx context.Context, req Request) (Result, error) {
 	if err := req.validate(); err != nil {
 		return Result{}, err
 	}
+	req = req.read()
 	scores, words, err := e.classify(ctx, req.Content, req.Languages)
 	if err != nil {
 		return Result{}, err
@@ -135,8 +158,25 @@ func (e *Engine) decide(req Request, scores Scores, words int) (Result, error) {
 		r.Themes = themes
 		r.TokensUsed += tokens
 	}
+	r.Blocked = spansOf(req.Content, req.Block)
+	if language.IsOther(r.Language.Tag, r.Language.Probability, req.Languages) {
+		r.OtherLanguage, r.Least = true, req.OtherLanguage
+	}
 	e.policy.With(req.Policy).Decide(&r)
 	return r, nil
+}
+
+// spansOf returns where the expressions of a list stand in a text.
+func spansOf(content string, list *words.List) (spans []Span) {
+	points, at := 0, 0
+	for _, m := range list.Find(nil, content) {
+		points += utf8.RuneCountInString(content[at:m.Begin])
+		span := Span{Begin: points}
+		points += utf8.RuneCountInString(content[m.Begin:m.End])
+		span.End, at = points, m.End
+		spans = append(spans, span)
+	}
+	return spans
 }
 
 // screenThemes screens a text in a language for the themes of its request.

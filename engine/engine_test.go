@@ -4,13 +4,16 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/words"
 )
 
 func newEngine(t testing.TB, o engine.Options) *engine.Engine {
@@ -99,6 +102,50 @@ func TestAThemeHitRejects(t *testing.T) {
 			t.Errorf("theme found %v: flagged %v, %s, confidence %v; want %v, %s, 0.9",
 				hit, r.Flagged, r.Recommendation, r.Confidence, hit, want)
 		}
+	}
+}
+
+// TestWordsOfARequest guards against blocked words that another decision forgets, and against allowed ones that count.
+func TestWordsOfARequest(t *testing.T) {
+	t.Parallel()
+	parse := func(all ...string) *words.List {
+		list, err := words.Parse(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	e := newEngine(t, engine.Options{Classifier: categories(0.1, 0, 0, 0, 0)})
+	r := moderate(t, e, engine.Request{Content: "Ä cheap p1lls, cheap flights", Block: parse("cheap pills", "flights")})
+	want := []engine.Span{{Begin: 2, End: 13}, {Begin: 21, End: 28}}
+	if !r.Flagged || r.Recommendation != engine.Reject || r.Confidence != 1 || !slices.Equal(r.Blocked, want) {
+		t.Errorf("blocked words: got %+v", r)
+	}
+	e.Policy().With(&engine.Policy{Thresholds: [5]float64{0.99, 0.99, 0.99, 0.99, 0.99}}).Decide(&r)
+	if !r.Flagged || r.Recommendation != engine.Reject {
+		t.Errorf("decided again: got %+v", r)
+	}
+	// What is allowed is not blocked, and what then stands side by side is one expression.
+	r = moderate(t, e, engine.Request{
+		Content: "cheap flights, cheap nasty pills", Allow: parse("flights", "nasty"), Block: parse("cheap pills", "flights"),
+	})
+	if want := []engine.Span{{Begin: 15, End: 32}}; !slices.Equal(r.Blocked, want) {
+		t.Errorf("allowed and blocked words: got %+v", r.Blocked)
+	}
+	german := "Dieser Text ist ganz und gar auf Deutsch geschrieben und völlig harmlos."
+	whole := newEngine(t, engine.Options{})
+	for _, least := range []engine.Recommendation{"", engine.Review, engine.Reject} {
+		r := moderate(t, whole, engine.Request{Content: german, Languages: []string{"en"}, OtherLanguage: least})
+		if want := cmp.Or(least, engine.Approve); !r.OtherLanguage || r.Flagged || r.Recommendation != want {
+			t.Errorf("another language, %q: got %+v", least, r)
+		}
+		r = moderate(t, whole, engine.Request{Content: german, Languages: []string{"en", "de-AT"}, OtherLanguage: least})
+		if r.OtherLanguage || r.Recommendation != engine.Approve {
+			t.Errorf("an expected language, %q: got %+v", least, r)
+		}
+	}
+	if _, err := e.Moderate(t.Context(), engine.Request{Content: "x", OtherLanguage: "approve"}); err == nil {
+		t.Error("approving other languages is no error")
 	}
 }
 

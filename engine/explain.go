@@ -68,6 +68,7 @@ const explainAbove = 0.2
 //
 // It fails as Moderate does, if the classifier cannot explain what it classified, or with [ErrEvidence].
 func (e *Engine) Explain(ctx context.Context, req Request) (Result, Explanation, error) {
+	req = req.read()
 	if embedded, ok := e.classifier.(Embedded); ok {
 		return e.explainEmbedded(embedded, req)
 	}

@@ -76,7 +76,7 @@ func (p Policy) With(override *Policy) Policy {
 	return p
 }
 
-// Decide fills in what follows from the probabilities and the themes of a result: what is flagged, the recommendation
+// Decide fills in what follows from the probabilities, the themes and the blocked expressions of a result: what is flagged, the recommendation
 // and the confidence. It takes the levels as they are, so p must have none at 0: see [Engine.Policy] and [Policy.With].
 // A result can be decided again by another policy, without classifying its text again.
 func (p Policy) Decide(r *Result) {
@@ -99,11 +99,17 @@ func (p Policy) Decide(r *Result) {
 			r.Flagged, r.Recommendation = true, Reject
 		}
 	}
-	if r.Flagged && r.Recommendation == Approve {
+	if len(r.Blocked) > 0 {
+		r.Flagged, r.Recommendation = true, Reject
+	}
+	if (r.Flagged || r.Least == Review) && r.Recommendation == Approve {
 		r.Recommendation = Review
 	}
+	if r.Least == Reject {
+		r.Recommendation = Reject
+	}
 	r.Confidence = confidence(r)
-	if r.Language.isUnknown() {
+	if r.Language.isUnknown() && len(r.Blocked) == 0 {
 		r.Confidence = min(r.Confidence, maxUnsupportedConfidence)
 	}
 }
@@ -113,6 +119,9 @@ func (p Policy) Decide(r *Result) {
 // probability that none of all of them applies. It takes them as independent of each other. They are not quite, so the
 // truth is a little closer to the largest of several moderate probabilities.
 func confidence(r *Result) float64 {
+	if len(r.Blocked) > 0 {
+		return 1
+	}
 	none := 1.0 // the probability that none of those that count applies
 	for _, c := range r.Categories {
 		if c.Flagged || !r.Flagged {

@@ -13,13 +13,14 @@ const (
 	// Review suggests that a person looks at the content: a category is flagged below its reject level, or its
 	// probability is at least 0.8 times its threshold.
 	Review Recommendation = "review"
-	// Reject suggests to refuse the content: a flagged category has reached its reject level, or a theme is flagged.
+	// Reject suggests to refuse the content: a flagged category has reached its reject level, a theme is flagged, or a
+	// blocked expression was found.
 	Reject Recommendation = "reject"
 )
 
 // Result is a verdict.
 type Result struct {
-	// Flagged says whether a category or a theme is flagged.
+	// Flagged says whether a category or a theme is flagged, or a blocked expression was found.
 	Flagged bool
 	// Categories holds the verdict on each category, by [Category].
 	Categories [NumCategories]CategoryResult
@@ -27,15 +28,21 @@ type Result struct {
 	Attributes [NumAttributes]float64
 	// Confidence is the probability that Flagged is right, from 0 to 1. When something is flagged, it is 1 minus the
 	// product of (1 - probability) over the flagged categories and themes; when nothing is, it is that product over all
-	// of them.
+	// of them. With a blocked expression it is 1.
 	Confidence float64
 	// Recommendation is the suggested action.
 	Recommendation Recommendation
 	// Themes holds one entry for each distinct theme of the request, in the order of their first appearance. It is nil
 	// when the request has no themes.
 	Themes []ThemeResult
+	// Blocked are the parts of the content that are expressions of [Request.Block], in order and without overlap.
+	Blocked []Span
 	// Language is the language of the content, zero with a classifier that does not say.
 	Language Language
+	// OtherLanguage says that the content is clearly in another language than [Request.Languages], and Least is the
+	// mildest recommendation that is possible because of that: [Review], [Reject], or any if it is empty.
+	OtherLanguage bool
+	Least         Recommendation
 	// TokensUsed is the number of word tokens in the content and in the distinct themes.
 	TokensUsed int
 }

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,6 +72,17 @@ func TestRulesOfAccounts(t *testing.T) {
 		"threshold of 1":       {quota.Account{ID: "o5", Overrides: quota.Overrides{Thresholds: map[string]float64{"hate": 1}}}, "overrides.thresholds.hate"},
 		"threshold of nothing": {quota.Account{ID: "o6", Overrides: quota.Overrides{Thresholds: map[string]float64{"": 0.5}}}, "category name"},
 		"no number":            {quota.Account{ID: "o7", Overrides: quota.Overrides{Thresholds: map[string]float64{"hate": math.NaN()}}}, "overrides.thresholds.hate"},
+		"most words": {account: quota.Account{ID: "w1", Overrides: quota.Overrides{
+			Block: many(quota.MaxExpressions), Allow: many(quota.MaxExpressions), Languages: many(20), OtherLanguage: "reject",
+		}}},
+		"too many words":       {quota.Account{ID: "w2", Overrides: quota.Overrides{Block: many(quota.MaxExpressions + 1)}}, "overrides.block may have at most 1000"},
+		"too many languages":   {quota.Account{ID: "w3", Overrides: quota.Overrides{Languages: many(21)}}, "overrides.languages may have at most 20"},
+		"an empty word":        {quota.Account{ID: "w4", Overrides: quota.Overrides{Allow: []string{"a", " "}}}, "overrides.allow: entry 2 is empty"},
+		"a long word":          {quota.Account{ID: "w5", Overrides: quota.Overrides{Block: []string{strings.Repeat("ä", 101)}}}, "overrides.block: entry 1 must be at most 100"},
+		"a broken word":        {quota.Account{ID: "w6", Overrides: quota.Overrides{Block: []string{"\xff"}}}, "must be valid UTF-8"},
+		"words that are large": {quota.Account{ID: "w7", Overrides: quota.Overrides{Block: large(500), Allow: large(200)}}, "at most 65536 bytes together"},
+		"no such action":       {quota.Account{ID: "w8", Overrides: quota.Overrides{Languages: []string{"en"}, OtherLanguage: "perhaps"}}, "overrides.other_language must be pass, review or reject"},
+		"no language":          {quota.Account{ID: "w9", Overrides: quota.Overrides{OtherLanguage: "review"}}, "overrides.other_language needs languages"},
 		"taken":                {quota.Account{ID: "a"}, "account a: already exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,6 +98,39 @@ func TestRulesOfAccounts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// many returns short words, and large returns long ones of 100 bytes.
+func many(n int) []string { return slices.Repeat([]string{"a"}, n) }
+
+func large(n int) []string { return slices.Repeat([]string{strings.Repeat("a", 100)}, n) }
+
+// TestChangeOverrides guards against changes of two people at once of which one is lost, and against a declared account
+// that is changed.
+func TestChangeOverrides(t *testing.T) {
+	t.Parallel()
+	h := newGate(t, quota.Options{})
+	var group sync.WaitGroup
+	for i := range 20 {
+		group.Go(func() {
+			_, err := h.ChangeOverrides(context.Background(), "a", func(o *quota.Overrides) {
+				o.Block = append(slices.Clone(o.Block), fmt.Sprint("word", i))
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	a, err := h.Account(context.Background(), "a")
+	must(t, err)
+	if len(a.Overrides.Block) != 20 {
+		t.Errorf("got %v", a.Overrides.Block)
+	}
+	_, err = h.ChangeOverrides(context.Background(), "a", func(o *quota.Overrides) { o.Block = many(2000) })
+	wantErr(t, err, quota.ErrInvalid, "at most 1000")
+	_, err = h.ChangeOverrides(context.Background(), "nobody", func(*quota.Overrides) {})
+	wantErr(t, err, quota.ErrNotFound, "")
 }
 
 func TestRulesOfKeys(t *testing.T) {

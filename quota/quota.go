@@ -96,7 +96,8 @@ type Account struct {
 	Incarnation string `json:"-"`
 }
 
-// Overrides replace, for one account, limits of its tier, and thresholds and share of harm of the service.
+// Overrides replace, for one account, limits of its tier, and thresholds and share of harm of the service, and say what
+// else its texts are judged by.
 type Overrides struct {
 	// RequestsPerMonth and RequestsPerMinute replace the tier's limits. 0 means unlimited. Default: the tier's limit.
 	RequestsPerMonth  *int64 `json:"requests_per_month,omitempty"`
@@ -106,7 +107,26 @@ type Overrides struct {
 	// HarmShare replaces the share of harmful texts in the traffic, greater than 0 and less than 1. Default: the
 	// service's.
 	HarmShare *float64 `json:"harm_share,omitempty"`
+	// Allow are words or expressions that do not count: texts are judged without them. Block are those that reject a
+	// text in which they stand. Each has at most [MaxExpressions] of at most 100 characters, and both together have at
+	// most [MaxExpressionBytes]. Default: none.
+	Allow []string `json:"allow,omitempty"`
+	Block []string `json:"block,omitempty"`
+	// Languages are those that texts are expected to be in, as at most 20 BCP 47 tags, the likeliest first. Default:
+	// none.
+	Languages []string `json:"languages,omitempty"`
+	// OtherLanguage is what is recommended at least for a text that is clearly in another one: "review" or "reject", which
+	// need languages, or "pass", which is nothing. Default: "pass".
+	OtherLanguage string `json:"other_language,omitempty"`
 }
+
+// Bounds of the words and expressions of an account.
+const (
+	// MaxExpressions is how many each of its lists may have.
+	MaxExpressions = 1000
+	// MaxExpressionBytes is how many bytes of UTF-8 both may have together.
+	MaxExpressionBytes = 64 << 10
+)
 
 // Key is what the service knows of an API key. Only its holder knows the key itself; the service keeps its SHA-256.
 type Key struct {

@@ -21,6 +21,8 @@ const (
 	maxStatus      = 32
 	maxPrefix      = 20
 	maxOverrides   = 64
+	maxExpression  = 100
+	maxLanguages   = 20
 )
 
 func invalid(format string, args ...any) error {
@@ -124,6 +126,10 @@ func (s Status) validate() error {
 	return nil
 }
 
+// ValidateOverrides returns an error that wraps [ErrInvalid] and names the member unless an account can have the
+// overrides.
+func ValidateOverrides(o Overrides) error { return o.validate() }
+
 func (o Overrides) validate() error {
 	if o.RequestsPerMonth != nil && *o.RequestsPerMonth < 0 {
 		return invalid("overrides.requests_per_month must be 0 (unlimited) or more")
@@ -145,6 +151,46 @@ func (o Overrides) validate() error {
 	}
 	if s := o.HarmShare; s != nil && !(*s > 0 && *s < 1) {
 		return invalid("overrides.harm_share must be greater than 0 and less than 1")
+	}
+	return o.validateWords()
+}
+
+// validateWords checks the words and the languages. What is a word, and what a tag, the gate does not know.
+func (o Overrides) validateWords() error {
+	size := 0
+	for _, list := range []struct {
+		name  string
+		texts []string
+		most  int
+	}{
+		{"allow", o.Allow, MaxExpressions}, {"block", o.Block, MaxExpressions}, {"languages", o.Languages, maxLanguages},
+	} {
+		if len(list.texts) > list.most {
+			return invalid("overrides.%s may have at most %d entries", list.name, list.most)
+		}
+		for i, text := range list.texts {
+			if list.name != "languages" {
+				size += len(text)
+			}
+			if strings.TrimSpace(text) == "" {
+				return invalid("overrides.%s: entry %d is empty", list.name, i+1)
+			}
+			if err := validateText(fmt.Sprintf("overrides.%s: entry %d", list.name, i+1), text, maxExpression); err != nil {
+				return err
+			}
+		}
+	}
+	if size > MaxExpressionBytes {
+		return invalid("overrides: allow and block may have at most %d bytes together", MaxExpressionBytes)
+	}
+	switch o.OtherLanguage {
+	case "", "pass":
+	case "review", "reject":
+		if len(o.Languages) == 0 {
+			return invalid("overrides.other_language needs languages")
+		}
+	default:
+		return invalid("overrides.other_language must be pass, review or reject")
 	}
 	return nil
 }

@@ -77,21 +77,10 @@ func newCall(r *http.Request, a *app.App) *Call {
 	return call
 }
 
-// Policy returns what the caller's account changes of the engine's policy; nil when it changes nothing.
-func (c *Call) Policy() *engine.Policy {
-	thresholds := c.Who.Account.Overrides.Thresholds
-	if len(thresholds) == 0 {
-		return nil
-	}
-	own := new(engine.Policy)
-	for i := range own.Thresholds {
-		own.Thresholds[i] = thresholds[engine.Category(i).String()]
-	}
-	return own
+// Judging returns the request by which a text of the caller's account is judged.
+func (c *Call) Judging(content string) engine.Request {
+	return c.app.RequestOf(&c.Who.Account, content)
 }
-
-// HarmShare returns the share of harm in the caller's texts, as [engine.Request] takes it.
-func (c *Call) HarmShare() float64 { return c.app.HarmShareOf(c.Who.Account.Overrides.HarmShare) }
 
 // SetVerdict notes the verdict for the counts of flagged content, placeholders, log, metrics and events. The result
 // must not change afterwards.

@@ -6,11 +6,9 @@ package admin
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
-	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
@@ -148,25 +146,12 @@ func checkStatus(status quota.Status, force bool) error {
 	return nil
 }
 
-// checkOverrides refuses thresholds for names that are no categories, and shares of harm that the engine refuses. The
-// gate stores both without knowing the engine.
+// checkOverrides refuses what the engine could not judge by.
 func checkOverrides(overrides *quota.Overrides) error {
 	if overrides == nil {
 		return nil
 	}
-	names := make([]string, 0, engine.NumCategories)
-	known := map[string]bool{}
-	for i := range engine.NumCategories {
-		name := engine.Category(i).String()
-		names, known[name] = append(names, name), true
-	}
-	for name := range overrides.Thresholds {
-		if !known[name] {
-			return refusal(http.StatusBadRequest, "thresholds has an unknown category %q; the categories are %s",
-				name, strings.Join(names, ", "))
-		}
-	}
-	if err := app.CheckHarmShare(overrides.HarmShare); err != nil {
+	if err := app.CheckOverrides(overrides); err != nil {
 		return refusal(http.StatusBadRequest, "overrides.%v", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/words"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
@@ -28,6 +30,9 @@ type accountFlags struct {
 	perMinute          string
 	thresholds         []string
 	harmShare          string
+	allow, block       string
+	languages          string
+	otherLanguage      string
 	force              bool
 }
 
@@ -50,10 +55,19 @@ func (f *accountFlags) addTo(command *cobra.Command) {
 		"Replaces a flag threshold, as <category>=<probability>; \"default\" goes back to the service's. Repeatable")
 	flags.StringVar(&f.harmShare, "harm-share", "",
 		"Share of the account's texts that are harmful, such as 2%; \"default\" goes back to the service's")
+	flags.StringVar(&f.allow, "allow-file", "",
+		"File with words that do not count in the account's texts, one in a line, with # before comments "+
+			"(- is standard input); \"none\" takes them away")
+	flags.StringVar(&f.block, "block-file", "",
+		"File with words that reject a text, in the same form; \"none\" takes them away")
+	flags.StringVar(&f.languages, "languages", "",
+		"Languages that texts are expected to be in, such as en,pt-BR; \"none\" takes them away")
+	flags.StringVar(&f.otherLanguage, "other-language", "",
+		"What is recommended at least for texts that are in another one: pass, review or reject")
 }
 
 // overrides returns o with the changes that the flags ask for.
-func (f *accountFlags) overrides(o quota.Overrides) (quota.Overrides, error) {
+func (f *accountFlags) overrides(command *cobra.Command, o quota.Overrides) (quota.Overrides, error) {
 	var err error
 	if o.RequestsPerMonth, err = parseLimit("--requests-per-month", f.perMonth, o.RequestsPerMonth); err != nil {
 		return o, err
@@ -61,8 +75,27 @@ func (f *accountFlags) overrides(o quota.Overrides) (quota.Overrides, error) {
 	if o.RequestsPerMinute, err = parseLimit("--requests-per-minute", f.perMinute, o.RequestsPerMinute); err != nil {
 		return o, err
 	}
-	if o.HarmShare, err = parseHarmShare(f.harmShare, o.HarmShare); err != nil || len(f.thresholds) == 0 {
+	if o.HarmShare, err = parseHarmShare(f.harmShare, o.HarmShare); err != nil {
 		return o, err
+	}
+	if o.Allow, err = readWords(command, "--allow-file", f.allow, o.Allow); err != nil {
+		return o, err
+	}
+	if o.Block, err = readWords(command, "--block-file", f.block, o.Block); err != nil {
+		return o, err
+	}
+	switch f.languages {
+	case "":
+	case takeAway:
+		o.Languages, o.OtherLanguage = nil, ""
+	default:
+		o.Languages = strings.FieldsFunc(f.languages, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if f.otherLanguage != "" {
+		o.OtherLanguage = f.otherLanguage
+	}
+	if len(f.thresholds) == 0 {
+		return o, nil
 	}
 	thresholds := map[string]float64{}
 	maps.Copy(thresholds, o.Thresholds)
@@ -97,7 +130,35 @@ func (f *accountFlags) checkStatus() error {
 
 // overridden reports whether a flag asks for a change of overrides.
 func (f *accountFlags) overridden() bool {
-	return f.perMonth != "" || f.perMinute != "" || f.harmShare != "" || len(f.thresholds) > 0
+	return f.perMonth != "" || f.perMinute != "" || f.harmShare != "" || len(f.thresholds) > 0 ||
+		f.allow != "" || f.block != "" || f.languages != "" || f.otherLanguage != ""
+}
+
+// takeAway is the value of flags that takes something away.
+const takeAway = "none"
+
+// readWords reads the file of a flag with words. Without a name the words stay what they are.
+func readWords(command *cobra.Command, flag, name string, current []string) ([]string, error) {
+	switch name {
+	case "":
+		return current, nil
+	case takeAway:
+		return nil, nil
+	}
+	var file io.Reader = command.InOrStdin()
+	if name != "-" {
+		opened, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		defer opened.Close()
+		file = opened
+	}
+	list, err := words.Read(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return list.Expressions(), nil
 }
 
 // parseLimit parses the value of a flag that replaces a limit. Without one the limit stays what it is.
@@ -139,7 +200,7 @@ func (c *cli) accountCreate() *cobra.Command {
 			if err := flags.checkStatus(); err != nil && flags.status != "" {
 				return err
 			}
-			overrides, err := flags.overrides(quota.Overrides{})
+			overrides, err := flags.overrides(command, quota.Overrides{})
 			if err != nil {
 				return err
 			}
@@ -239,7 +300,7 @@ func (c *cli) change(command *cobra.Command, id string, flags *accountFlags) (qu
 		if err := c.call(command, http.MethodGet, resource("accounts", id), nil, &current); err != nil {
 			return change, err
 		}
-		overrides, err := flags.overrides(current.Overrides)
+		overrides, err := flags.overrides(command, current.Overrides)
 		if err != nil {
 			return change, err
 		}
@@ -294,6 +355,16 @@ func accountText(a quota.Account) func(w io.Writer) {
 		}
 		if share := a.Overrides.HarmShare; share != nil {
 			fmt.Fprintf(w, "Share of harm\t%s\n", engine.FormatHarmShare(*share))
+		}
+		if n := len(a.Overrides.Allow); n > 0 {
+			fmt.Fprintf(w, "Allowed words\t%d\n", n)
+		}
+		if n := len(a.Overrides.Block); n > 0 {
+			fmt.Fprintf(w, "Blocked words\t%d\n", n)
+		}
+		if len(a.Overrides.Languages) > 0 {
+			fmt.Fprintf(w, "Languages\t%s (others: %s)\n", strings.Join(a.Overrides.Languages, " "),
+				or(a.Overrides.OtherLanguage, "pass"))
 		}
 		if a.Declared {
 			fmt.Fprintln(w, "Kept in\tconfiguration")

@@ -53,6 +53,13 @@ func appendResult(
 	if len(result.Themes) > 0 {
 		dst = appendThemes(dst, result.Themes)
 	}
+	if len(result.Blocked) > 0 {
+		dst = append(dst, `,"blocked":[`...)
+		dst = append(appendSpans(dst, result.Blocked), ']')
+	}
+	if result.OtherLanguage {
+		dst = append(dst, `,"other_language":true`...)
+	}
 	dst = append(dst, '}')
 	if result.Language.Tag != "" {
 		dst = appendLanguage(dst, result.Language)
@@ -105,6 +112,17 @@ func appendSpan(dst []byte, span engine.Span) []byte {
 	return strconv.AppendInt(dst, int64(span.End), 10)
 }
 
+// appendSpans appends objects with the members "begin" and "end".
+func appendSpans(dst []byte, spans []engine.Span) []byte {
+	for i, span := range spans {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendSpan(dst, span), '}')
+	}
+	return dst
+}
+
 // appendThemes appends the member "themes": an object whose keys are the themes as they were sent.
 func appendThemes(dst []byte, themes []engine.ThemeResult) []byte {
 	dst = append(dst, `,"themes":{`...)
@@ -124,13 +142,7 @@ func appendThemes(dst []byte, themes []engine.ThemeResult) []byte {
 		} else {
 			dst = append(dst, `,"action":"none","matches":[`...)
 		}
-		for j, match := range theme.Matches {
-			if j > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(appendSpan(dst, match), '}')
-		}
-		dst = append(dst, "]}"...)
+		dst = append(appendSpans(dst, theme.Matches), "]}"...)
 	}
 	return append(dst, '}')
 }

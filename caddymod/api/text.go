@@ -97,9 +97,9 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 	}
 	ctx, span := tracing.Start(r.Context(), tracing.Classify)
 	span.Text(request.content)
-	result, explanation, err := decide(ctx, call.Services.Engine, request.explain, engine.Request{
-		Content: request.content, Themes: request.themes, Policy: call.Policy(), HarmShare: call.HarmShare(),
-	})
+	judging := call.Judging(request.content)
+	judging.Themes = request.themes
+	result, explanation, err := decide(ctx, call.Services.Engine, request.explain, judging)
 	span.Classified(&result, err)
 	if err != nil {
 		t.access.App.Logger().Error("judging a text", zap.String("moderation_id", call.ID), zap.Error(err))

@@ -103,6 +103,10 @@ var ErrNoStore = errors.New("this configuration keeps no accounts: it serves not
 //			anchor_day <day>
 //			threshold <category> <probability>
 //			harm_share <share>
+//			allow <expression>...                     # does not count
+//			block <expression>...                     # rejects
+//			languages <tag>...                        # that texts are expected to be in, such as en, es or pt-BR
+//			other_language pass|review|reject         # default pass; for text that is clearly in another language
 //			requests_per_month <number>
 //			requests_per_minute <number>
 //			key {env.NAME} | {file.PATH} | sha256:<hex> {
@@ -184,6 +188,7 @@ type App struct {
 	senders    *senders // nil without webhooks
 	signsIn    atomic.Bool
 	guards     []Guard
+	words      accountWords
 	// startChecks are what AtStart has registered, by key.
 	startChecks map[string]func()
 	// started is closed when Start has ended or the configuration is given up.

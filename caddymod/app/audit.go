@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +65,9 @@ func (a *Audit) trim(ctx context.Context, now time.Time) {
 func AccountChanges(before, after *quota.Account) map[string]string {
 	changes := map[string]string{}
 	overrides := func(a *quota.Account) string {
-		text, err := json.Marshal(a.Overrides)
+		few := a.Overrides
+		few.Allow, few.Block = nil, nil
+		text, err := json.Marshal(few)
 		if err != nil || string(text) == "{}" {
 			return ""
 		}
@@ -80,7 +83,36 @@ func AccountChanges(before, after *quota.Account) map[string]string {
 			changes[name] = values[0] + " -> " + values[1]
 		}
 	}
+	wordChanges(changes, "allow", before.Overrides.Allow, after.Overrides.Allow)
+	wordChanges(changes, "block", before.Overrides.Block, after.Overrides.Block)
 	return changes
+}
+
+// maxToldWords is how many words of a change an entry of the audit log has.
+const maxToldWords = 20
+
+// wordChanges adds what is different in a list of words: "+" is before those that are new, and "-" before others.
+func wordChanges(changes map[string]string, name string, before, after []string) {
+	var told []string
+	add := func(sign string, list, other []string) {
+		known := make(map[string]bool, len(other))
+		for _, word := range other {
+			known[word] = true
+		}
+		for _, word := range list {
+			if !known[word] {
+				told = append(told, sign+word)
+			}
+		}
+	}
+	add("+", after, before)
+	add("-", before, after)
+	if more := len(told) - maxToldWords; more > 0 {
+		told = append(told[:maxToldWords], fmt.Sprintf("and %d more", more))
+	}
+	if len(told) > 0 {
+		changes[name] = strings.Join(told, ", ")
+	}
 }
 
 // KeyDetails returns what the audit log says of a new key.

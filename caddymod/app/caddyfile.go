@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
@@ -238,6 +239,10 @@ func (p *blockParser) parseAccount(d *caddyfile.Dispenser) error {
 		"anchor_day":          {Parse: account.parseAnchorDay},
 		"threshold":           p.probabilities(&thresholdOption, &account.Thresholds),
 		"harm_share":          HarmShareOption(&account.HarmShare),
+		"allow":               options.Several(&account.Allow, "<expression>", checkExpression),
+		"block":               options.Several(&account.Block, "<expression>", checkExpression),
+		"languages":           options.Several(&account.Languages, "<tag>", language.CheckTag),
+		"other_language":      options.Choice(&account.OtherLanguage, "pass", "review", "reject"),
 		"requests_per_month":  options.Whole(&account.RequestsPerMonth, "<number>"),
 		"requests_per_minute": options.Whole(&account.RequestsPerMinute, "<number>"),
 		"key":                 {Parse: account.parseKey, Repeat: true},

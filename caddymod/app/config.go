@@ -45,6 +45,21 @@ type Account struct {
 	// The share of this account's texts that are harmful, from 0.0001 to 0.99. Default: that of the app.
 	HarmShare *float64 `json:"harm_share,omitempty"`
 
+	// Words, or expressions of several words, that do not count in this account's texts: these are judged without them.
+	// At most 1,000 of at most 100 characters. Default: none.
+	Allow []string `json:"allow,omitempty"`
+
+	// Words or expressions that reject a text of this account in which they stand. At most 1,000. Default: none.
+	Block []string `json:"block,omitempty"`
+
+	// The languages that this account's texts are expected to be in, as BCP 47 tags, the likeliest first: en, es, pt-BR.
+	// At most 20. Default: none.
+	Languages []string `json:"languages,omitempty"`
+
+	// What is recommended at least for a text that is clearly in another language than those: pass, review or reject. It
+	// needs languages. Default: pass.
+	OtherLanguage string `json:"other_language,omitempty"`
+
 	// The maximum number of requests in a billing period. 0 means unlimited. Default: the tier's.
 	RequestsPerMonth *int64 `json:"requests_per_month,omitempty"`
 
@@ -246,7 +261,7 @@ func (a Account) declare() quota.Account {
 		AnchorDay: a.AnchorDay,
 		Overrides: quota.Overrides{
 			RequestsPerMonth: a.RequestsPerMonth, RequestsPerMinute: a.RequestsPerMinute, Thresholds: a.Thresholds,
-			HarmShare: a.HarmShare,
+			HarmShare: a.HarmShare, Allow: a.Allow, Block: a.Block, Languages: a.Languages, OtherLanguage: a.OtherLanguage,
 		},
 		Declared: true,
 	}
@@ -254,15 +269,10 @@ func (a Account) declare() quota.Account {
 
 // check returns an error when the account cannot be declared. It does not look at its tier and its keys.
 func (a Account) check() error {
-	for name := range a.Thresholds {
-		if _, err := engine.ParseCategory(name); err != nil {
-			return fmt.Errorf("account %s: threshold: %w", a.ID, err)
-		}
-	}
-	if err := CheckHarmShare(a.HarmShare); err != nil {
+	account := a.declare()
+	if err := CheckOverrides(&account.Overrides); err != nil {
 		return fmt.Errorf("account %s: %w", a.ID, err)
 	}
-	account := a.declare()
 	if err := quota.ValidateStatus(account.Status); err != nil {
 		return fmt.Errorf("account %s: %w", a.ID, err)
 	}

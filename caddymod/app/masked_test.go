@@ -76,6 +76,7 @@ func TestEveryTextOptionIsKnown(t *testing.T) {
 	t.Parallel()
 	public := []string{
 		"App.KeyPrefix", "Account.ID", "Account.Name", "Account.Tier", "Account.Status", "Key.Name", "Key.Environment",
+		"Account.Allow", "Account.Block", "Account.Languages", "Account.OtherLanguage",
 		"Key.Expires", "Badger.Dir", "Redis.Addresses", "Redis.Username", "Redis.Prefix", "Redis.Outage",
 		"RedisSentinel.Master", "RedisSentinel.Username", "RedisTLS.CA", "RedisTLS.ServerName", "RedisTLS.Certificate",
 		"Embedded.Model", "Embedded.Languages", "Key.Scopes", "ReviewOptions.Of", "ReviewWebhook.Account",

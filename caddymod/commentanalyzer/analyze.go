@@ -217,17 +217,21 @@ func (a *Analyze) analyze(
 	ctx context.Context, call *access.Call, wanted *analysis,
 ) (*analyzeResponse, *engine.Result, error) {
 	classifier := call.Services.Engine
-	result, err := classifier.Moderate(ctx, engine.Request{
-		Content: wanted.text, Policy: call.Policy(), Languages: wanted.languages,
-	})
+	judging := call.Judging(wanted.text)
+	harmShare := judging.HarmShare
+	judging.HarmShare = 0
+	if len(wanted.languages) > 0 {
+		judging.Languages, judging.OtherLanguage = wanted.languages, ""
+	}
+	result, err := classifier.Moderate(ctx, judging)
 	if err != nil {
 		return nil, nil, err
 	}
 	// The scores are on a scale that clients know, and stay. What is flagged for the statistics is what the text
 	// moderation flags, for the share of harm in the account's texts.
 	verdict := result
-	classifier.Shift(call.HarmShare()).Apply(&verdict)
-	classifier.Policy().With(call.Policy()).Decide(&verdict)
+	classifier.Shift(harmShare).Apply(&verdict)
+	classifier.Policy().With(judging.Policy).Decide(&verdict)
 	call.SetVerdict(&verdict)
 	// The first span is always the whole text: some clients look nowhere else.
 	spans := []sentence{{end: utf16Length(wanted.text)}}

@@ -164,9 +164,7 @@ func (s *SuggestScore) keepForReview(ctx context.Context, call *access.Call, wan
 	if !reviews.Corrections() {
 		return
 	}
-	result, err := call.Services.Engine.Moderate(ctx, engine.Request{
-		Content: wanted.text, Policy: call.Policy(), HarmShare: call.HarmShare(),
-	})
+	result, err := call.Services.Engine.Moderate(ctx, call.Judging(wanted.text))
 	if err != nil {
 		if ctx.Err() == nil {
 			s.app.Logger().Error("judging a comment", zap.String("moderation_id", call.ID), zap.Error(err))

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/statistics"
 )
@@ -22,6 +23,10 @@ func historyRoutes() []route {
 	return []route{
 		{method: http.MethodGet, pattern: "/accounts/{account}/history", needs: member, serve: showHistory},
 		{method: http.MethodGet, pattern: "/accounts/{account}/thresholds", needs: member, serve: showThresholds},
+		{
+			method: http.MethodPost, pattern: "/accounts/{account}/thresholds", needs: member, limit: smallForm,
+			serve: changeThresholds,
+		},
 	}
 }
 
@@ -209,15 +214,17 @@ type thresholdsBody struct {
 	// Compared says that other thresholds were typed than those in force.
 	Compared bool
 	Problem  *fieldProblem
-	// Changeable says that the person may change the thresholds of the account.
+	// Changeable says that the thresholds of the account may be changed here.
 	Changeable bool
 }
 
 // showThresholds shows the thresholds of an account, and what others would have done to the texts of the last month.
-func showThresholds(c *call) error {
-	query := c.r.URL.Query()
-	shown := thresholdsBody{Changeable: c.person.operator && !c.account.Declared}
-	now := c.services.Engine.Policy().With(policyOf(c.account))
+func showThresholds(c *call) error { return c.renderThresholds(c.r.URL.Query()) }
+
+// renderThresholds shows the page for thresholds that were typed.
+func (c *call) renderThresholds(query url.Values) error {
+	shown := thresholdsBody{Changeable: !c.account.Declared}
+	now := c.services.Engine.Policy().With(app.LevelsOf(&c.account))
 	typed, problem := typedThresholds(query)
 	then := now
 	if problem == nil && typed != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -134,21 +135,9 @@ func overview(c *call) error {
 	return nil
 }
 
-// policyOf returns what an account changes of the engine's policy, nil for nothing.
-func policyOf(account quota.Account) *engine.Policy {
-	if len(account.Overrides.Thresholds) == 0 {
-		return nil
-	}
-	own := new(engine.Policy)
-	for i := range own.Thresholds {
-		own.Thresholds[i] = account.Overrides.Thresholds[engine.Category(i).String()]
-	}
-	return own
-}
-
 // levelsOf returns the thresholds and reject levels of an account.
 func levelsOf(policy engine.Policy, account quota.Account) (levels []level) {
-	policy = policy.With(policyOf(account))
+	policy = policy.With(app.LevelsOf(&account))
 	for i := range engine.NumCategories {
 		name := engine.Category(i).String()
 		_, own := account.Overrides.Thresholds[name]

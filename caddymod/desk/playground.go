@@ -35,10 +35,12 @@ type verdict struct {
 	Flagged        bool
 	Confidence     float64
 	Language       string
+	OtherLanguage  bool
 	Categories     []judged
 	Themes         []engine.ThemeResult
-	ThemeFlagged   bool
-	Parts          []part
+	// Settled says that the text is rejected whatever the thresholds are, and Reviewed that it is at least reviewed.
+	Settled, Reviewed bool
+	Parts             []part
 }
 
 // judged is the verdict on a category.
@@ -57,6 +59,8 @@ type part struct {
 	// Categories are those that the piece carries, Passages those whose deciding passage it belongs to, and Themes the
 	// themes that it carries.
 	Categories, Passages, Themes []string
+	// Blocked says that the piece is a blocked word.
+	Blocked bool
 }
 
 // playground shows the empty playground.
@@ -113,16 +117,15 @@ func (c *call) verdict(text string, themes []string) (*verdict, error) {
 	case <-ctx.Done():
 		return nil, refuse(http.StatusServiceUnavailable, "error.busy")
 	}
-	result, explanation, err := c.services.Engine.Explain(c.r.Context(), engine.Request{
-		Content: text, Themes: themes, Policy: policyOf(c.account),
-		HarmShare: c.desk.app.HarmShareOf(c.account.Overrides.HarmShare),
-	})
+	judging := c.desk.app.RequestOf(&c.account, text)
+	judging.Themes = themes
+	result, explanation, err := c.services.Engine.Explain(c.r.Context(), judging)
 	if err != nil {
 		return nil, err
 	}
 	shown := &verdict{
 		Recommendation: result.Recommendation, Flagged: result.Flagged, Confidence: result.Confidence,
-		Language: result.Language.Tag, Themes: result.Themes, Parts: partsOf(text, &result, &explanation),
+		Language: result.Language.Tag, OtherLanguage: result.OtherLanguage, Themes: result.Themes, Parts: partsOf(text, &result, &explanation),
 	}
 	for i, l := range levelsOf(c.services.Engine.Policy(), c.account) {
 		p := result.Categories[i].Probability
@@ -131,8 +134,10 @@ func (c *call) verdict(text string, themes []string) (*verdict, error) {
 			Milli: int(l.Threshold*1000 + 0.5),
 		})
 	}
+	shown.Settled = len(result.Blocked) > 0 || result.Least == engine.Reject
+	shown.Reviewed = result.Least == engine.Review
 	for _, theme := range result.Themes {
-		shown.ThemeFlagged = shown.ThemeFlagged || theme.Flagged
+		shown.Settled = shown.Settled || theme.Flagged
 	}
 	return shown, nil
 }
@@ -164,6 +169,9 @@ func partsOf(text string, result *engine.Result, explanation *engine.Explanation
 		for _, found := range theme.Matches {
 			note(found, func(p *part) { p.Themes = append(p.Themes, theme.Theme) })
 		}
+	}
+	for _, found := range result.Blocked {
+		note(found, func(p *part) { p.Blocked = true })
 	}
 	slices.Sort(edges)
 	edges = slices.Compact(edges)

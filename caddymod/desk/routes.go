@@ -62,6 +62,7 @@ func routes() []route {
 		signInRoutes(),
 		sitesRoutes(),
 		historyRoutes(),
+		wordsRoutes(),
 	)
 }
 
@@ -83,7 +84,7 @@ var navigation = []struct {
 // tabs are what the pages of an account lead to.
 var tabs = []struct{ path, text string }{
 	{"", "nav.overview"}, {"keys", "nav.keys"}, {"playground", "nav.playground"},
-	{"history", "nav.history"}, {"thresholds", "nav.thresholds"},
+	{"history", "nav.history"}, {"thresholds", "nav.thresholds"}, {"words", "nav.words"},
 	{"audit", "nav.audit"},
 }
 

@@ -12,12 +12,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
-	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/request"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/stream"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/cors"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 )
 
 func init() {
@@ -227,7 +227,7 @@ func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return m.addRecommendations(d, args)
 			}},
 			"category": {Repeat: true, Parse: m.unmarshalCategory},
-			"language": options.Several(&m.Languages, "<tag>", policy.CheckLanguage),
+			"language": options.Several(&m.Languages, "<tag>", language.CheckTag),
 			"status":   {Repeat: true, Parse: m.unmarshalStatus},
 		}
 		m.Fields.Options(allowed)

@@ -103,7 +103,7 @@ func (m *Matcher) provisionConditions() error {
 		}
 	}
 	for _, tag := range m.Languages {
-		if err := policy.CheckLanguage(tag); err != nil {
+		if err := language.CheckTag(tag); err != nil {
 			return fmt.Errorf("languages: %w", err)
 		}
 	}
@@ -188,7 +188,7 @@ func (m *Matcher) matchesLanguage(v *verdict) bool {
 		if wanted == language.Undetermined {
 			return v.Language == ""
 		}
-		return v.Language != "" && policy.IsLanguage(v.Language, wanted)
+		return v.Language != "" && language.Is(v.Language, wanted)
 	})
 }
 

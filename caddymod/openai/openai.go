@@ -6,6 +6,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -157,15 +158,13 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 	if p := call.Charge(w, r, int64(len(wanted.texts))); p != nil {
 		return call.Refuse(w, r, p)
 	}
-	policy := call.Policy()
+	judging := call.Judging("")
 	ctx, span := tracing.Start(r.Context(), tracing.Classify)
 	tracing.Texts(span, wanted.texts, func(text *string) string { return *text })
-	results, err := m.batch.moderate(ctx, call.Services.Engine, wanted.texts, engine.Request{
-		Policy: policy, HarmShare: call.HarmShare(),
-	})
+	results, err := m.batch.moderate(ctx, call.Services.Engine, wanted.texts, judging)
 	whole := highest(results)
 	if err == nil {
-		call.Services.Engine.Policy().With(policy).Decide(&whole)
+		call.Services.Engine.Policy().With(judging.Policy).Decide(&whole)
 	}
 	span.Classified(&whole, err)
 	switch {
@@ -210,10 +209,14 @@ func (m *Moderations) read(w http.ResponseWriter, r *http.Request) (request, *fa
 	return decode(buffer.Bytes(), limits{inputs: m.MaxInputs, characters: m.MaxCharacters})
 }
 
-// highest returns a result with the highest probability of each category, and the tokens of all.
+// highest returns a result with the highest probability of each category, and the tokens of all. Its blocked parts
+// lie in different texts: it is only asked whether there are any.
 func highest(results []engine.Result) (whole engine.Result) {
 	for i := range results {
 		whole.TokensUsed += results[i].TokensUsed
+		whole.Blocked = append(whole.Blocked, results[i].Blocked...)
+		whole.OtherLanguage = whole.OtherLanguage || results[i].OtherLanguage
+		whole.Least = cmp.Or(whole.Least, results[i].Least)
 		for c := range results[i].Categories {
 			whole.Categories[c].Probability = max(whole.Categories[c].Probability, results[i].Categories[c].Probability)
 		}

@@ -55,6 +55,28 @@ func (l *List) Cut(content string) string {
 	return b.String()
 }
 
+// Blank returns content with each code point of each match of [List.Find] replaced by a space, so that all other code
+// points stay at their places. Without a match it returns content itself and allocates nothing.
+func (l *List) Blank(content string) string {
+	var few [16]Match
+	matches := l.Find(few[:0], content)
+	if len(matches) == 0 {
+		return content
+	}
+	var b strings.Builder
+	b.Grow(len(content))
+	from := 0
+	for _, m := range matches {
+		b.WriteString(content[from:m.Begin])
+		for range utf8.RuneCountInString(content[m.Begin:m.End]) {
+			b.WriteByte(' ')
+		}
+		from = m.End
+	}
+	b.WriteString(content[from:])
+	return b.String()
+}
+
 // candidate is the longest expression found so far at one place of a text.
 type candidate struct {
 	expression int32

@@ -17,6 +17,7 @@ package words
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -100,6 +101,14 @@ func (l *List) Len() int {
 		return 0
 	}
 	return len(l.expressions)
+}
+
+// Expressions returns the expressions of the list as they were written, in their order.
+func (l *List) Expressions() []string {
+	if l == nil {
+		return nil
+	}
+	return slices.Clone(l.expressions)
 }
 
 func newList() *List {

@@ -130,6 +130,26 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestBlank guards against places that move.
+func TestBlank(t *testing.T) {
+	t.Parallel()
+	list := parse(t, "viagra", "grüße", "buy now")
+	for content, want := range map[string]string{
+		"nothing here":         "nothing here",
+		"V1agra!":              "      !",
+		"Ä Grüße ä buy, now ö": "Ä       ä          ö",
+		"viagra":               "      ",
+		"a v\u200biagra \xff":  "a         \xff",
+	} {
+		if got := list.Blank(content); got != want {
+			t.Errorf("%q: got %q, want %q", content, got, want)
+		}
+	}
+	if got := (*words.List)(nil).Blank("viagra"); got != "viagra" {
+		t.Errorf("no list: got %q", got)
+	}
+}
+
 func TestNoListAndEmptyListsFindNothing(t *testing.T) {
 	t.Parallel()
 	for _, l := range []*words.List{nil, parse(t), words.Merge(), words.Merge(nil, nil)} {

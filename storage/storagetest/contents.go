@@ -199,6 +199,11 @@ func largeRecords(t *testing.T, open Open) {
 	for i := range 64 {
 		want.Overrides.Thresholds[fmt.Sprintf("%064d", i)] = 1 / float64(i+2)
 	}
+	want.Overrides.Allow, want.Overrides.Block = nil, nil
+	for i := range quota.MaxExpressions {
+		want.Overrides.Allow = append(want.Overrides.Allow, fmt.Sprintf("%032d", i))
+		want.Overrides.Block = append(want.Overrides.Block, strings.Repeat("\U0001F600", 8))
+	}
 	for i := range 1000 {
 		flagged = append(flagged, fmt.Sprintf("category_%060d", i))
 	}

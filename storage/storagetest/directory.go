@@ -22,6 +22,8 @@ func account(id string) quota.Account {
 		Overrides: quota.Overrides{
 			RequestsPerMonth: &month, RequestsPerMinute: &minute,
 			Thresholds: map[string]float64{"hate": 0.1, "sexual": 0.9999}, HarmShare: &share,
+			Allow: []string{"Scunthorpe"}, Block: []string{"buy <b>", "Käufer"}, Languages: []string{"en", "pt-BR"},
+			OtherLanguage: "review",
 		},
 		Created: noon, Updated: noon.Add(time.Second), Incarnation: "first",
 	}

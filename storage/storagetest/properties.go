@@ -526,7 +526,9 @@ func (m *machine) changeLimits(r *rapid.T) {
 		limit := rapid.Ptr(rapid.Int64Range(0, 80), true)
 		a.Overrides = quota.Overrides{RequestsPerMonth: limit.Draw(r, "month"),
 			RequestsPerMinute: limit.Draw(r, "minute"),
-			HarmShare:         rapid.Ptr(rapid.Float64Range(0.001, 0.99), true).Draw(r, "share")}
+			HarmShare:         rapid.Ptr(rapid.Float64Range(0.001, 0.99), true).Draw(r, "share"),
+			Block:             pick(r, "block", [][]string{nil, {"a word"}, {"some", "words"}}),
+		}
 		change.Overrides = &a.Overrides
 	}
 	a.Updated = m.now.UTC()

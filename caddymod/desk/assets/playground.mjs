@@ -45,9 +45,9 @@ if (box) {
 			row.output.textContent = percent.format(threshold);
 			row.slider.setAttribute("aria-valuetext", percent.format(threshold));
 		}
-		if (box.dataset.theme === "true") {
+		if (box.dataset.settled === "true") {
 			verdict = "reject";
-		} else if (flagged && verdict === "approve") {
+		} else if ((flagged || box.dataset.reviewed === "true") && verdict === "approve") {
 			verdict = "review";
 		}
 		outcome.textContent = moved ? box.dataset.changed.replace("{0}", box.dataset[verdict]) : "";

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 	"github.com/caddy-moderation/caddy-moderation/engine/words"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
@@ -25,7 +26,7 @@ func (p *Policy) Options(allowed map[string]options.Option) {
 	allowed["threshold"] = probabilities(&p.Thresholds, "threshold")
 	allowed["reject_level"] = probabilities(&p.RejectLevels, "reject_level")
 	allowed["harm_share"] = app.HarmShareOption(&p.HarmShare)
-	allowed["languages"] = options.Several(&p.Languages, "<tag>", CheckLanguage)
+	allowed["languages"] = options.Several(&p.Languages, "<tag>", language.CheckTag)
 	allowed["other_language"] = options.Option{Parse: p.parseOtherLanguage}
 	allowed["themes"] = options.Several(&p.Themes, "<text>", nil)
 	allowed["allow"] = options.Several(&p.Allow, "<expression>", checkExpression)

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/sampled"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 )
 
@@ -159,7 +160,7 @@ func recommendationOf(other string) engine.Recommendation {
 
 func (p *Policy) checkLanguages() error {
 	for _, tag := range p.Languages {
-		if err := CheckLanguage(tag); err != nil {
+		if err := language.CheckTag(tag); err != nil {
 			return fmt.Errorf("languages: %w", err)
 		}
 	}
@@ -171,17 +172,6 @@ func (p *Policy) checkLanguages() error {
 		}
 	default:
 		return fmt.Errorf("other_language is %q; it must be pass, review or reject", p.OtherLanguage)
-	}
-	return nil
-}
-
-// CheckLanguage checks the form of a language tag (RFC 5646).
-func CheckLanguage(tag string) error {
-	first, _, _ := strings.Cut(tag, "-")
-	if len(first) < 2 || len(first) > 8 || len(tag) > 35 || strings.ContainsFunc(tag, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-')
-	}) {
-		return fmt.Errorf("%q is not a language tag such as en or pt-BR", tag)
 	}
 	return nil
 }

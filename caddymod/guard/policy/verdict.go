@@ -149,9 +149,6 @@ func (m *Moderator) Add(v *Verdict, text *Classification) {
 	v.Findings = append(v.Findings, finding)
 }
 
-// surely is the probability from which a text is taken to be in a language that it should not be in.
-const surely = 0.9
-
 // addLanguage notes the language of a text, and what is recommended for it.
 func (m *Moderator) addLanguage(v *Verdict, result *engine.Result) {
 	found := result.Language
@@ -161,32 +158,13 @@ func (m *Moderator) addLanguage(v *Verdict, result *engine.Result) {
 	if v.Language == "" {
 		v.Language = found.Tag
 	}
-	if found.Probability < surely || len(m.languages) == 0 || m.expects(found.Tag) {
+	if !language.IsOther(found.Tag, found.Probability, m.languages) {
 		return
 	}
 	v.OtherLanguage = true
 	if severity(m.otherLanguage) > severity(result.Recommendation) {
 		result.Recommendation = m.otherLanguage
 	}
-}
-
-// expects reports whether a language is one that texts are expected to be in, or so close to one that it may be taken
-// for it.
-func (m *Moderator) expects(tag string) bool {
-	return slices.ContainsFunc(m.languages, func(expected string) bool {
-		return IsLanguage(tag, expected) || language.Related(tag, primary(expected))
-	})
-}
-
-// IsLanguage reports whether a language, by its BCP 47 tag, is a wanted one: pt-BR wants pt, and hi wants hi-Latn, too.
-func IsLanguage(tag, wanted string) bool {
-	return strings.EqualFold(tag, wanted) || strings.EqualFold(primary(tag), primary(wanted))
-}
-
-// primary returns the first part of a tag.
-func primary(tag string) string {
-	first, _, _ := strings.Cut(strings.ToLower(tag), "-")
-	return first
 }
 
 // rejects reports whether a category alone would reject a text.
