@@ -236,9 +236,8 @@ func (r *Recorder) writeOnce(ctx context.Context, part []place) error {
 	for i, key := range part {
 		p, day, texts := r.old[key], found[2*i], found[2*i+1]
 		var counts Day
-		if err := decodeDay(day, &counts); err != nil {
-			// Nothing mends the document. It does not stop the others.
-			counts = Day{}
+		if decodeDay(day, &counts) != nil {
+			continue // it is of another version, or damaged, and stays as it is
 		}
 		counts.Add(&p.Day)
 		value, err := json.Marshal(counts)
@@ -250,8 +249,8 @@ func (r *Recorder) writeOnce(ctx context.Context, part []place) error {
 			continue
 		}
 		var all sample
-		if err := all.decode(texts.Value); err != nil {
-			all = sample{}
+		if all.decode(texts.Value) != nil {
+			continue
 		}
 		changed := false
 		for j := range p.sample.texts {
@@ -260,6 +259,9 @@ func (r *Recorder) writeOnce(ctx context.Context, part []place) error {
 		if changed {
 			changes = append(changes, documents.Change{Key: keys[2*i+1], Value: all.encode(), If: texts.Unchanged()})
 		}
+	}
+	if len(changes) == 0 {
+		return nil
 	}
 	return r.store.ChangeDocuments(ctx, collection, changes...)
 }

@@ -74,6 +74,9 @@ func (c Counts) Total() (sum int64) {
 type Day struct {
 	// Date has the form 2006-01-02.
 	Date string `json:"-"`
+	// Unreadable says that the store has figures that this version cannot read. They stay as they are, and nothing is
+	// added to them.
+	Unreadable bool `json:"-"`
 	// Answered are the requests that were done.
 	Answered int64 `json:"answered,omitempty"`
 	// Refused are those that were not, by the reason: the code of the problem that was answered.
@@ -121,8 +124,8 @@ func (r *Recorder) Days(ctx context.Context, account string, now time.Time, n in
 		}
 		for i, date := range part {
 			day := Day{}
-			if err := decodeDay(found[i], &day); err != nil {
-				return nil, err
+			if decodeDay(found[i], &day) != nil {
+				day = Day{Unreadable: true}
 			}
 			day.Date = date
 			r.each(today-int64(len(days)), account, func(p *pending) { day.Add(&p.Day) })
@@ -171,8 +174,8 @@ func (r *Recorder) Samples(ctx context.Context, account string, now time.Time, n
 	samples := make([]SampleOf, 0, len(wanted))
 	for i, date := range wanted {
 		var all sample
-		if err := all.decode(found[i].Value); err != nil {
-			return nil, err
+		if all.decode(found[i].Value) != nil {
+			all = sample{} // of another version, or damaged
 		}
 		r.each(dayOf(now)-int64(i), account, func(p *pending) { all.addAll(p.sample) })
 		samples = append(samples, SampleOf{Date: date, Texts: all.probabilities()})

@@ -195,6 +195,39 @@ func TestADamagedRecordStopsNoOthers(t *testing.T) {
 
 // TestForgetAndTrim guards against figures of a deleted account, or of another one that is deleted with it, and against
 // figures that are kept for too long or not for long enough.
+// TestWhatIsNotUnderstoodStays guards against figures of a newer version that an older one overwrites, and against one
+// day that hides all others.
+func TestWhatIsNotUnderstoodStays(t *testing.T) {
+	t.Parallel()
+	memory := storagetest.NewMemory()
+	r := statistics.NewRecorder(memory)
+	date := now.Format(time.DateOnly)
+	for key, value := range map[string]string{"d/" + date + "/a": "[7]", "s/" + date + "/a": "\x02abc"} {
+		must(t, memory.ChangeDocuments(t.Context(), "statistics", documents.Change{Key: key, Value: []byte(value)}))
+	}
+	yesterday := now.AddDate(0, 0, -1)
+	for _, at := range []time.Time{now, yesterday} {
+		r.Answered(at, "a")
+		r.Text(at, "a", "approve", nil, []float64{0.5})
+	}
+	must(t, r.Flush(t.Context()))
+	days, err := r.Days(t.Context(), "a", now, 2)
+	must(t, err)
+	if !days[0].Unreadable || days[0].Answered != 0 || days[1].Unreadable || days[1].Answered != 1 {
+		t.Errorf("got %+v", days)
+	}
+	samples, err := r.Samples(t.Context(), "a", now, 2)
+	must(t, err)
+	if len(samples[0].Texts) != 0 || len(samples[1].Texts) != 1 {
+		t.Errorf("got %+v", samples)
+	}
+	found, err := memory.Documents(t.Context(), "statistics", "d/"+date+"/a", "s/"+date+"/a")
+	must(t, err)
+	if string(found[0].Value) != "[7]" || string(found[1].Value) != "\x02abc" {
+		t.Errorf("got %q and %q", found[0].Value, found[1].Value)
+	}
+}
+
 func TestForgetAndTrim(t *testing.T) {
 	t.Parallel()
 	store := storagetest.NewMemory()

@@ -132,6 +132,8 @@ type historyBody struct {
 	Days, Step int
 	Periods    []int
 	Answered   int64
+	// Unreadable is how many days have figures that cannot be read.
+	Unreadable int64
 	// Since is the first day of which something is known, empty if nothing is.
 	Since      string
 	Texts      stack
@@ -156,6 +158,9 @@ func showHistory(c *call) error {
 	for i := range days {
 		day := &days[i]
 		shown.Answered += day.Answered
+		if day.Unreadable {
+			shown.Unreadable++
+		}
 		for reason, n := range day.Refused {
 			reasons[reason] += n
 		}
