@@ -37,7 +37,7 @@ func init() {
 
 // Bounds of what the pages cost.
 const (
-	// maxStreams is how many pages may show the live gauge at once.
+	// maxStreams is how many pages may show live figures at once.
 	maxStreams = 64
 	// maxJudging is how many texts of playgrounds are judged at once; others wait for judgeWait.
 	maxJudging = 2
