@@ -11,5 +11,6 @@
 //
 //	go test -C scripts/desk -run TestScreenshots -update
 //
-// AXE names a file axe.min.js of axe-core, whose rules are then tried, too, beside the checks of this package.
+// AXE names a file axe.min.js of axe-core, whose rules are then tried, too, beside the checks of this package. The script
+// install.sh gets both ready where that is possible; ".ci/run desk" calls it.
 package desk

@@ -18,20 +18,26 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// post sends a text to a host of a server.
+// post sends a text to a host of a server. While Caddy takes over a configuration, a connection may be refused.
 func post(t *testing.T, site, host, path, media, body string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, site+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
+	for attempt := 0; ; attempt++ {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, site+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		request.Header.Set("Content-Type", media)
+		answer, err := http.DefaultClient.Do(request)
+		if err == nil {
+			answer.Body.Close()
+			return
+		}
+		if attempt == 20 {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
-	request.Host = host
-	request.Header.Set("Content-Type", media)
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
 }
 
 // serveGuarded runs a server with a desk, guards that have seen messages, and a comparison with another service.
