@@ -5,6 +5,7 @@ package caddymod_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,4 +59,64 @@ func TestDeskQuality(t *testing.T) {
 			t.Errorf("a member at %s: got %d", path, got.status)
 		}
 	}
+}
+
+// TestDeskDecided guards against an export of the desk that is not the command's, that somebody gets who may not read
+// the texts of all accounts, and that leaves no entry in the audit log.
+func TestDeskDecided(t *testing.T) {
+	stayPut(t)
+	dir := t.TempDir()
+	items := numbered(6)
+	items[2].Account = "small"
+	items[4].Texts[0].Text = "A <b>bold</b> & \"quoted\" text\nof two lines"
+	ids := keepReviews(t, dir, review.Options{}, items...)
+	load(t, queueConfig(dir, "twice 0"))
+	lacks(t, "nothing decided", visit(t, "alice", "/review/quality", nil), "decided.jsonl")
+	if got := visit(t, "alice", "/review/decided.jsonl", nil); got.status != http.StatusOK || len(got.body) > 0 {
+		t.Errorf("nothing decided: got %d %q, want nothing", got.status, got.body)
+	}
+	decideAs(t, "erin", ids[0], "reject", "is-harassment", "yes")
+	decideAs(t, "erin", ids[1], "reject") // without a word about a category: no row
+	decideAs(t, "erin", ids[2], "approve")
+	decideAs(t, "erin", ids[3], "escalate", "note", "Which?")
+	decideAs(t, "erin", ids[4], "approve", "is-harassment", "no")
+
+	got := visit(t, "alice", "/review/decided.jsonl", nil)
+	command := adminCall(t, http.MethodGet, "/moderation/reviews/export?labelled=true", "", http.StatusOK)
+	if string(got.body) != string(command.body) || strings.Count(string(got.body), "\n") != 3 {
+		t.Errorf("got\n%s\nand from the command\n%s", got.body, command.body)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/jsonl", "Content-Disposition": `attachment; filename="decided.jsonl"`,
+		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+	} {
+		if got.header.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, got.header.Get(name), want)
+		}
+	}
+	if head := call(t, http.MethodHead, base+"/review/decided.jsonl", "", nil, "X-User", "alice"); head.status !=
+		http.StatusOK || head.header.Get("Content-Disposition") == "" {
+		t.Errorf("HEAD: got %d %v", head.status, head.header)
+	}
+	for _, user := range []string{"erin", "carol", ""} {
+		if got := visit(t, user, "/review/decided.jsonl", nil); got.status != http.StatusForbidden ||
+			strings.Contains(string(got.body), "Rude words") {
+			t.Errorf("%q: got %d, want 403", user, got.status)
+		}
+	}
+	var exports []string
+	for _, entry := range auditEntries(t) {
+		if entry.Action == "review.export" {
+			exports = append(exports, entry.Actor)
+		}
+	}
+	if want := []string{"alice", "alice", "root"}; !slices.Equal(exports, want) {
+		t.Errorf("the audit log has exports of %v, want %v", exports, want)
+	}
+	// The counts of the queue are some seconds old.
+	comesAbout(t, "the link", func() bool {
+		return strings.Contains(string(visit(t, "alice", "/review/quality?days=7", nil).body), "at most 4 rows")
+	})
+	contains(t, "an operator", visit(t, "alice", "/review/quality?days=7", nil), `href="/review/decided.jsonl"`)
+	lacks(t, "a reviewer", visit(t, "erin", "/review/quality?days=7", nil), "decided.jsonl")
 }

@@ -7,12 +7,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +22,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -172,8 +175,8 @@ func TestDeskGuards(t *testing.T) {
 	}
 	check("at first")
 	for _, user := range []string{"carol", "erin", "mallory", ""} {
-		for _, path := range []string{"/desk/guards", "/desk/node", "/desk/node/traffic", "/desk/accounts/acme/settings",
-			"/desk/accounts/acme/delete"} {
+		for _, path := range []string{"/desk/guards", "/desk/guards/counts", "/desk/node", "/desk/node/traffic",
+			"/desk/accounts/acme/settings", "/desk/accounts/acme/delete"} {
 			if got := visit(t, user, path, nil); got.status != http.StatusForbidden {
 				t.Errorf("%q at %s: got %d, want 403", user, path, got.status)
 			}
@@ -185,6 +188,96 @@ func TestDeskGuards(t *testing.T) {
 	reload(t, strings.Replace(guardedSites(dir, ""), "moderate\n", "", 1))
 	if got := string(visit(t, "alice", "/desk/guards", nil).body); strings.Contains(got, "shop.example") {
 		t.Errorf("a guard that is no more is shown: %s", got)
+	}
+}
+
+// TestDeskGuardsStream guards against counts that stand still while the page is open, that are told again although
+// nothing has changed, that tell what clients have written, and against a stream that outlives its configuration.
+func TestDeskGuardsStream(t *testing.T) {
+	stayPut(t)
+	config := guardedSites(t.TempDir(), "")
+	load(t, config)
+	postTo(t, "shop.example", fine)
+	postTo(t, "forum.example", fine)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	type numbers struct {
+		Seen, Approved, Review, Refused, Would, Unjudged int64
+		Share                                            float64
+		Flagged                                          []int64
+	}
+	type event struct {
+		Whole bool
+		Sums  map[string]int64
+		Rows  map[string]numbers
+	}
+	var lines *bufio.Scanner
+	open := func() {
+		t.Helper()
+		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+"/desk/guards/counts", nil)
+		request.Header.Set("X-User", "alice")
+		stream, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stream.Body.Close() })
+		if got := stream.Header.Get("Content-Type"); got != "text/event-stream" {
+			t.Fatalf("got a stream of %q", got)
+		}
+		lines = bufio.NewScanner(stream.Body)
+	}
+	next := func() (got event) {
+		t.Helper()
+		for lines.Scan() {
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			if !ok {
+				continue
+			}
+			if strings.Contains(data, "example") || strings.Contains(data, "<") {
+				t.Errorf("the event has more than numbers: %s", data)
+			}
+			if err := json.Unmarshal([]byte(data), &got); err != nil {
+				t.Fatalf("%v: %s", err, data)
+			}
+			return got
+		}
+		t.Fatalf("the stream ended: %v", lines.Err())
+		return got
+	}
+	open()
+	page := string(visit(t, "alice", "/desk/guards", nil).body)
+	ids := regexp.MustCompile(`<tr role="row" data-row="([0-9a-f]{16})">\s*<th[^>]*><bdi>([a-z.]+)</bdi>`)
+	hosts := map[string]string{}
+	for _, match := range ids.FindAllStringSubmatch(page, -1) {
+		hosts[match[2]] = match[1]
+	}
+	shop, forum := hosts["shop.example"], hosts["forum.example"]
+	first := next()
+	if !first.Whole || len(first.Rows) != 4 || first.Sums["seen"] != 2 ||
+		first.Rows[shop].Seen != 1 || first.Rows[forum].Seen != 1 {
+		t.Fatalf("the first event: got %+v, want the rows of %v", first, hosts)
+	}
+	postTo(t, "forum.example", vile)
+	got := next()
+	harassment := slices.Index(engine.CategoryNames(), "harassment")
+	if n := got.Rows[forum]; got.Whole || len(got.Rows) != 2 || got.Sums["would"] != 1 ||
+		n.Seen != 2 || n.Would != 1 || n.Share != 0.5 || n.Refused != 0 || n.Flagged[harassment] != 1 {
+		t.Errorf("after a message: got %+v, want what has changed", got)
+	}
+	// All that has not changed is not told again, and a host that appears is.
+	postTo(t, "new.example", fine)
+	if got = next(); len(got.Rows) != 2 || got.Sums["seen"] != 4 {
+		t.Errorf("after a message to another host: got %+v", got)
+	}
+	reload(t, config)
+	for lines.Scan() {
+	}
+	if ctx.Err() != nil {
+		t.Error("the stream goes on after the reload")
+	}
+	open()
+	if again := next(); !again.Whole || again.Rows[forum].Seen != 2 || again.Rows[shop].Seen != 1 {
+		t.Errorf("after the reload: got %+v, want the same rows", again)
 	}
 }
 

@@ -21,6 +21,7 @@ func TestFirstStartPrintsAnAddressThatWorks(t *testing.T) {
 		{"a host", "http://localhost:9080 {\n moderation_api\n}", "http://localhost:9080/v1/moderate/text"},
 		{"another host", "http://127.0.0.1:9080 {\n moderation_api\n}", "http://127.0.0.1:9080/v1/moderate/text"},
 		{"a base path", ":9080 {\n moderation_api /moderation\n}", "http://localhost:9080/moderation/v1/moderate/text"},
+		{"in handle_path", ":9080 {\n handle_path /api/* {\n moderation_api\n }\n}", "http://localhost:9080/api/v1/moderate/text"},
 		{"a handler alone", ":9080 {\n moderation_text /check\n}", "http://localhost:9080/check"},
 		{"in a route", ":9080 {\n route /x/* {\n respond hello\n }\n route {\n moderation_api\n }\n}", "http://localhost:9080/v1/moderate/text"},
 		{"the second site", "http://localhost:9081 {\n respond hello\n}\nhttp://localhost:9080 {\n moderation_api\n}", "http://localhost:9080/v1/moderate/text"},

@@ -4,7 +4,6 @@
 package admin
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,11 +15,10 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
-	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/export"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/review"
-	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
 // errNoReviews says that the configuration has no review queue.
@@ -63,67 +61,18 @@ func (a *API) exportReviews(w http.ResponseWriter, r *http.Request) error {
 	record(r, services, audit.Entry{Action: "review.export", Account: account})
 	endless(w)
 	out := &lazyBody{w: w, contentType: "application/jsonl"}
-	buffered := bufio.NewWriterSize(out, 32<<10)
-	encoder := newEncoder(buffered)
-	written, unreadable := 0, 0
-	for item, err := range services.Reviews.Queue.All(r.Context(), account) {
-		if errors.Is(err, review.ErrKey) || errors.Is(err, review.ErrDamaged) || errors.Is(err, storage.ErrDamaged) {
-			unreadable++
-			continue
-		}
-		if err != nil {
-			return a.broken(r, out, err)
-		}
-		var line any = item
-		if labelled != "" {
-			row, ok := labelledRow(&item)
-			if !ok {
-				continue
-			}
-			line = row
-		}
-		if err := encoder.Encode(line); err != nil {
-			return a.broken(r, out, err)
-		}
-		if written++; written%flushEvery == 0 {
-			_ = buffered.Flush()
-			_ = http.NewResponseController(w).Flush()
-		}
+	unreadable, err := export.Reviews(r.Context(), out, services.Reviews.Queue, export.Options{
+		Account: account, Labelled: labelled != "", Flush: func() { _ = http.NewResponseController(w).Flush() },
+	})
+	if err != nil {
+		return a.broken(r, out, err)
 	}
 	if unreadable > 0 {
 		a.logger.Error("review items cannot be read and are left out of an export", zap.Int("items", unreadable))
-		_ = encoder.Encode(leftOut{LeftOut: unreadable})
+		_ = newEncoder(out).Encode(leftOut{LeftOut: unreadable})
 	}
-	_ = buffered.Flush()
 	out.open()
 	return nil
-}
-
-// reviewRow is a decided item as a labelled text: a line that evaluate and the trainer read.
-type reviewRow struct {
-	Text     string         `json:"text"`
-	Kind     string         `json:"kind"`
-	Language string         `json:"language,omitempty"`
-	Labels   map[string]int `json:"labels"`
-}
-
-// labelledRow returns the row of an item, and whether it has one: people have said something about a category, see
-// [review.Item.Labels].
-func labelledRow(item *review.Item) (reviewRow, bool) {
-	labels := item.Labels(engine.CategoryNames())
-	row := reviewRow{Kind: string(item.Cause), Language: item.Language, Labels: make(map[string]int, len(labels))}
-	for name, is := range labels {
-		row.Labels[name] = 0
-		if is {
-			row.Labels[name] = 1
-		}
-	}
-	texts := make([]string, len(item.Texts))
-	for i, t := range item.Texts {
-		texts[i] = t.Text
-	}
-	row.Text = strings.Join(texts, "\n")
-	return row, len(labels) > 0
 }
 
 // reviewDeletion is the body of a request that erases the review items which fulfil all of its conditions.

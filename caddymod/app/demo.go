@@ -8,17 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/quota"
@@ -26,12 +23,6 @@ import (
 
 // demoAccount is the id of the account that the first start makes.
 const demoAccount = "demo"
-
-// TextEndpoint is implemented by handlers that moderate text, so that the first start can print an address that works.
-type TextEndpoint interface {
-	// TextPath returns the path at which the handler moderates text, or "" if it answers any path.
-	TextPath() string
-}
 
 // firstStart makes the account "demo" with a key in an empty database, and prints the key, which nothing shows again.
 func (a *App) firstStart(services *Services) error {
@@ -69,7 +60,7 @@ Try it:
       -d '{"content": "You are a wonderful person."}'
 
 %s
-`, demoAccount, a.defaultTier(), limitsText(limits), secret, a.textURL(), secret, a.nextCommands(key))
+`, demoAccount, a.defaultTier(), limitsText(limits), secret, a.firstURL(), secret, a.nextCommands(key))
 	if err != nil {
 		// A key that nobody saw is of no use. The next start tries again.
 		a.logger.Warn("the key of the first start could not be shown; make one with: caddy moderation key create",
@@ -161,109 +152,4 @@ func limitsText(limits quota.Limits) string {
 		return strconv.FormatInt(n, 10) + " requests a " + window
 	}
 	return count(limits.RequestsPerMonth, "month") + ", " + count(limits.RequestsPerMinute, "minute")
-}
-
-// textURL returns an address of this configuration at which text is moderated.
-func (a *App) textURL() string {
-	const fallback = "http://localhost:8080/v1/moderate/text"
-	loaded, err := a.ctx.AppIfConfigured("http")
-	if err != nil {
-		return fallback
-	}
-	servers := loaded.(*caddyhttp.App).Servers
-	names := make([]string, 0, len(servers))
-	for name := range servers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		server := servers[name]
-		if host, path, ok := findText(server.Routes, ""); ok && len(server.Listen) > 0 {
-			return address(server, host) + path
-		}
-	}
-	return fallback
-}
-
-// findText finds a handler that moderates text, and returns the host and path at which it answers.
-func findText(routes caddyhttp.RouteList, host string) (string, string, bool) {
-	for _, route := range routes {
-		routeHost := cmp.Or(exactHost(route), host)
-		for _, handler := range route.Handlers {
-			switch h := handler.(type) {
-			case TextEndpoint:
-				path := h.TextPath()
-				if path == "" {
-					path = routePath(route)
-				}
-				return routeHost, path, true
-			case *caddyhttp.Subroute:
-				if host, path, ok := findText(h.Routes, routeHost); ok {
-					return host, path, true
-				}
-			}
-		}
-	}
-	return "", "", false
-}
-
-// exactHost returns a host that the route matches, or "" if it matches none or only patterns.
-func exactHost(route caddyhttp.Route) string {
-	host := ""
-	for _, set := range route.MatcherSets {
-		for _, matcher := range set {
-			if hosts, ok := matcher.(*caddyhttp.MatchHost); ok && len(*hosts) > 0 && isExact((*hosts)[0]) {
-				host = (*hosts)[0]
-			}
-		}
-	}
-	return host
-}
-
-// routePath returns a path that the route matches, or that of the service's interface if it matches none or only
-// patterns.
-func routePath(route caddyhttp.Route) string {
-	for _, set := range route.MatcherSets {
-		for _, matcher := range set {
-			var paths caddyhttp.MatchPath
-			switch m := matcher.(type) {
-			case *caddyhttp.MatchPath:
-				paths = *m
-			case caddyhttp.MatchPath:
-				paths = m
-			}
-			if len(paths) > 0 && isExact(paths[0]) {
-				return paths[0]
-			}
-		}
-	}
-	return "/v1/moderate/text"
-}
-
-// isExact reports whether a matcher's pattern matches only itself.
-func isExact(pattern string) bool { return !strings.ContainsAny(pattern, "*{") }
-
-// address returns scheme, host and port of a server, as a client on this machine writes them.
-func address(server *caddyhttp.Server, host string) string {
-	listen, err := caddy.ParseNetworkAddress(server.Listen[0])
-	if host == "" {
-		host = "localhost"
-		if err == nil && listen.Host != "" && !isUnspecified(listen.Host) {
-			host = listen.Host
-		}
-	}
-	scheme, defaultPort := "http", uint(80)
-	if len(server.TLSConnPolicies) > 0 {
-		scheme, defaultPort = "https", 443
-	}
-	if err != nil || listen.StartPort == defaultPort || listen.IsUnixNetwork() {
-		return scheme + "://" + host
-	}
-	return scheme + "://" + net.JoinHostPort(host, strconv.FormatUint(uint64(listen.StartPort), 10))
-}
-
-// isUnspecified reports whether host stands for all addresses of the machine.
-func isUnspecified(host string) bool {
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return ip != nil && ip.IsUnspecified()
 }

@@ -37,7 +37,7 @@ func init() {
 
 // Bounds of what the pages cost.
 const (
-	// maxStreams is how many pages may show the live gauge at once.
+	// maxStreams is how many pages may show live figures at once.
 	maxStreams = 64
 	// maxJudging is how many texts of playgrounds are judged at once; others wait for judgeWait.
 	maxJudging = 2
@@ -177,13 +177,18 @@ func (d *Desk) Cleanup() error {
 	return nil
 }
 
+// Holds reports whether a path is one of the desk's. It implements [app.PathHolder].
+func (d *Desk) Holds(path string) bool {
+	below, ok := strings.CutPrefix(path, d.base)
+	return ok && (below == "" || below[0] == '/')
+}
+
 // ServeHTTP serves the pages below the base path and leaves all other paths to the next handler.
 func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	path, below := strings.CutPrefix(r.URL.Path, d.base)
-	if !below || path != "" && path[0] != '/' {
+	if !d.Holds(r.URL.Path) {
 		return next.ServeHTTP(w, r)
 	}
-	d.serve(w, r, path)
+	d.serve(w, r, strings.TrimPrefix(r.URL.Path, d.base))
 	return nil
 }
 
@@ -193,4 +198,5 @@ var (
 	_ caddy.Validator             = (*Desk)(nil)
 	_ caddy.CleanerUpper          = (*Desk)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Desk)(nil)
+	_ app.PathHolder              = (*Desk)(nil)
 )

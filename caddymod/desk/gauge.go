@@ -45,7 +45,7 @@ func streamGauge(c *call) error {
 }
 
 // stream answers with what next returns, asked at intervals, whenever it has changed, until the page is closed, the
-// configuration is replaced, or the server stops.
+// configuration is replaced, or the server stops. Nothing is written while next returns nil.
 func (c *call) stream(next func(context.Context) []byte) error {
 	d := c.desk
 	if d.streams.Add(1) > maxStreams {

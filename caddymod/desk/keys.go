@@ -5,6 +5,7 @@ package desk
 
 import (
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"time"
@@ -92,40 +93,55 @@ type newKeyBody struct {
 	Key    quota.Key
 	// Old is the key that was rotated, nil for a new one.
 	Old *quota.Key
-	// Curl is a command that uses the key.
+	// Curl is a command that uses the key, empty if no address is known at which it would work.
 	Curl string
 }
 
 // renderSecret answers with a key, for the only time.
 func (c *call) renderSecret(shown newKeyBody) error {
-	shown.Curl = "curl " + c.origin() + "/v1/moderate/text \\\n" +
-		"  -H 'Authorization: Bearer " + shown.Secret + "' \\\n" +
-		"  -H 'Content-Type: application/json' \\\n" +
-		"  -d '{\"content\":\"Hello, world\"}'"
+	if address, ok := c.textURL(); ok {
+		shown.Curl = "curl " + address + " \\\n" +
+			"  -H 'Authorization: Bearer " + shown.Secret + "' \\\n" +
+			"  -H 'Content-Type: application/json' \\\n" +
+			"  -d '{\"content\":\"Hello, world\"}'"
+	}
 	c.render(http.StatusCreated, page{
 		Template: "key.html", Title: "key.title", Tab: "keys", Scripts: []string{"copy.mjs"}, Body: shown,
 	})
 	return nil
 }
 
-// plainHost matches the hosts that can stand in a command of a shell as they are.
-var plainHost = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]+$`)
+// plainURL matches the addresses that can stand in a command of a shell as they are. Others have no quotes, because those
+// are escaped in a path.
+var plainURL = regexp.MustCompile(`^[A-Za-z0-9.:/%_~-]+$`)
+
+// textURL returns the address at which the API moderates text, as a word of a shell, and whether there is one.
+func (c *call) textURL() (string, bool) {
+	server, _ := c.r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	address, ok := c.desk.app.TextURL(server, c.origin())
+	if ok && !plainURL.MatchString(address) {
+		address = "'" + address + "'"
+	}
+	return address, ok
+}
+
+// plainHost matches the hosts that can stand in a command of a shell, perhaps with a port.
+var plainHost = regexp.MustCompile(`^(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f.:]+\])(?::[0-9]{1,5})?$`)
 
 // origin returns the scheme and the host that the person has asked for.
-func (c *call) origin() string {
-	scheme := "http"
+func (c *call) origin() *url.URL {
+	at := &url.URL{Scheme: "http", Host: c.r.Host}
 	if c.r.TLS != nil {
-		scheme = "https"
+		at.Scheme = "https"
 	}
 	trusted, _ := caddyhttp.GetVar(c.r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	if forwarded := c.r.Header.Get("X-Forwarded-Proto"); trusted && (forwarded == "http" || forwarded == "https") {
-		scheme = forwarded
+		at.Scheme = forwarded
 	}
-	host := c.r.Host
-	if !plainHost.MatchString(host) {
-		host = "moderation.example.com"
+	if !plainHost.MatchString(at.Host) {
+		at.Host = "moderation.example.com"
 	}
-	return scheme + "://" + host
+	return at
 }
 
 // createKey makes a key and shows it, once.

@@ -28,6 +28,7 @@ func qualityRoutes() []route {
 	const get = http.MethodGet
 	return []route{
 		{method: get, pattern: "/review/quality", needs: reviewer, store: true, serve: ofQueue(showQuality)},
+		{method: get, pattern: "/review/decided.jsonl", needs: operator, store: true, serve: ofQueue(exportDecided)},
 		{method: get, pattern: "/review/quality/differences", needs: reviewer, store: true, serve: ofQueue(listDifferences)},
 	}
 }
@@ -256,6 +257,10 @@ type qualityBody struct {
 	Steps     []qualityStep
 
 	Differences string
+	// Decided is how many items of all accounts were approved or rejected: at most as many rows has an export. It is 0
+	// for those who may not have one.
+	Decided int
+	Export  string
 }
 
 // weekStep is the distance of two weeks in the chart, in units of the SVG.
@@ -292,7 +297,20 @@ func showQuality(c *call, queue *review.Queue) error {
 	}
 	body.addWeeks(report.Weeks)
 	body.addSteps(c.services.Engine.Policy(), &report, query)
-	c.render(http.StatusOK, page{Template: "quality.html", Title: "quality.title", Body: body})
+	answer := page{Template: "quality.html", Title: "quality.title"}
+	if c.person.operator {
+		counts, err := c.desk.queue.get(c.r.Context(), queue, c.desk.now())
+		if err != nil {
+			return err
+		}
+		body.Decided = counts.Items[review.Approved] + counts.Items[review.Refused]
+		body.Export = c.url("review", "decided.jsonl")
+	}
+	if body.Decided > 0 {
+		answer.Scripts = []string{"download.mjs"}
+	}
+	answer.Body = body
+	c.render(http.StatusOK, answer)
 	return nil
 }
 

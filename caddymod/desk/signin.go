@@ -146,6 +146,6 @@ func (c *call) setCookie(secret string, life time.Duration) {
 	}
 	http.SetCookie(c.w, &http.Cookie{
 		Name: sessionCookie, Value: secret, Path: c.root + "/", MaxAge: maxAge, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(c.origin(), "https://"),
+		SameSite: http.SameSiteLaxMode, Secure: c.origin().Scheme == "https",
 	})
 }

@@ -5,9 +5,14 @@ package desk
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/engine"
@@ -18,6 +23,7 @@ func sitesRoutes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []route{
 		{method: get, pattern: "/guards", needs: operator, serve: showGuards},
+		{method: get, pattern: "/guards/counts", needs: operator, serve: streamGuards},
 		{method: get, pattern: "/node", needs: operator, serve: showNode},
 		{method: get, pattern: "/node/traffic", needs: operator, serve: streamTraffic},
 		{method: get, pattern: "/accounts/{account}/settings", needs: operator, serve: showSettings},
@@ -28,13 +34,16 @@ func sitesRoutes() []route {
 	}
 }
 
-// hostRow is what a guard has done with the messages to a host.
+// hostRow is what a guard has done with the messages to a host, or to all of them.
 type hostRow struct {
 	metrics.HostCounts
+	// ID finds the row in a page that is open: it is the same as long as the guard is at its place.
+	ID string
 	// Other says that the row stands for all hosts without one of their own.
-	Other            bool
-	Approved, Passed int64
-	Flagged, Errors  []metrics.Named
+	Other bool
+	// Marked is how many messages were marked for review, or would have been by a guard in shadow mode.
+	Approved, Marked, Passed int64
+	Flagged, Errors          []metrics.Named
 	// WouldShare is the share of the messages that a guard in shadow mode would have refused.
 	WouldShare float64
 }
@@ -47,27 +56,36 @@ type guardCard struct {
 	Rows      []hostRow
 }
 
+// guardSums are the sums over all guards.
+type guardSums struct {
+	Seen        int64 `json:"seen"`
+	Refused     int64 `json:"refused"`
+	Review      int64 `json:"review"`
+	WouldRefuse int64 `json:"would"`
+}
+
 // guardsBody is what the page of the guards shows.
 type guardsBody struct {
 	Guards []guardCard
-	// The sums over all guards.
-	Seen, Refused, WouldRefuse, Review int64
+	guardSums
+	// Stream is where the page finds what changes, and Names are the names of the categories, as JSON, in their order.
+	Stream, Names string
 }
 
-// showGuards shows the guards of the configuration and what they have done on each host.
-func showGuards(c *call) error {
-	var shown guardsBody
-	for _, guard := range c.desk.app.Guards() {
+// guards returns the guards of the configuration and what they have done on each host.
+func (d *Desk) guards() (shown guardsBody) {
+	for _, guard := range d.app.Guards() {
 		counts, ok := guard.Counts()
 		if !ok {
 			continue
 		}
-		card := guardCard{SiteCounts: counts, Directive: "moderate", Total: rowOf(&counts.Total)}
+		card := guardCard{SiteCounts: counts, Directive: "moderate", Total: rowOf(&counts, &counts.Total)}
 		if counts.Direction == metrics.Outbound {
 			card.Directive = "moderate_response"
 		}
+		card.Total.ID = rowID(counts.Place)
 		for i := range counts.Hosts {
-			card.Rows = append(card.Rows, rowOf(&counts.Hosts[i]))
+			card.Rows = append(card.Rows, rowOf(&counts, &counts.Hosts[i]))
 		}
 		shown.Seen += counts.Total.Seen
 		shown.Refused += counts.Total.Refused()
@@ -76,16 +94,116 @@ func showGuards(c *call) error {
 		shown.Guards = append(shown.Guards, card)
 	}
 	slices.SortStableFunc(shown.Guards, func(a, b guardCard) int { return cmp.Compare(a.Place, b.Place) })
-	c.render(http.StatusOK, page{Template: "guards.html", Title: "guards.title", Body: shown})
+	return shown
+}
+
+// showGuards shows the guards of the configuration and what they have done on each host.
+func showGuards(c *call) error {
+	shown := c.desk.guards()
+	shown.Stream = c.url("guards", "counts")
+	names := make([]string, engine.NumCategories)
+	for i := range names {
+		names[i] = c.words.must("category." + engine.Category(i).String())
+	}
+	encoded, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	shown.Names = string(encoded)
+	answer := page{Template: "guards.html", Title: "guards.title", Body: shown}
+	if len(shown.Guards) > 0 {
+		answer.Scripts = []string{"live.mjs"}
+	}
+	c.render(http.StatusOK, answer)
 	return nil
 }
 
+// rowNumbers are the numbers of a row.
+type rowNumbers struct {
+	Seen     int64 `json:"seen"`
+	Approved int64 `json:"approved"`
+	Review   int64 `json:"review"`
+	Refused  int64 `json:"refused"`
+	Would    int64 `json:"would"`
+	Unjudged int64 `json:"unjudged"`
+	// Share is the share of the messages that a guard in shadow mode would have refused.
+	Share float64 `json:"share"`
+	// Flagged are in the order of the categories, and Errors by reason.
+	Flagged [engine.NumCategories]int64 `json:"flagged"`
+	Errors  map[string]int64            `json:"errors,omitempty"`
+}
+
+// numbersOf returns the numbers of a row.
+func numbersOf(row *hostRow) rowNumbers {
+	n := rowNumbers{
+		Seen: row.Seen, Approved: row.Approved, Review: row.Marked, Refused: row.Refused(), Would: row.ShadowReject(),
+		Unjudged: row.Passed, Share: row.WouldShare, Errors: row.HostCounts.Errors,
+	}
+	for i := range n.Flagged {
+		n.Flagged[i] = row.HostCounts.Flagged[engine.Category(i).String()]
+	}
+	return n
+}
+
+// guardsEvent is what a stream tells about the guards: the sums, and the rows that have changed, by their ids. The first
+// one has all rows, and says so.
+type guardsEvent struct {
+	Whole bool                  `json:"whole,omitempty"`
+	Sums  guardSums             `json:"sums"`
+	Rows  map[string]rowNumbers `json:"rows"`
+}
+
+// streamGuards answers with the counts of the guards as server-sent events.
+func streamGuards(c *call) error {
+	var told map[string]rowNumbers
+	return c.stream(func(context.Context) []byte {
+		now := c.desk.guards()
+		event := guardsEvent{Whole: told == nil, Sums: now.guardSums, Rows: map[string]rowNumbers{}}
+		if told == nil {
+			told = map[string]rowNumbers{}
+		}
+		tell := func(row *hostRow) {
+			// A row that has seen as much as before, with as many errors, has the same numbers.
+			numbers := numbersOf(row)
+			if last, known := told[row.ID]; known && last.Seen == numbers.Seen && maps.Equal(last.Errors, numbers.Errors) {
+				return
+			}
+			told[row.ID], event.Rows[row.ID] = numbers, numbers
+		}
+		for i := range now.Guards {
+			guard := &now.Guards[i]
+			tell(&guard.Total)
+			for j := range guard.Rows {
+				tell(&guard.Rows[j])
+			}
+		}
+		if !event.Whole && len(event.Rows) == 0 {
+			return nil
+		}
+		data, err := json.Marshal(event)
+		if err != nil {
+			return []byte("event: unknown\ndata: {}\n\n")
+		}
+		return append(append([]byte("data: "), data...), '\n', '\n')
+	})
+}
+
+// rowID returns the id of a row. It says nothing of what clients write, and is the same after a reload of Caddy.
+func rowID(names ...string) string {
+	hash := sha256.Sum256([]byte(strings.Join(names, "\x00")))
+	return hex.EncodeToString(hash[:8])
+}
+
 // rowOf returns the row of a host.
-func rowOf(counts *metrics.HostCounts) hostRow {
+func rowOf(guard *metrics.SiteCounts, counts *metrics.HostCounts) hostRow {
 	row := hostRow{
-		HostCounts: *counts, Other: counts.Host == metrics.OtherHosts,
+		HostCounts: *counts, ID: rowID(guard.Place, counts.Host), Other: counts.Host == metrics.OtherHosts,
 		Approved: counts.Outcomes[metrics.GuardApprove] + counts.Outcomes[metrics.GuardNothing],
+		Marked:   counts.Review(),
 		Passed:   counts.Outcomes[metrics.GuardErrorPassed] + counts.Outcomes[metrics.GuardSkipped],
+	}
+	if guard.Shadow {
+		row.Marked = counts.ShadowReview()
 	}
 	for i := range engine.NumCategories {
 		name := engine.Category(i).String()

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/routing"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 )
 
@@ -61,23 +62,20 @@ func (p *placing) servers(servers map[string]*caddyhttp.Server) {
 	}
 }
 
-// routes goes through routes below a site.
-func (p *placing) routes(routes caddyhttp.RouteList, above metrics.Site) {
-	for i := range routes {
-		site := below(above, routes[i].MatcherSets)
-		for _, handler := range routes[i].Handlers {
-			switch handler := handler.(type) {
-			case *Moderate:
-				site.Direction, site.Shadow = metrics.Inbound, handler.Shadow
-				p.join(handler.counts, site)
-			case *ModerateResponse:
-				site.Direction, site.Shadow = metrics.Outbound, handler.Shadow
-				p.join(handler.counts, site)
-			case *caddyhttp.Subroute:
-				p.routes(handler.Routes, site)
-			}
+// routes goes through the routes of a server.
+func (p *placing) routes(routes caddyhttp.RouteList, server metrics.Site) {
+	routing.Walk(routes, routing.Place{}, func(place routing.Place, handler caddyhttp.MiddlewareHandler) {
+		site := server
+		site.Hosts, site.Paths = place.Hosts, place.Paths
+		switch handler := handler.(type) {
+		case *Moderate:
+			site.Direction, site.Shadow = metrics.Inbound, handler.Shadow
+			p.join(handler.counts, site)
+		case *ModerateResponse:
+			site.Direction, site.Shadow = metrics.Outbound, handler.Shadow
+			p.join(handler.counts, site)
 		}
-	}
+	})
 }
 
 // join gives a guard its place, once.
@@ -92,24 +90,4 @@ func (p *placing) join(guarded *metrics.Guarded, site metrics.Site) {
 	p.used[place]++
 	site.Place = place + "|" + strconv.Itoa(p.used[place])
 	p.app.Metrics().Sites().Join(guarded, site)
-}
-
-// below returns a site with what the matchers of a route below it say.
-func below(above metrics.Site, sets caddyhttp.MatcherSets) metrics.Site {
-	var hosts, paths []string
-	for _, set := range sets {
-		for _, matcher := range set {
-			switch matcher := matcher.(type) {
-			case *caddyhttp.MatchHost:
-				hosts = append(hosts, *matcher...)
-			case *caddyhttp.MatchPath:
-				paths = append(paths, *matcher...)
-			}
-		}
-	}
-	if len(hosts) > 0 {
-		above.Hosts = hosts
-	}
-	above.Paths = slices.Concat(above.Paths, paths)
-	return above
 }

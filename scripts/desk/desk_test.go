@@ -82,6 +82,17 @@ func TestKeysAndGauge(t *testing.T) {
 	b.calm()
 
 	b.visit("/desk/accounts/acme/keys")
+	b.do(chromedp.SetValue(chromedp.CSS("#expires"), "2001-01-01"), chromedp.Click(chromedp.CSS(submit)),
+		chromedp.WaitVisible(chromedp.CSS("#problem")))
+	b.usable(t, "a refused key")
+	b.mu.Lock()
+	b.troubles = nil // the answer 400
+	b.mu.Unlock()
+	b.visit("/desk/accounts/acme/keys")
+	b.do(chromedp.Click(`//tr[contains(., "browser key")]//a[contains(@href, "rotate")]`),
+		chromedp.WaitVisible(chromedp.CSS("#overlap")))
+	b.usable(t, "the question before a key is rotated")
+	b.visit("/desk/accounts/acme/keys")
 	b.do(chromedp.Click(`//tr[contains(., "browser key")]//a[contains(@class, "danger")]`),
 		chromedp.WaitVisible(chromedp.CSS("button.danger")))
 	b.usable(t, "the question before a key is revoked")
@@ -140,7 +151,8 @@ func TestEveryPageIsUsable(t *testing.T) {
 			"/desk/audit", "/desk/accounts/acme/audit",
 			"/desk/accounts/acme/history", "/desk/accounts/acme/history?days=364", "/desk/accounts/blog/history",
 			"/desk/accounts/acme/thresholds?threshold.hate=0.9", "/desk/accounts/blog/thresholds",
-			"/desk/accounts/blog?done=changed",
+			"/desk/accounts/blog?done=changed", "/desk/accounts/acme/settings", "/desk/accounts/acme/delete",
+			"/desk/guards", "/desk/node",
 		},
 		"carol": {"/desk/", "/desk/accounts/beta"},
 	} {

@@ -9,7 +9,8 @@
 //
 // The pictures of docs/desk.md are taken anew with
 //
-//	go test -C scripts/desk -run TestScreenshots -update
+//	go test -C scripts/desk -run 'Screenshots|QualityPages' -update
 //
-// AXE names a file axe.min.js of axe-core, whose rules are then tried, too, beside the checks of this package.
+// AXE names a file axe.min.js of axe-core, whose rules are then tried, too, beside the checks of this package. The script
+// install.sh gets both ready where that is possible; ".ci/run desk" calls it.
 package desk

@@ -4,12 +4,14 @@
 package desk
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
+	browserdomain "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
 
 	"github.com/caddy-moderation/caddy-moderation/documents"
@@ -93,10 +95,60 @@ func TestQualityPagesAreUsable(t *testing.T) {
 	if !*update {
 		return
 	}
+	b = open(t, b.site, "alice")
 	b.size(1200, 700, false)
 	b.visit(path)
 	b.do(chromedp.Sleep(300 * time.Millisecond))
 	if err := os.WriteFile(pictures+"/quality.png", smaller(t, get(b, chromedp.FullScreenshot(100))), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDownloadOfWhatWasDecided downloads the decided texts with a progress, and guards against a file that is a part of
+// them.
+func TestDownloadOfWhatWasDecided(t *testing.T) {
+	site := serveQueue(t)
+	t.Cleanup(func() { gone.Store(false) })
+	b := open(t, site, "alice")
+	folder := t.TempDir()
+	send(b, browserdomain.SetDownloadBehavior, browserdomain.SetDownloadBehaviorParams{
+		Behavior: browserdomain.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder,
+	})
+	const path = "/desk/review/quality?account=kiosk"
+	for _, width := range []int64{360, 1200} {
+		for _, dark := range []bool{false, true} {
+			b.size(width, 800, dark)
+			b.visit(path)
+			evaluate[bool](b, `(document.querySelector("[data-progress]").hidden = false, true)`)
+			b.usable(t, fmt.Sprintf("%s of an operator at %d, dark: %v", path, width, dark))
+		}
+	}
+	b.visit(path)
+	b.do(chromedp.Click(chromedp.CSS("[data-download]")))
+	said := `document.querySelector("[data-said]").textContent`
+	b.await("the download", said+`.includes("rows were saved")`)
+	rows := evaluate[int](b, `document.querySelector("[data-progress] progress").max`)
+	if told := evaluate[string](b, said); rows < 100 || told != fmt.Sprint(rows, " rows were saved.") {
+		t.Errorf("got %q, want %d rows", told, rows)
+	}
+	var content []byte
+	for range 50 {
+		if content, _ = os.ReadFile(folder + "/decided.jsonl"); len(content) > 0 {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if got := bytes.Count(content, []byte("\n")); got != rows {
+		t.Errorf("the file has %d rows, want %d: %.200s", got, rows, content)
+	}
+	b.calm()
+	// The answer breaks off, or there is none.
+	gone.Store(true)
+	b.do(chromedp.Click(chromedp.CSS("[data-download]")))
+	b.await("the failure", said+`.includes("broke off")`)
+	b.usable(t, "a download that broke off")
+	gone.Store(false)
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
+		t.Errorf("got the files %v, %v, want one", files, err)
 	}
 }

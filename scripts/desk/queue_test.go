@@ -197,6 +197,7 @@ func TestQueueByKeyboard(t *testing.T) {
 		t.Errorf("the choice is forgotten: got %q", filter)
 	}
 	b.await("what is said", `document.querySelector("[data-live]").textContent === "The item was approved."`)
+	b.usable(t, "an item after a decision")
 	b.press("u", "taken back")
 	form := evaluate[string](b, `document.querySelector("[data-decide]").getAttribute("action")`)
 	if !strings.Contains(form, undone) {
@@ -218,6 +219,9 @@ func TestQueueByKeyboard(t *testing.T) {
 		case 4:
 			b.tap("e")
 			b.await("the note", `document.getElementById("pass").open`)
+			if n == 4 {
+				b.usable(t, "the note with which an item is passed on")
+			}
 			b.do(chromedp.KeyEvent("Is this a joke?"))
 			before := evaluate[float64](b, "performance.timeOrigin")
 			b.do(chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(2)))
@@ -233,6 +237,7 @@ func TestQueueByKeyboard(t *testing.T) {
 	b.press("s", "left to others")
 	b.visit("/desk/review/items?status=escalated")
 	b.visit(evaluate[string](b, `document.querySelector("tbody a").getAttribute("href")`))
+	b.usable(t, "an item that was passed on")
 	history := b.text(".history li")
 	if !strings.HasSuffix(history, "Is this a joke?") || strings.Contains(history, "eIs") {
 		t.Errorf("got the history %q", history)

@@ -18,6 +18,28 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// post sends a text to a host of a server. While Caddy takes over a configuration, a connection may be refused.
+func post(t *testing.T, site, host, path, media, body string) {
+	t.Helper()
+	for attempt := 0; ; attempt++ {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, site+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		request.Header.Set("Content-Type", media)
+		answer, err := http.DefaultClient.Do(request)
+		if err == nil {
+			answer.Body.Close()
+			return
+		}
+		if attempt == 20 {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // serveGuarded runs a server with a desk, guards that have seen messages, and a comparison with another service.
 func serveGuarded(t *testing.T) string {
 	t.Helper()
@@ -30,6 +52,27 @@ func serveGuarded(t *testing.T) string {
 	}))
 	t.Cleanup(other.Close)
 	site := freeSite(t)
+	loadGuarded(t, site, other.URL, "")
+	for i := range 40 {
+		text := "The bakery on the corner has wonderful rye bread."
+		if i%7 == 0 {
+			text = vile
+		}
+		post(t, site, "shop.example", "/reviews", "text/plain", text)
+		post(t, site, "forum.example", "/posts", "text/plain", text)
+		if i%3 == 0 {
+			post(t, site, "www.shop.example", "/reviews", "text/plain", text)
+			post(t, site, "", "/v1/moderations", "application/json", fmt.Sprintf(`{"input":[%q]}`, text))
+		}
+		post(t, site, "", "/v1/moderate/text", "application/json", `{"content":"hello"}`)
+	}
+	return site
+}
+
+// loadGuarded loads the configuration of a server with a desk, guards, and a comparison with another service. more goes
+// into the site.
+func loadGuarded(t *testing.T, site, other, more string) {
+	t.Helper()
 	loadConfig(t, fmt.Sprintf(`{
 	admin off
 	persist_config off
@@ -60,6 +103,7 @@ http://:%s {
 		}
 		respond forum
 	}
+	%s
 	handle /v1/moderations {
 		moderation_compare %s
 	}
@@ -67,34 +111,7 @@ http://:%s {
 		moderation_api
 	}
 }
-`, strings.TrimPrefix(site, "http://localhost:"), other.URL))
-	post := func(host, path, media, body string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, site+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Host = host
-		request.Header.Set("Content-Type", media)
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-	}
-	for i := range 40 {
-		text := "The bakery on the corner has wonderful rye bread."
-		if i%7 == 0 {
-			text = vile
-		}
-		post("shop.example", "/reviews", "text/plain", text)
-		post("forum.example", "/posts", "text/plain", text)
-		if i%3 == 0 {
-			post("www.shop.example", "/reviews", "text/plain", text)
-			post("", "/v1/moderations", "application/json", fmt.Sprintf(`{"input":[%q]}`, text))
-		}
-		post("", "/v1/moderate/text", "application/json", `{"content":"hello"}`)
-	}
-	return site
+`, strings.TrimPrefix(site, "http://localhost:"), more, other))
 }
 
 // sitesPaths are the pages for operators with the names of their pictures.
@@ -130,6 +147,63 @@ func TestSitesPagesAreUsable(t *testing.T) {
 	if body := b.text("main"); !strings.Contains(body, "Messages at guards") {
 		t.Errorf("without scripts: got %s", body)
 	}
+}
+
+// TestGuardsAreLive posts through guards while their page is open: the counts move, over a reload of Caddy, and a host
+// that the page does not have is told of.
+func TestGuardsAreLive(t *testing.T) {
+	site := serveGuarded(t)
+	b := open(t, site, "alice")
+	b.visit("/desk/guards")
+	live := `document.querySelector("[data-live]")`
+	isLive := "!" + live + `.hidden && ` + live + `.textContent === "· live"`
+	b.await("live counts", isLive)
+	cell := func(host, name string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll("tr")].find(r => r.querySelector("bdi")?.textContent === %q)
+			.querySelector("[data-%s]").textContent`, host, name)
+	}
+	before := evaluate[string](b, `fetch(location).then(r => r.text()).then(text =>
+		new DOMParser().parseFromString(text, "text/html").querySelector("main").textContent)`)
+	before = strings.Replace(before, "All guards ", "All guards · live ", 1)
+	for what, want := range map[string]string{
+		cell("shop.example", "n=refused"): "6", cell("forum.example", "n=seen"): "40",
+		cell("forum.example", "n=would"): "6", `document.querySelector("[data-sum=seen]").textContent`: "94",
+	} {
+		if got := evaluate[string](b, what); got != want {
+			t.Errorf("%s: got %s, want %s", what, got, want)
+		}
+	}
+	// The script writes what the server does.
+	b.do(chromedp.Sleep(1500 * time.Millisecond))
+	spaces := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	if now := evaluate[string](b, `document.querySelector("main").textContent`); spaces(now) != spaces(before) {
+		t.Errorf("without a message: got\n%s\nwas\n%s", spaces(now), spaces(before))
+	}
+	post(t, site, "shop.example", "/reviews", "text/plain", vile)
+	post(t, site, "forum.example", "/posts", "text/plain", vile)
+	b.await("the counts to move", cell("shop.example", "n=refused")+` === "7" && `+cell("forum.example", "n=would")+
+		` === "7" && document.querySelector("[data-sum=seen]").textContent === "96" && `+
+		`document.querySelector("[data-compare]").textContent.includes("refused 7 of 41 messages (17.1%)") && `+
+		cell("shop.example", "flagged")+`.includes("Harassment 7")`)
+	more := `document.querySelector("[data-more]")`
+	if !evaluate[bool](b, more+".hidden") {
+		t.Error("the page says that it lacks a host")
+	}
+	b.usable(t, "live counts of guards")
+	evaluate[bool](b, `(window.moved = 0, new MutationObserver(() => window.moved++).observe(`+live+`,
+		{childList: true}), true)`)
+	loadGuarded(t, site, "http://127.0.0.1:9", "respond /other 200")
+	b.await("the page to find the new configuration", `window.moved > 0 && `+isLive)
+	post(t, site, "shop.example", "/reviews", "text/plain", vile)
+	b.await("the counts to move after a reload", cell("shop.example", "n=refused")+` === "8"`)
+	b.mu.Lock()
+	b.troubles = nil // the connection that the reload has ended
+	b.mu.Unlock()
+	loadGuarded(t, site, "http://127.0.0.1:9", "handle /new {\nmoderate\nrespond new\n}")
+	post(t, site, "localhost", "/new", "text/plain", vile)
+	b.await("the page to tell of a guard that it lacks", "!"+more+".hidden")
+	b.usable(t, "a page of guards that lacks one")
+	b.do(chromedp.Click(chromedp.CSS("[data-more] a")), chromedp.WaitVisible(`//code[text()="/new"]`))
 }
 
 // TestSitesScreenshots takes the pictures of the pages for operators anew with -update.
