@@ -95,6 +95,11 @@ func (*Caged) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) {
 		if _, err := gate.CreateAccount(ctx, account); err != nil {
 			return nil, err
 		}
+		if _, err := gate.ChangeOverrides(ctx, account.ID, func(o *quota.Overrides) {
+			o.Block, o.Allow, o.Languages = []string{printable}, []string{"bread", printable}, []string{printable}
+		}); err != nil {
+			return nil, err
+		}
 		key := quota.KeySpec{Account: account.ID, Name: printable}
 		if len(printable) <= 64 {
 			key.Environment = printable
@@ -224,7 +229,7 @@ func TestZoo(t *testing.T) {
 	}
 	for i, animal := range zoo {
 		account, text := fmt.Sprintf("/desk/accounts/zoo-%02d", i), url.QueryEscape(animal)
-		paths = append(paths, account, account+"/keys", account+"/thresholds?threshold.hate="+text,
+		paths = append(paths, account, account+"/keys", account+"/words", account+"/thresholds?threshold.hate="+text,
 			account+"/history?days="+text, account+"?done="+text, "/desk/accounts?q="+text,
 			"/desk/review?account="+text+"&last="+text+"&order="+text, "/desk/audit?account="+text+"&action="+text)
 	}

@@ -151,6 +151,7 @@ func TestEveryPageIsUsable(t *testing.T) {
 			"/desk/audit", "/desk/accounts/acme/audit",
 			"/desk/accounts/acme/history", "/desk/accounts/acme/history?days=364", "/desk/accounts/blog/history",
 			"/desk/accounts/acme/thresholds?threshold.hate=0.9", "/desk/accounts/blog/thresholds",
+			"/desk/accounts/acme/words", "/desk/accounts/declared/words",
 			"/desk/accounts/blog?done=changed", "/desk/accounts/acme/settings", "/desk/accounts/acme/delete",
 			"/desk/guards", "/desk/node",
 		},

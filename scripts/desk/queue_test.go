@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"go.uber.org/zap"
 
+	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/review"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
@@ -61,6 +62,13 @@ func (*Waiting) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) 
 	clock := time.Now().Add(-26 * time.Hour)
 	queue, err := review.New(review.Options{Store: store, Now: func() time.Time { return clock }})
 	if err != nil {
+		return nil, err
+	}
+	gate, err := quota.New(quota.Options{Store: store, Tiers: tiers, Now: time.Now})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := gate.CreateAccount(ctx, quota.Account{ID: "acme", Name: "Acme Corporation", Tier: "growth"}); err != nil {
 		return nil, err
 	}
 	author, err := queue.HashAuthor(ctx, "carol")

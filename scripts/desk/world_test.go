@@ -251,7 +251,7 @@ func open(t *testing.T, site, user string) *browser {
 		chromedp.Flag("lang", "en-US"), chromedp.Flag("force-color-profile", "srgb"))
 	allocator, cancelAllocator := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
-	ctx, cancelTime := context.WithTimeout(ctx, 4*time.Minute)
+	ctx, cancelTime := context.WithTimeout(ctx, 10*time.Minute)
 	b := &browser{t: t, site: site, ctx: ctx}
 	t.Cleanup(func() { cancelTime(); cancel(); cancelAllocator() })
 	if err := chromedp.Listen(ctx, b.listen); err != nil {
