@@ -70,8 +70,8 @@ func ofQueue(serve func(*call, *review.Queue) error) func(*call) error {
 const (
 	// queueCountsAge is for how long the counts are shown before they are counted again.
 	queueCountsAge = 5 * time.Second
-	// queueCountsWait is how long a page waits for new counts before it shows the old ones, and queueCountsTime how long
-	// counting may take.
+	// queueCountsWait is how long a page waits for new counts before it shows the old ones, and queueCountsTime how
+	// long counting may take.
 	queueCountsWait = 100 * time.Millisecond
 	queueCountsTime = 30 * time.Second
 )
