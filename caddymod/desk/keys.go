@@ -111,8 +111,8 @@ func (c *call) renderSecret(shown newKeyBody) error {
 	return nil
 }
 
-// plainURL matches the addresses that can stand in a command of a shell as they are. Others have no quotes, because those
-// are escaped in a path.
+// plainURL matches the addresses that can stand in a command of a shell as they are. Others have no quotes, because
+// those are escaped in a path.
 var plainURL = regexp.MustCompile(`^[A-Za-z0-9.:/%_~-]+$`)
 
 // textURL returns the address at which the API moderates text, as a word of a shell, and whether there is one.

@@ -299,7 +299,7 @@ func showQuality(c *call, queue *review.Queue) error {
 	body.addSteps(c.services.Engine.Policy(), &report, query)
 	answer := page{Template: "quality.html", Title: "quality.title"}
 	if c.person.operator {
-		counts, err := c.desk.queue.get(c.r.Context(), queue, c.desk.now())
+		counts, err := c.counts(queue)
 		if err != nil {
 			return err
 		}

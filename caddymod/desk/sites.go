@@ -145,8 +145,8 @@ func numbersOf(row *hostRow) rowNumbers {
 	return n
 }
 
-// guardsEvent is what a stream tells about the guards: the sums, and the rows that have changed, by their ids. The first
-// one has all rows, and says so.
+// guardsEvent is what a stream tells about the guards: the sums, and the rows that have changed, by their ids. The
+// first one has all rows, and says so.
 type guardsEvent struct {
 	Whole bool                  `json:"whole,omitempty"`
 	Sums  guardSums             `json:"sums"`
@@ -165,7 +165,8 @@ func streamGuards(c *call) error {
 		tell := func(row *hostRow) {
 			// A row that has seen as much as before, with as many errors, has the same numbers.
 			numbers := numbersOf(row)
-			if last, known := told[row.ID]; known && last.Seen == numbers.Seen && maps.Equal(last.Errors, numbers.Errors) {
+			last, known := told[row.ID]
+			if known && last.Seen == numbers.Seen && maps.Equal(last.Errors, numbers.Errors) {
 				return
 			}
 			told[row.ID], event.Rows[row.ID] = numbers, numbers

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The caddy-moderation authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routing finds handlers in the routes of a configuration: where they stand, and whether a request gets to them.
+// Package routing finds handlers in the routes of a configuration: where they stand, and whether a request gets to
+// them.
 package routing
 
 import (
@@ -169,7 +170,8 @@ func ends(handler caddyhttp.MiddlewareHandler) bool {
 		return false
 	}
 	switch module.CaddyModule().ID {
-	case "http.handlers.static_response", "http.handlers.error", "http.handlers.reverse_proxy", "http.handlers.file_server":
+	case "http.handlers.static_response", "http.handlers.error", "http.handlers.reverse_proxy",
+		"http.handlers.file_server":
 		return true
 	}
 	return false
@@ -199,7 +201,8 @@ func (t *tour) matches(sets caddyhttp.MatcherSets) (may, must bool) {
 // known reports whether a matcher looks at nothing but the method, the host and the path.
 func known(matcher any) bool {
 	switch matcher := matcher.(type) {
-	case *caddyhttp.MatchHost, *caddyhttp.MatchPath, caddyhttp.MatchPath, *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
+	case *caddyhttp.MatchHost, *caddyhttp.MatchPath, caddyhttp.MatchPath, *caddyhttp.MatchPathRE,
+		*caddyhttp.MatchMethod:
 		return true
 	case *caddyhttp.MatchNot:
 		for _, set := range matcher.MatcherSets {
