@@ -4,14 +4,12 @@
 package desk
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -64,39 +62,6 @@ func ofQueue(serve func(*call, *review.Queue) error) func(*call) error {
 		}
 		return err
 	}
-}
-
-// queueCountsAge is for how long the counts of the queue are shown before they are counted again: an entry is read for
-// each item.
-const queueCountsAge = 5 * time.Second
-
-// queueCounts are the counts of the review queue, of the last seconds.
-type queueCounts struct {
-	mu       sync.Mutex
-	known    review.Stats
-	at       time.Time // zero: never
-	counting bool
-}
-
-// get returns the counts. Of several callers one counts, and the others get what is known; only the first waits.
-func (q *queueCounts) get(ctx context.Context, queue *review.Queue, now time.Time) (review.Stats, error) {
-	q.mu.Lock()
-	known, first := q.known, q.at.IsZero()
-	if !first && (q.counting || now.Sub(q.at) < queueCountsAge) {
-		q.mu.Unlock()
-		return known, nil
-	}
-	q.counting = true
-	q.mu.Unlock()
-	stats, err := queue.Stats(ctx, "")
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.counting = false
-	if err != nil {
-		return review.Stats{}, err
-	}
-	q.known, q.at = stats, now
-	return stats, nil
 }
 
 // queueView is what a reviewer has chosen to see. It stays in the address.
@@ -340,6 +305,12 @@ func causeText(cause review.Cause) string {
 	}[cause]
 }
 
+func originText(origin review.Origin) string {
+	return map[review.Origin]string{
+		review.Guard: "queue.origin.guard", review.API: "queue.origin.api", review.Answer: "queue.origin.answer",
+	}[origin]
+}
+
 func actionText(action review.Action) string {
 	return map[review.Action]string{
 		review.Approve: "queue.action.approve", review.Reject: "queue.action.reject",
@@ -376,7 +347,7 @@ func serveNext(c *call, queue *review.Queue) error {
 		body.Undone, body.Said = id, c.words.must(didText(review.Undo))
 	}
 	ctx := c.r.Context()
-	stats, err := c.desk.queue.get(ctx, queue, c.desk.now())
+	stats, err := c.services.Reviews.Stats(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -484,6 +455,9 @@ func decideItem(c *call, queue *review.Queue) error {
 
 // CauseText names the text that says why the item is kept.
 func (b queueBody) CauseText() string { return causeText(b.Item.Cause) }
+
+// OriginText names the text that says where the item comes from.
+func (b queueBody) OriginText() string { return originText(b.Item.Origin) }
 
 // StatusText names the text that says what has become of the item.
 func (b queueBody) StatusText() string { return statusText(b.Item.Status) }
