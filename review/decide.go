@@ -291,7 +291,8 @@ type Event struct {
 func newEvent(i *Item, d *Decision) Event {
 	return Event{
 		ID: d.ID, Type: "review.decided", Time: d.Time, Item: i.ID, Origin: i.Origin, RequestID: i.RequestID,
-		Account: i.Account, Site: i.Site, Author: i.Author, Status: i.Status, Reason: d.Reason, Categories: d.Categories,
+		Account: i.Account, Site: i.Site, Author: i.Author, Status: i.Status, Reason: d.Reason,
+		Categories: d.Categories,
 	}
 }
 

@@ -343,7 +343,8 @@ func (p *parser) context(request *textRequest, wrong func(pointer, detail string
 		return err
 	}
 	if n > review.MaxContext {
-		wrong(pointer, "context has "+strconv.Itoa(n)+" entries; at most "+strconv.Itoa(review.MaxContext)+" are allowed.")
+		wrong(pointer, "context has "+strconv.Itoa(n)+" entries; at most "+
+			strconv.Itoa(review.MaxContext)+" are allowed.")
 	}
 	return nil
 }

@@ -54,7 +54,8 @@ const (
 // The key may be in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. A request
 // counts once, like a text moderation; categories that it flags by the account's thresholds are counted, too. No part
 // of the comment is stored, unless the app has the option review: then a comment may be kept in the review queue, with
-// the texts of the context, but never one of a request with doNotStore. The discovery document needs no key and is not counted.
+// the texts of the context, but never one of a request with doNotStore. The discovery document needs no key and is not
+// counted.
 //
 // Errors have the format that clients of Google's APIs parse.
 type Analyze struct {

@@ -107,9 +107,10 @@ func failingChanges(t *testing.T, open OpenFailing) {
 	_, updateErr := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.Name = "new"; return nil })
 	_, deleteErr := s.DeleteFeedback(ctx, record("a", 0).Ref(), record("b", 1).Ref())
 	_, keyErr := s.UpdateKey(ctx, "key_b", func(k *quota.Key) error { k.Name = "new"; return nil })
+	unchanged := documents.Change{Key: "b", Value: []byte("2"), If: kept.Unchanged()}
 	for doing, err := range map[string]error{
 		"adding documents":    s.ChangeDocuments(ctx, shelf, put("d", "1"), put("e", "1")),
-		"changing a document": s.ChangeDocuments(ctx, shelf, documents.Change{Key: "b", Value: []byte("2"), If: kept.Unchanged()}),
+		"changing a document": s.ChangeDocuments(ctx, shelf, unchanged),
 		"deleting a document": s.ChangeDocuments(ctx, shelf, documents.Change{Key: "b", Delete: true}),
 		"erasing a document":  s.ChangeDocuments(ctx, shelf, documents.Change{Key: "b", Delete: true, Erase: true}),
 		"creating an account": s.CreateAccount(ctx, quota.Account{ID: "c"}),
@@ -207,7 +208,8 @@ func failingUnderLoad(t *testing.T, open OpenFailing) {
 		if keys := look(t, s, noon).Keys; keys["key_a"] != want {
 			t.Errorf("requests by key: got %v, want the %d acknowledged calls", keys, want)
 		}
-		items, lasts := pairs(t, s, shelf, documents.Prefix("item/")), pairs(t, s, shelf, documents.Prefix("last/"))
+		items := pairs(t, s, shelf, documents.Prefix("item/"))
+		lasts := pairs(t, s, shelf, documents.Prefix("last/"))
 		if int64(len(items)) != added.Load() || len(lasts) != len(items) {
 			t.Errorf("documents: got %d and %d that were added with them, want the %d that were acknowledged", len(items),
 				len(lasts), added.Load())
