@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 	"github.com/caddy-moderation/caddy-moderation/storage/storagetest"
@@ -33,6 +34,8 @@ import (
 var disk struct {
 	// commit, where it is set, is what every commit waits for; an error fails it.
 	commit atomic.Pointer[func(context.Context) error]
+	// documents, where it is set, is what every change of documents waits for; an error fails it.
+	documents atomic.Pointer[func(context.Context) error]
 	// health is what hinders the store.
 	health atomic.Pointer[error]
 	// unread says that accounts cannot be read.
@@ -69,6 +72,15 @@ func (s *waiting) Record(charge quota.Charge, outcome quota.Outcome) quota.Settl
 		}
 		return errors.Join(err, s.Memory.Settle(ctx, charge, outcome))
 	})
+}
+
+func (s *waiting) ChangeDocuments(ctx context.Context, collection string, changes ...documents.Change) error {
+	if commit := disk.documents.Load(); commit != nil {
+		if err := (*commit)(ctx); err != nil {
+			return err
+		}
+	}
+	return s.Memory.ChangeDocuments(ctx, collection, changes...)
 }
 
 func (s *waiting) Mode() string {

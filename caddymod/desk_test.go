@@ -237,8 +237,8 @@ func TestDeskKeys(t *testing.T) {
 	}
 }
 
-// TestDeskKeyCommands runs the command that is shown with a new key, wherever the API stands, and guards against a command
-// where there is no API, or none whose address is known.
+// TestDeskKeyCommands runs the command that is shown with a new key, wherever the API stands, and guards against a
+// command where there is no API, or none whose address is known.
 func TestDeskKeyCommands(t *testing.T) {
 	other := freePort()
 	for name, test := range map[string]struct {

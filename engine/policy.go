@@ -76,9 +76,10 @@ func (p Policy) With(override *Policy) Policy {
 	return p
 }
 
-// Decide fills in what follows from the probabilities, the themes and the blocked expressions of a result: what is flagged, the recommendation
-// and the confidence. It takes the levels as they are, so p must have none at 0: see [Engine.Policy] and [Policy.With].
-// A result can be decided again by another policy, without classifying its text again.
+// Decide fills in what follows from the probabilities, the themes, the blocked expressions and the language of a
+// result: what is flagged, the recommendation and the confidence. It takes the levels as they are, so p must have none
+// at 0: see [Engine.Policy] and [Policy.With]. A result can be decided again by another policy, without classifying its
+// text again.
 func (p Policy) Decide(r *Result) {
 	r.Flagged, r.Recommendation = false, Approve
 	for c := range r.Categories {

@@ -84,9 +84,9 @@ func (g *Gate) UpdateAccount(ctx context.Context, id string, change AccountChang
 	})
 }
 
-// ChangeOverrides changes what a stored account replaces, as [Gate.UpdateAccount] does, but so that nothing is lost that
-// somebody else changes at the same time: change may be called several times, each time with the present overrides, and
-// must change no map or slice in them but put another in its place.
+// ChangeOverrides changes what a stored account replaces, as [Gate.UpdateAccount] does, but so that nothing is lost
+// that somebody else changes at the same time: change may be called several times, each time with the present
+// overrides, and must change no map or slice in them but put another in its place.
 func (g *Gate) ChangeOverrides(ctx context.Context, id string, change func(*Overrides)) (Account, error) {
 	if err := g.changeable(id); err != nil {
 		return Account{}, err

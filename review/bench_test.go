@@ -55,7 +55,7 @@ func BenchmarkQueue(b *testing.B) {
 	})
 	b.Run("stats", func(b *testing.B) {
 		for b.Loop() {
-			_, err := q.Stats(background, "")
+			_, _, err := q.Stats(background)
 			must(b, err)
 		}
 	})

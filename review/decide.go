@@ -275,8 +275,9 @@ type Event struct {
 	// Type is "review.decided".
 	Type string    `json:"type"`
 	Time time.Time `json:"time"`
-	// Item, RequestID, Account, Site and Author are those of the item.
+	// Item, Origin, RequestID, Account, Site and Author are those of the item.
 	Item      string `json:"item"`
+	Origin    Origin `json:"origin"`
 	RequestID string `json:"request_id,omitempty"`
 	Account   string `json:"account,omitempty"`
 	Site      string `json:"site,omitempty"`
@@ -289,8 +290,9 @@ type Event struct {
 
 func newEvent(i *Item, d *Decision) Event {
 	return Event{
-		ID: d.ID, Type: "review.decided", Time: d.Time, Item: i.ID, RequestID: i.RequestID, Account: i.Account,
-		Site: i.Site, Author: i.Author, Status: i.Status, Reason: d.Reason, Categories: d.Categories,
+		ID: d.ID, Type: "review.decided", Time: d.Time, Item: i.ID, Origin: i.Origin, RequestID: i.RequestID,
+		Account: i.Account, Site: i.Site, Author: i.Author, Status: i.Status, Reason: d.Reason,
+		Categories: d.Categories,
 	}
 }
 

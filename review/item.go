@@ -38,9 +38,10 @@ const (
 	// MaxTextBytes is the length of all texts of an item together with their names, in bytes as they stand in JSON:
 	// 64 KiB. So nothing that people write can make an item too large to be kept.
 	MaxTextBytes = 64 << 10
-	// maxContext is the number of texts of the context, and maxContextBytes the length of all of them, in bytes as they
-	// stand in JSON.
-	maxContext, maxContextBytes = 10, 4 << 10
+	// MaxContext is the number of texts of the context.
+	MaxContext = 10
+	// maxContextBytes is the length of all texts of the context, in bytes as they stand in JSON.
+	maxContextBytes = 4 << 10
 	// maxNote is the length of a note and of other texts for people, in bytes.
 	maxNote = 2000
 	// maxName is the length of names, in bytes, and maxPlace that of sites, paths and authors.
@@ -57,7 +58,12 @@ const (
 	Guard Origin = "guard"
 	// API is a text that a client has sent.
 	API Origin = "api"
+	// Answer is an answer of the app, which a guard has read.
+	Answer Origin = "answer"
 )
+
+// Origins returns all origins.
+func Origins() []Origin { return []Origin{Guard, API, Answer} }
 
 // Cause says why an item is kept.
 type Cause string
@@ -204,8 +210,8 @@ func (i *Item) validate() error {
 		size += encodedLength(t.Text) + encodedLength(t.Name)
 	}
 	switch {
-	case i.Origin != Guard && i.Origin != API:
-		return invalid("origin is guard or api")
+	case !slices.Contains(Origins(), i.Origin):
+		return invalid("origin is guard, api or answer")
 	case !slices.Contains(Causes(), i.Cause):
 		return invalid("cause is review, reject, sample or correction")
 	case len(i.Texts) == 0 || len(i.Texts) > MaxTexts:
@@ -232,7 +238,7 @@ func (i *Item) Fit() {
 		}
 		left -= encodedLength(t.Text)
 	}
-	i.Context = i.Context[max(len(i.Context)-maxContext, 0):]
+	i.Context = i.Context[max(len(i.Context)-MaxContext, 0):]
 	left = maxContextBytes
 	for n := len(i.Context) - 1; n >= 0; n-- {
 		// The latest say most.

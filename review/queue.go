@@ -158,27 +158,63 @@ func (q *Queue) HashAuthor(ctx context.Context, name string) (string, error) {
 // Add keeps an item and returns its id. ID, Time, Status, Twice and Decisions are set by the queue. When it returns
 // nil, the item survives the loss of power. The error wraps [ErrInvalid] if a member breaks a rule.
 func (q *Queue) Add(ctx context.Context, item Item) (id string, err error) {
-	if err := item.validate(); err != nil {
-		return "", err
-	}
 	h, err := q.keyed(ctx)
 	if err != nil {
 		return "", err
 	}
-	item.Time, item.Status, item.Decisions = q.now(), Pending, []Decision{}
-	if item.ID, err = sortid.New("rev_", item.Time, q.options.Random); err != nil {
-		return "", err
-	}
-	var chance [4]byte
-	if _, err := io.ReadFull(q.options.Random, chance[:]); err != nil {
-		return "", err
-	}
-	item.Twice = float64(binary.BigEndian.Uint32(chance[:]))/(1<<32) < q.options.Twice
-	changes, err := q.write(h, nil, &item, documents.Absent())
+	changes, err := q.add(h, &item)
 	if err != nil {
 		return "", err
 	}
 	return item.ID, q.store.ChangeDocuments(ctx, collection, changes...)
+}
+
+// AddAll keeps items as [Queue.Add] does, several with each write, and returns how many are kept: the first ones.
+func (q *Queue) AddAll(ctx context.Context, items []Item) (kept int, err error) {
+	h, err := q.keyed(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var waiting []documents.Change
+	bytes := 0
+	for i, item := range items {
+		changes, err := q.add(h, &item)
+		if err != nil {
+			return kept, err
+		}
+		size := 0
+		for _, c := range changes {
+			size += len(c.Key) + len(c.Value)
+		}
+		if len(waiting)+len(changes) > documents.MaxChanges || bytes+size > documents.MaxChangeBytes {
+			if err := q.store.ChangeDocuments(ctx, collection, waiting...); err != nil {
+				return kept, err
+			}
+			kept, waiting, bytes = i, nil, 0
+		}
+		waiting, bytes = append(waiting, changes...), bytes+size
+	}
+	if err := q.store.ChangeDocuments(ctx, collection, waiting...); err != nil {
+		return kept, err
+	}
+	return len(items), nil
+}
+
+// add returns the changes that keep a new item, and sets what the queue sets.
+func (q *Queue) add(h hashes, item *Item) (changes []documents.Change, err error) {
+	if err := item.validate(); err != nil {
+		return nil, err
+	}
+	item.Time, item.Status, item.Decisions = q.now(), Pending, []Decision{}
+	if item.ID, err = sortid.New("rev_", item.Time, q.options.Random); err != nil {
+		return nil, err
+	}
+	var chance [4]byte
+	if _, err := io.ReadFull(q.options.Random, chance[:]); err != nil {
+		return nil, err
+	}
+	item.Twice = float64(binary.BigEndian.Uint32(chance[:]))/(1<<32) < q.options.Twice
+	return q.write(h, nil, item, documents.Absent())
 }
 
 // names returns the keys of the documents that lead to an item.
@@ -463,6 +499,22 @@ func (q *Queue) OfRequest(ctx context.Context, requestID, account string) ([]Ite
 	return q.items(ctx, ids)
 }
 
+// Known reports whether there is an item of the same account with the same texts as an item, which need not be kept. An
+// empty account is that of the items without one.
+func (q *Queue) Known(ctx context.Context, item *Item) (bool, error) {
+	h, err := q.keyed(ctx)
+	if err != nil {
+		return false, err
+	}
+	prefix := documents.Prefix("h/" + h.of("text", TextHash(item.Texts)) + "/")
+	for d, err := range q.store.ListDocuments(ctx, collection, prefix) {
+		if err != nil || string(d.Value) == item.Account {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // Alike returns the waiting items whose texts are nearly those of an item, without it, at most 100.
 func (q *Queue) Alike(ctx context.Context, item Item) ([]Item, error) {
 	h, err := q.keyed(ctx)
@@ -546,26 +598,44 @@ type Stats struct {
 	Oldest *time.Time `json:"oldest,omitempty"`
 }
 
-// Stats counts the items of an account, or all items if account is empty. It reads an entry for each of them.
-func (q *Queue) Stats(ctx context.Context, account string) (Stats, error) {
+// NoStats is how many items there are where there are none.
+func NoStats() Stats {
 	s := Stats{Items: make(map[Status]int)}
 	for _, status := range Statuses() {
 		s.Items[status] = 0
 	}
+	return s
+}
+
+// Stats counts all items, and those of each account that has any. It reads an entry for each item.
+func (q *Queue) Stats(ctx context.Context) (all Stats, accounts map[string]Stats, err error) {
+	all, accounts = NoStats(), map[string]Stats{}
 	for d, err := range q.store.ListDocuments(ctx, collection, documents.Prefix("s/")) {
 		if err != nil {
-			return Stats{}, err
+			return Stats{}, nil, err
 		}
-		if account != "" && string(d.Value) != account {
+		name, _, _ := strings.Cut(strings.TrimPrefix(d.Key, "s/"), "/")
+		status := Status(name)
+		all.count(status, d.Key)
+		if len(d.Value) == 0 {
 			continue
 		}
-		status, _, _ := strings.Cut(strings.TrimPrefix(d.Key, "s/"), "/")
-		s.Items[Status(status)]++
-		if at, ok := sortid.Time("rev_", idOf(d.Key)); ok && s.Oldest == nil && Status(status) == Pending {
-			s.Oldest = &at
+		own, ok := accounts[string(d.Value)]
+		if !ok {
+			own = NoStats()
 		}
+		own.count(status, d.Key)
+		accounts[string(d.Value)] = own
 	}
-	return s, nil
+	return all, accounts, nil
+}
+
+// count counts one more item, whose key has its id. Waiting items come in the order of their age.
+func (s *Stats) count(status Status, key string) {
+	s.Items[status]++
+	if at, ok := sortid.Time("rev_", idOf(key)); ok && s.Oldest == nil && status == Pending {
+		s.Oldest = &at
+	}
 }
 
 // All yields all items of an account, or all if account is empty, the oldest first. An item that cannot be read is an

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,7 +167,7 @@ func TestLife(t *testing.T) {
 	if again, err := q.Next(background, "bob", review.ByAge, ""); err != nil || again.ID != id {
 		t.Errorf("after undo Next: got %s, %v; want the item", again.ID, err)
 	}
-	stats, err := q.Stats(background, "")
+	stats, _, err := q.Stats(background)
 	must(t, err)
 	if stats.Items[review.Pending] != 1 || stats.Items[review.Refused] != 0 || stats.Oldest == nil {
 		t.Errorf("Stats: got %+v, want one waiting item", stats)
@@ -315,10 +316,105 @@ func TestNobodyIsServedTheSame(t *testing.T) {
 	if len(servedTo) != items {
 		t.Errorf("%d items were served, want %d", len(servedTo), items)
 	}
-	stats, err := first.Stats(background, "acme")
+	_, accounts, err := first.Stats(background)
 	must(t, err)
-	if stats.Items[review.Approved] != items || stats.Items[review.Pending] != 0 {
+	if stats := accounts["acme"]; stats.Items[review.Approved] != items || stats.Items[review.Pending] != 0 {
 		t.Errorf("Stats: got %+v, want %d approved", stats, items)
+	}
+}
+
+// shelf is a store that counts what it is asked, and fails changes from one on.
+type shelf struct {
+	documents.Store
+	changes atomic.Int64
+	fails   int64 // 0: none
+}
+
+func (s *shelf) ChangeDocuments(ctx context.Context, collection string, changes ...documents.Change) error {
+	if n := s.changes.Add(1); s.fails > 0 && n >= s.fails {
+		return errors.New("the store is gone")
+	}
+	return s.Store.ChangeDocuments(ctx, collection, changes...)
+}
+
+// TestAddAll keeps many items with few writes, and tells how many are kept when the store fails in between.
+func TestAddAll(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		items, bytes int
+		fails        int64
+		kept, writes int64
+	}{
+		"none":              {0, 10, 0, 0, 2},
+		"one":               {1, 10, 0, 1, 2},
+		"many":              {256, 10, 0, 256, 10},
+		"large ones":        {20, 60_000, 0, 20, 4},
+		"a failing store":   {256, 10, 2, 0, 2},
+		"a store that ends": {256, 10, 4, 64, 4},
+	} {
+		s := &shelf{Store: storagetest.NewMemory(), fails: test.fails}
+		q := open(t, review.Options{Store: s})
+		var items []review.Item
+		for i := range test.items {
+			items = append(items, post(fmt.Sprint(i, strings.Repeat("x", test.bytes))))
+		}
+		kept, err := q.AddAll(background, items)
+		if int64(kept) != test.kept || (err != nil) != (test.fails > 0) {
+			t.Errorf("%s: got %d and the error %v, want %d and an error: %t", name, kept, err, test.kept, test.fails > 0)
+		}
+		if n := s.changes.Load(); n > test.writes {
+			t.Errorf("%s: got %d writes, want at most %d", name, n, test.writes)
+		}
+		s.fails = 0
+		all, accounts, err := q.Stats(background)
+		must(t, err)
+		if int64(all.Items[review.Pending]) != test.kept || test.kept > 0 && accounts["acme"].Items[review.Pending] != kept {
+			t.Errorf("%s: got the counts %+v and %+v, want %d", name, all, accounts, test.kept)
+		}
+		seen := map[string]bool{}
+		for item, err := range q.All(background, "") {
+			must(t, err)
+			seen[item.Texts[0].Text] = true
+		}
+		for i := range kept {
+			if !seen[items[i].Texts[0].Text] {
+				t.Errorf("%s: item %d is not kept", name, i)
+			}
+		}
+	}
+	q := open(t, review.Options{})
+	if kept, err := q.AddAll(background, []review.Item{post("a"), {}}); kept != 0 || !errors.Is(err, review.ErrInvalid) {
+		t.Errorf("an item without texts: got %d, %v", kept, err)
+	}
+}
+
+// TestKnown finds items with the same texts in the same account.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	q := open(t, review.Options{})
+	id := add(t, q, post("one"))
+	other, nobody, renamed := post("one"), post("one"), post("one")
+	other.Account, nobody.Account, renamed.Texts[0].Name = "other", "", "title"
+	for name, test := range map[string]struct {
+		item review.Item
+		want bool
+	}{
+		"the same": {post("one"), true}, "another text": {post("two"), false}, "another account": {other, false},
+		"no account": {nobody, false}, "another place": {renamed, true},
+	} {
+		if got, err := q.Known(background, &test.item); err != nil || got != test.want {
+			t.Errorf("%s: got %t, %v, want %t", name, got, err, test.want)
+		}
+	}
+	add(t, q, nobody)
+	if got, err := q.Known(background, &nobody); err != nil || !got {
+		t.Errorf("no account: got %t, %v, want it", got, err)
+	}
+	_, err := q.Erase(background, review.Selection{ID: id})
+	must(t, err)
+	again := post("one")
+	if got, err := q.Known(background, &again); err != nil || got {
+		t.Errorf("an erased one: got %t, %v, want none", got, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/body"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
+	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 // The limits of the interface. Characters are Unicode code points, counted after JSON decoding.
@@ -25,6 +26,11 @@ const (
 	maxThemeCharacters = 100
 	// maxBody, in bytes, is enough for the longest content and themes with every character escaped.
 	maxBody = 256 << 10
+
+	maxAuthor  = 200
+	maxContext = 10_000
+	// maxReviewBody, in bytes, is enough for the longest member "review", too.
+	maxReviewBody = 3 << 19
 )
 
 // textRequest is the body of a moderation request.
@@ -33,6 +39,9 @@ type textRequest struct {
 	characters int
 	themes     []string
 	explain    bool
+	// author and context are for the review queue: who wrote the content, and what it answers.
+	author  string
+	context []string
 	// raw is the content as it was sent, quoted and escaped. It is a part of the body.
 	raw []byte
 }
@@ -43,16 +52,18 @@ type parser struct {
 	source  bytes.Buffer
 	decoder jsontext.Decoder
 	scratch []byte
+	reviews bool // the member "review" is read
 }
 
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
 // decode reads a moderation request strictly: one JSON object without duplicate members, in valid UTF-8, with nothing
-// behind it. Unknown members are ignored, and names are case-sensitive. All broken rules are reported at once.
-func decode(data []byte) (textRequest, *problem.Problem) {
+// behind it. Unknown members are ignored, and names are case-sensitive. All broken rules are reported at once. reviews
+// says that there is a review queue; without one, what is meant for it is an unknown member.
+func decode(data []byte, reviews bool) (textRequest, *problem.Problem) {
 	p := parsers.Get().(*parser)
 	defer p.release()
-	p.data, p.source = data, *bytes.NewBuffer(data)
+	p.data, p.source, p.reviews = data, *bytes.NewBuffer(data), reviews
 	p.decoder.Reset(&p.source)
 	request, mistakes, err := p.request()
 	if err == nil {
@@ -110,6 +121,10 @@ func (p *parser) request() (request textRequest, mistakes []problem.FieldError, 
 			}
 		case "explain":
 			if err := p.explain(&request, wrong); err != nil {
+				return request, nil, err
+			}
+		case "review":
+			if err := p.review(&request, wrong); err != nil {
 				return request, nil, err
 			}
 		default:
@@ -242,6 +257,96 @@ func (p *parser) explain(request *textRequest, wrong func(pointer, detail string
 		wrong("/explain", "explain must be true or false.")
 	}
 	return p.decoder.SkipValue()
+}
+
+// review decodes the member "review".
+func (p *parser) review(request *textRequest, wrong func(pointer, detail string)) error {
+	if !p.reviews {
+		return p.decoder.SkipValue()
+	}
+	if p.decoder.PeekKind() != '{' {
+		wrong("/review", "review must be an object.")
+		return p.decoder.SkipValue()
+	}
+	if _, err := p.decoder.ReadToken(); err != nil {
+		return err
+	}
+	for p.decoder.PeekKind() == '"' {
+		name, err := p.name()
+		if err != nil {
+			return err
+		}
+		switch string(name) {
+		case "author":
+			request.author, err = p.short("/review/author", "author", maxAuthor, wrong)
+		case "context":
+			err = p.context(request, wrong)
+		default:
+			err = p.decoder.SkipValue()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := p.decoder.ReadToken() // the closing brace
+	return err
+}
+
+// short decodes a string of so many characters at most. name is what errors call it.
+func (p *parser) short(pointer, name string, most int, wrong func(pointer, detail string)) (string, error) {
+	if p.decoder.PeekKind() != '"' {
+		wrong(pointer, name+" must be a string.")
+		return "", p.decoder.SkipValue()
+	}
+	raw, err := p.decoder.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	text, err := p.unquote(raw)
+	if err != nil {
+		return "", err
+	}
+	if length := utf8.RuneCount(text); length > most {
+		wrong(pointer, name+" has "+strconv.Itoa(length)+" characters; at most "+strconv.Itoa(most)+" are allowed.")
+		return "", nil
+	}
+	return string(text), nil
+}
+
+// context decodes the member "context" of "review".
+func (p *parser) context(request *textRequest, wrong func(pointer, detail string)) error {
+	const pointer = "/review/context"
+	if p.decoder.PeekKind() != '[' {
+		wrong(pointer, "context must be an array of strings.")
+		return p.decoder.SkipValue()
+	}
+	if _, err := p.decoder.ReadToken(); err != nil {
+		return err
+	}
+	n := 0
+	for ; p.decoder.PeekKind() > 0 && p.decoder.PeekKind() != ']'; n++ {
+		if n >= review.MaxContext { // one error, whatever stands there
+			if err := p.decoder.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		text, err := p.short(pointer+"/"+strconv.Itoa(n), "A text of the context", maxContext, wrong)
+		if err != nil {
+			return err
+		}
+		if !blank(text) {
+			request.context = append(request.context, text)
+		}
+	}
+	if _, err := p.decoder.ReadToken(); err != nil { // the closing bracket
+		return err
+	}
+	if n > review.MaxContext {
+		wrong(pointer, "context has "+strconv.Itoa(n)+" entries; at most "+
+			strconv.Itoa(review.MaxContext)+" are allowed.")
+	}
+	return nil
 }
 
 // blank reports whether text consists of white space.

@@ -5,6 +5,7 @@ package api
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 // FuzzDecode compares the decoder with another one: it must accept nothing that the other refuses as malformed, read
@@ -24,15 +26,18 @@ func FuzzDecode(f *testing.F) {
 		`{"content":"a","content":"b"}`, `{"a":{"b":[1,2,{"c":null}]},"content":" "}`, `[]`, `null`, ``, `{"content":"a"} x`,
 		"{\"content\":\"a\xff\"}", `{"content":"\ud83d"}`, `{"content":"a","themes":["1","2","3","4","5","6","7","8","9","10","11"]}`,
 		`{"content":"` + strings.Repeat("x", 10_001) + `"}`, `{"content":"a","explain":true}`, `{"content":"a","explain":null}`,
+		`{"content":"a","review":{"author":"ann","context":["b","\\u0063",""]}}`, `{"content":"a","review":{"author":1,"context":[{}],"x":[]}}`,
+		`{"content":"a","review":{"context":"b"}}`, `{"content":"a","review":[]}`, `{"content":"a","review":{"author":"a","author":"b"}}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		request, invalid := decode(body)
+		request, invalid := decode(body, true)
 		var other struct {
 			Content any `json:"content"`
 			Themes  any `json:"themes"`
 			Explain any `json:"explain"`
+			Review  any `json:"review"`
 		}
 		err := jsonv2.Unmarshal(body, &other)
 		if invalid != nil {
@@ -58,6 +63,18 @@ func FuzzDecode(f *testing.F) {
 		}
 		if asked, ok := other.Explain.(bool); asked != request.explain || !ok && other.Explain != nil {
 			t.Fatalf("read explain as %v, want %v", request.explain, other.Explain)
+		}
+		given, _ := other.Review.(map[string]any)
+		author, _ := given["author"].(string)
+		var texts []string
+		before, _ := given["context"].([]any)
+		for _, text := range before {
+			if text, ok := text.(string); ok && !blank(text) {
+				texts = append(texts, text)
+			}
+		}
+		if author != request.author || !slices.Equal(texts, request.context) || len(texts) > review.MaxContext {
+			t.Fatalf("read the author %q and the context %q, want %q and %q", request.author, request.context, author, texts)
 		}
 		encoded := appendResult(nil, "mod_x", &request, &engine.Result{Recommendation: engine.Approve, Themes: themeResults(request.themes)}, nil, time.Unix(0, 0))
 		var result struct{ Content string }

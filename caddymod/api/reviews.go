@@ -177,7 +177,7 @@ func limitOf(text string, byDefault, most int) (int, *problem.Problem) {
 }
 
 func (h *reviews) stats(w http.ResponseWriter, r *http.Request, call *access.Call) error {
-	stats, err := call.Services.Reviews.Queue.Stats(r.Context(), call.Who.Account.ID)
+	stats, err := call.Services.Reviews.Stats(r.Context(), call.Who.Account.ID)
 	if err != nil {
 		return h.failed(w, r, call, err)
 	}

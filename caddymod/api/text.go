@@ -22,8 +22,6 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/metrics"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
-	"github.com/caddy-moderation/caddy-moderation/engine/language"
-	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 func init() {
@@ -86,12 +84,16 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 	if err := body.CheckJSON(r); err != nil {
 		return call.Problem(w, r, body.Problem(w.Header(), err))
 	}
-	received, err := body.Read(w, r, maxBody, time.Duration(t.BodyTimeout))
+	keeps, limit := t.access.App.KeepsReviews(), int64(maxBody)
+	if keeps {
+		limit = maxReviewBody
+	}
+	received, err := body.Read(w, r, limit, time.Duration(t.BodyTimeout))
 	if err != nil {
 		return call.Problem(w, r, body.Problem(w.Header(), err))
 	}
 	defer received.Release()
-	request, invalid := decode(received.Bytes())
+	request, invalid := decode(received.Bytes(), keeps)
 	if invalid != nil {
 		return call.Problem(w, r, invalid)
 	}
@@ -108,7 +110,7 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 			"The text could not be judged now. Try again."))
 	}
 	call.SetVerdict(&result)
-	t.keepForReview(ctx, call, request.content, &result)
+	t.keepForReview(ctx, call, &request, &result)
 
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
@@ -118,19 +120,15 @@ func (t *Text) moderate(w http.ResponseWriter, r *http.Request, call *access.Cal
 }
 
 // keepForReview keeps the text for review, if the configuration asks for it.
-func (t *Text) keepForReview(ctx context.Context, call *access.Call, content string, result *engine.Result) {
+func (t *Text) keepForReview(ctx context.Context, call *access.Call, request *textRequest, result *engine.Result) {
 	reviews := call.Services.Reviews
 	cause, kept := reviews.Cause(result.Recommendation)
 	if !kept {
 		return
 	}
-	item := t.access.App.ReviewItem(cause, result.Recommendation, result.Confidence, &result.Categories)
-	item.Origin, item.Account, item.RequestID = review.API, call.Who.Account.ID, call.ID
-	item.Texts = []review.Text{{Text: content}}
-	if result.Language.Tag != language.Undetermined {
-		item.Language = result.Language.Tag
-	}
-	reviews.Keep(ctx, item, "")
+	item := t.access.App.APIItem(cause, call.Who.Account.ID, call.ID, request.content, result)
+	item.Context = request.context
+	reviews.Keep(ctx, item, request.author)
 }
 
 // decide returns the verdict on a request; the explanation is nil when none is asked for.

@@ -53,7 +53,7 @@ func TestResultOnTheWire(t *testing.T) {
 	for i := range calm.Categories {
 		calm.Categories[i].Probability = float64(i) / 1000
 	}
-	request, invalid := decode([]byte(`{"content":"caf\u00e9 \"noir\" 😀"}`))
+	request, invalid := decode([]byte(`{"content":"caf\u00e9 \"noir\" 😀"}`), false)
 	if invalid != nil {
 		t.Fatalf("the request was refused: %v", invalid)
 	}

@@ -52,12 +52,12 @@ type Account struct {
 	// Words or expressions that reject a text of this account in which they stand. At most 1,000. Default: none.
 	Block []string `json:"block,omitempty"`
 
-	// The languages that this account's texts are expected to be in, as BCP 47 tags, the likeliest first: en, es, pt-BR.
-	// At most 20. Default: none.
+	// The languages that this account's texts are expected to be in, as BCP 47 tags, the likeliest first: en, es,
+	// pt-BR. At most 20. Default: none.
 	Languages []string `json:"languages,omitempty"`
 
-	// What is recommended at least for a text that is clearly in another language than those: pass, review or reject. It
-	// needs languages. Default: pass.
+	// What is recommended at least for a text that is clearly in another language than those: pass, review or reject.
+	// It needs languages. Default: pass.
 	OtherLanguage string `json:"other_language,omitempty"`
 
 	// The maximum number of requests in a billing period. 0 means unlimited. Default: the tier's.
@@ -261,7 +261,8 @@ func (a Account) declare() quota.Account {
 		AnchorDay: a.AnchorDay,
 		Overrides: quota.Overrides{
 			RequestsPerMonth: a.RequestsPerMonth, RequestsPerMinute: a.RequestsPerMinute, Thresholds: a.Thresholds,
-			HarmShare: a.HarmShare, Allow: a.Allow, Block: a.Block, Languages: a.Languages, OtherLanguage: a.OtherLanguage,
+			HarmShare: a.HarmShare, Allow: a.Allow, Block: a.Block, Languages: a.Languages,
+			OtherLanguage: a.OtherLanguage,
 		},
 		Declared: true,
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/webhook"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/engine/language"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/review"
 )
@@ -32,8 +33,9 @@ import (
 // ReviewOptions switch the review queue on: texts that people decide. It keeps what people have written, in the store,
 // so it is off unless the option is there.
 //
-// Kept are texts that a moderate handler reads, and those that clients send to /v1/moderate/text or correct. People
-// decide them by the API (/v1/reviews), with a key that has the scope "review".
+// Kept are texts that a moderate or a moderate_response handler reads, and those that clients send to the API or
+// correct, also in the form of OpenAI's or the Perspective API, but nothing that is sent with doNotStore. People decide
+// them by the API (/v1/reviews), with a key that has the scope "review".
 type ReviewOptions struct {
 	// What is kept: texts with the recommendations review and reject, and with correction those for which clients
 	// suggest other scores. Default: review.
@@ -312,6 +314,7 @@ type Reviews struct {
 	sweeping atomic.Bool
 	// resealed says that nothing is left that is encrypted with a former key.
 	resealed atomic.Bool
+	stats    reviewStats
 }
 
 // newReviews returns the queue that the configuration describes, nil if it has none.
@@ -468,16 +471,46 @@ const keepPatience = 5 * time.Second
 // error is logged and counted: what cannot be kept is no reason to stop the text. Author is what the site calls the
 // author.
 func (r *Reviews) Keep(ctx context.Context, item review.Item, author string) {
+	r.KeepAll(ctx, []review.Item{item}, author)
+}
+
+// KeepOnce keeps an item as [Reviews.Keep] does, unless its texts are kept for its account already: an app gives the
+// same answer to many. A sample is kept whatever is there: it stands for what was not drawn.
+func (r *Reviews) KeepOnce(ctx context.Context, item review.Item) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
 	defer cancel()
-	err := r.keep(ctx, item, author)
-	r.app.metrics.Review(string(item.Cause), err == nil)
-	if err != nil {
-		r.app.logger.Error("a text could not be kept for review", zap.String("moderation_id", item.RequestID), zap.Error(err))
+	item.Fit()
+	if item.Cause != review.Sampled {
+		// What a store cannot tell it will not keep either, and then that is said.
+		if known, err := r.Queue.Known(ctx, &item); known && err == nil {
+			return
+		}
+	}
+	r.keepWithin(ctx, []review.Item{item}, "")
+}
+
+// KeepAll keeps the items of one request as [Reviews.Keep] does. The request waits no longer for many than for one.
+func (r *Reviews) KeepAll(ctx context.Context, items []review.Item, author string) {
+	if len(items) == 0 {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
+	defer cancel()
+	r.keepWithin(ctx, items, author)
+}
+
+// keepWithin keeps items before the context ends, and says what was not kept.
+func (r *Reviews) keepWithin(ctx context.Context, items []review.Item, author string) {
+	kept, err := r.keep(ctx, items, author)
+	for i := range items {
+		r.app.metrics.Review(string(items[i].Cause), i < kept)
+	}
+	if err != nil {
+		r.app.logger.Error("a text could not be kept for review", zap.String("moderation_id", items[0].RequestID),
+			zap.Int("texts", len(items)-kept), zap.Error(err))
+	}
 	// The sweeper comes once an hour. A flood must not fill the store until then.
-	if r.added.Add(1)*20 > r.most && r.sweeping.CompareAndSwap(false, true) {
+	if r.added.Add(int64(kept))*20 > r.most && r.sweeping.CompareAndSwap(false, true) {
 		go r.trim()
 	}
 }
@@ -490,29 +523,33 @@ func (r *Reviews) Author(ctx context.Context, name string) (string, error) {
 	return r.Queue.HashAuthor(ctx, name)
 }
 
-func (r *Reviews) keep(ctx context.Context, item review.Item, author string) (err error) {
-	item.Author = author
+// keep keeps items, and returns how many: the first ones.
+func (r *Reviews) keep(ctx context.Context, items []review.Item, author string) (kept int, err error) {
 	if !r.plain {
 		// Whatever the name is: nobody can take the hash of another author for a name.
-		if item.Author, err = r.Queue.HashAuthor(ctx, author); err != nil {
-			return err
+		if author, err = r.Queue.HashAuthor(ctx, author); err != nil {
+			return 0, err
 		}
 	}
-	item.Fit()
-	if item.Recommendation != string(engine.Approve) {
+	for i := range items {
+		item := &items[i]
+		item.Author = author
+		item.Fit()
+		if item.Recommendation == string(engine.Approve) {
+			continue
+		}
 		left := maxExplained
-		for i := range item.Texts {
+		for n := range item.Texts {
 			// What is explained is read once more: nobody shall make that much work.
-			if left -= len(item.Texts[i].Text); left < 0 {
+			if left -= len(item.Texts[n].Text); left < 0 {
 				break
 			}
-			if err := r.explain(ctx, &item.Texts[i]); err != nil {
-				return err
+			if err := r.explain(ctx, &item.Texts[n]); err != nil {
+				return 0, err
 			}
 		}
 	}
-	_, err = r.Queue.Add(ctx, item)
-	return err
+	return r.Queue.AddAll(ctx, items)
 }
 
 // explain finds the passages of a text.
@@ -592,6 +629,17 @@ func (r *Reviews) told(erased int, err error) {
 	if err != nil {
 		r.app.logger.Error("old review items could not be erased; it is tried again", zap.Error(err))
 	}
+}
+
+// APIItem returns an item with a text that a client of an account has sent, and what the service has said of it.
+func (a *App) APIItem(cause review.Cause, account, requestID, text string, result *engine.Result) review.Item {
+	item := a.ReviewItem(cause, result.Recommendation, result.Confidence, &result.Categories)
+	item.Origin, item.Account, item.RequestID = review.API, account, requestID
+	item.Texts = []review.Text{{Text: text}}
+	if result.Language.Tag != language.Undetermined {
+		item.Language = result.Language.Tag
+	}
+	return item
 }
 
 // ReviewItem returns the part of an item that is the same for all texts: what the service has said.

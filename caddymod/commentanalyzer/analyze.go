@@ -53,7 +53,9 @@ const (
 //
 // The key may be in the query parameter "key", in the header Authorization: Bearer or in X-Goog-Api-Key. A request
 // counts once, like a text moderation; categories that it flags by the account's thresholds are counted, too. No part
-// of the comment is stored, whatever doNotStore says. The discovery document needs no key and is not counted.
+// of the comment is stored, unless the app has the option review: then a comment may be kept in the review queue, with
+// the texts of the context, but never one of a request with doNotStore. The discovery document needs no key and is not
+// counted.
 //
 // Errors have the format that clients of Google's APIs parse.
 type Analyze struct {
@@ -76,6 +78,7 @@ type Analyze struct {
 	access access.Middleware
 	table  attributeTable
 	known  []string // the languages, in lower case
+	keeps  bool     // comments may be kept for review
 }
 
 // CaddyModule returns the Caddy module information.
@@ -92,7 +95,7 @@ func (a *Analyze) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	a.app = owner
+	a.app, a.keeps = owner, owner.KeepsReviews()
 	a.access = access.Middleware{
 		App:       owner,
 		Operation: metrics.Analyze,
@@ -177,8 +180,25 @@ func (a *Analyze) handle(w http.ResponseWriter, r *http.Request, call *access.Ca
 		return call.Problem(w, r, problem.New(problem.ClassifierUnavailable,
 			"The classifier cannot answer now. Try again."))
 	}
+	a.keepForReview(ctx, call, wanted, verdict)
 	writeJSON(w, r, http.StatusOK, answer)
 	return nil
+}
+
+// keepForReview keeps the comment for review with the verdict by the policy of the account, if the configuration asks
+// for it and the client allows it.
+func (a *Analyze) keepForReview(ctx context.Context, call *access.Call, wanted *analysis, verdict *engine.Result) {
+	if wanted.doNotStore {
+		return
+	}
+	reviews := call.Services.Reviews
+	cause, kept := reviews.Cause(verdict.Recommendation)
+	if !kept {
+		return
+	}
+	item := a.app.APIItem(cause, call.Who.Account.ID, call.ID, wanted.text, verdict)
+	item.Context = wanted.context
+	reviews.Keep(ctx, item, "")
 }
 
 // analyzeResponse is the answer. Its last three members are not those of the Perspective API, whose clients ignore

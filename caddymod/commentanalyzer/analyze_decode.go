@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 // MaxTextBytes is the size, in bytes of UTF-8, of the largest text that is analyzed. It is that of the Perspective API.
@@ -28,6 +29,8 @@ type analysis struct {
 	languages   []string          // as they were sent
 	clientToken string
 	spans       bool // whether each sentence is scored, too
+	doNotStore  bool
+	context     []string // what a reviewer reads before the text
 }
 
 // wantedAttribute is a name with its score.
@@ -37,8 +40,7 @@ type wantedAttribute struct {
 	threshold float64 // scores below it are left out
 }
 
-// The wire form. Members that change nothing here (doNotStore, because nothing is stored; sessionId, communityId) are
-// ignored.
+// The wire form. Members that change nothing here (sessionId, communityId) are ignored.
 type (
 	analyzeRequest struct {
 		Comment             *textEntry                      `json:"comment"`
@@ -47,12 +49,13 @@ type (
 		Languages           []string                        `json:"languages"`
 		SpanAnnotations     bool                            `json:"spanAnnotations"`
 		ClientToken         string                          `json:"clientToken"`
+		DoNotStore          jsontext.Value                  `json:"doNotStore"`
 	}
 	attributeParameters struct {
 		ScoreType      string         `json:"scoreType"`
 		ScoreThreshold jsontext.Value `json:"scoreThreshold"`
 	}
-	// givenContext is only checked for its shape: no score depends on it.
+	// givenContext is only checked for its shape: no score depends on it. Reviewers see the entries.
 	givenContext struct {
 		Entries                 []textShape `json:"entries"`
 		ArticleAndParentComment *struct {
@@ -85,6 +88,10 @@ func (a *Analyze) decode(data []byte, classifier *engine.Engine) (*analysis, *fa
 	}
 	wanted := &analysis{
 		text: text, languages: request.Languages, clientToken: request.ClientToken, spans: request.SpanAnnotations,
+		doNotStore: forbids(request.DoNotStore),
+	}
+	if a.keeps && !wanted.doNotStore {
+		wanted.context = request.Context.texts()
 	}
 	if failed := a.attributes(wanted, request.RequestedAttributes); failed != nil {
 		return nil, failed
@@ -99,6 +106,37 @@ func (a *Analyze) decode(data []byte, classifier *engine.Engine) (*analysis, *fa
 		return nil, failed
 	}
 	return wanted, nil
+}
+
+// forbids reports whether doNotStore forbids to store the comment. Whatever a client sends that is not false is meant
+// so: what is stored by mistake cannot be taken back.
+func forbids(doNotStore jsontext.Value) bool {
+	switch doNotStore.Kind() {
+	case 'f', 'n':
+		return false
+	}
+	return len(doNotStore) > 0
+}
+
+// texts returns the latest texts of the entries, as many as a reviewer is shown, the latest last. c may be nil.
+func (c *givenContext) texts() (texts []string) {
+	if c == nil {
+		return nil
+	}
+	for _, entry := range slices.Backward(c.Entries) {
+		var text string
+		if entry.Text.Kind() != '"' || json.Unmarshal(entry.Text, &text, lenient) != nil {
+			continue
+		}
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		if texts = append(texts, text); len(texts) == review.MaxContext {
+			break
+		}
+	}
+	slices.Reverse(texts)
+	return texts
 }
 
 // attributes sorts the requested attributes into those with a score and those without.

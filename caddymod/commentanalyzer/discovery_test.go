@@ -167,7 +167,7 @@ func TestDiscoveryIsComplete(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		// These three are accepted and have no effect.
-		"AnalyzeCommentRequest":      slices.Sorted(slices.Values(append(members(analyzeRequest{}), "communityId", "doNotStore", "sessionId"))),
+		"AnalyzeCommentRequest":      slices.Sorted(slices.Values(append(members(analyzeRequest{}), "communityId", "sessionId"))),
 		"AnalyzeCommentResponse":     members(analyzeResponse{}),
 		"AttributeParameters":        members(attributeParameters{}),
 		"AttributeScores":            members(attributeAnswer{}),

@@ -31,7 +31,6 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
-	"github.com/caddy-moderation/caddy-moderation/engine/language"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/review"
 )
@@ -171,12 +170,7 @@ func (s *SuggestScore) keepForReview(ctx context.Context, call *access.Call, wan
 		}
 		return
 	}
-	item := s.app.ReviewItem(review.Corrected, result.Recommendation, result.Confidence, &result.Categories)
-	item.Origin, item.Account, item.RequestID = review.API, call.Who.Account.ID, call.ID
-	item.Texts = []review.Text{{Text: wanted.text}}
-	if result.Language.Tag != language.Undetermined {
-		item.Language = result.Language.Tag
-	}
+	item := s.app.APIItem(review.Corrected, call.Who.Account.ID, call.ID, wanted.text, &result)
 	item.Suggested = suggestedScores(wanted.scores)
 	item.Context = contextTexts(wanted.context)
 	reviews.Keep(ctx, item, "")

@@ -86,7 +86,6 @@ type Desk struct {
 
 	streams atomic.Int64  // how many there are
 	judging chan struct{} // holds as many as are judged
-	queue   queueCounts
 	reports qualityReports
 	// ended is closed when the configuration is replaced.
 	ended   chan struct{}

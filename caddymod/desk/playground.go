@@ -125,7 +125,8 @@ func (c *call) verdict(text string, themes []string) (*verdict, error) {
 	}
 	shown := &verdict{
 		Recommendation: result.Recommendation, Flagged: result.Flagged, Confidence: result.Confidence,
-		Language: result.Language.Tag, OtherLanguage: result.OtherLanguage, Themes: result.Themes, Parts: partsOf(text, &result, &explanation),
+		Language: result.Language.Tag, OtherLanguage: result.OtherLanguage, Themes: result.Themes,
+		Parts: partsOf(text, &result, &explanation),
 	}
 	for i, l := range levelsOf(c.services.Engine.Policy(), c.account) {
 		p := result.Categories[i].Probability

@@ -299,7 +299,7 @@ func showQuality(c *call, queue *review.Queue) error {
 	body.addSteps(c.services.Engine.Policy(), &report, query)
 	answer := page{Template: "quality.html", Title: "quality.title"}
 	if c.person.operator {
-		counts, err := c.counts(queue)
+		counts, err := c.services.Reviews.Stats(c.r.Context(), "")
 		if err != nil {
 			return err
 		}

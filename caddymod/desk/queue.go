@@ -4,14 +4,12 @@
 package desk
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -64,89 +62,6 @@ func ofQueue(serve func(*call, *review.Queue) error) func(*call) error {
 		}
 		return err
 	}
-}
-
-// Bounds of what the counts of the queue cost: an entry is read for each item.
-const (
-	// queueCountsAge is for how long the counts are shown before they are counted again.
-	queueCountsAge = 5 * time.Second
-	// queueCountsWait is how long a page waits for new counts before it shows the old ones, and queueCountsTime how
-	// long counting may take.
-	queueCountsWait = 100 * time.Millisecond
-	queueCountsTime = 30 * time.Second
-)
-
-// queueCounts are the counts of the review queue, of the last seconds.
-type queueCounts struct {
-	mu       sync.Mutex
-	known    review.Stats
-	at       time.Time // zero: never
-	counting bool
-}
-
-// counts returns how many items the queue has. Of several callers one counts. Only the first of all waits for that as
-// long as it takes; others get what is known if it takes long, and the next gets the new counts.
-func (c *call) counts(queue *review.Queue) (review.Stats, error) {
-	q := &c.desk.queue
-	q.mu.Lock()
-	known, first := q.known, q.at.IsZero()
-	if !first && (q.counting || c.desk.now().Sub(q.at) < queueCountsAge) {
-		q.mu.Unlock()
-		return known, nil
-	}
-	q.counting = true
-	q.mu.Unlock()
-	if first {
-		return q.count(c.r.Context(), queue, c.desk.now())
-	}
-	type result struct {
-		stats review.Stats
-		err   error
-	}
-	done := make(chan result, 1)
-	ctx := context.WithoutCancel(c.r.Context()) // others have something of it when this visitor has left
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, queueCountsTime)
-		defer cancel()
-		// The page may be finished before.
-		services := c.desk.app.TryAcquire()
-		defer services.Release()
-		if services == nil || services.Reviews == nil {
-			q.forgo()
-			done <- result{stats: known}
-			return
-		}
-		stats, err := q.count(ctx, services.Reviews.Queue, c.desk.now())
-		done <- result{stats, err}
-	}()
-	wait := time.NewTimer(queueCountsWait)
-	defer wait.Stop()
-	select {
-	case counted := <-done:
-		return counted.stats, counted.err
-	case <-wait.C:
-		return known, nil
-	}
-}
-
-// count counts the items of a queue, and keeps the counts.
-func (q *queueCounts) count(ctx context.Context, queue *review.Queue, now time.Time) (review.Stats, error) {
-	stats, err := queue.Stats(ctx, "")
-	if err != nil {
-		q.forgo()
-		return review.Stats{}, err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.known, q.at, q.counting = stats, now, false
-	return stats, nil
-}
-
-// forgo says that nobody counts any more.
-func (q *queueCounts) forgo() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.counting = false
 }
 
 // queueView is what a reviewer has chosen to see. It stays in the address.
@@ -390,6 +305,12 @@ func causeText(cause review.Cause) string {
 	}[cause]
 }
 
+func originText(origin review.Origin) string {
+	return map[review.Origin]string{
+		review.Guard: "queue.origin.guard", review.API: "queue.origin.api", review.Answer: "queue.origin.answer",
+	}[origin]
+}
+
 func actionText(action review.Action) string {
 	return map[review.Action]string{
 		review.Approve: "queue.action.approve", review.Reject: "queue.action.reject",
@@ -425,7 +346,8 @@ func serveNext(c *call, queue *review.Queue) error {
 	if id := query.Get("undone"); itemID.MatchString(id) {
 		body.Undone, body.Said = id, c.words.must(didText(review.Undo))
 	}
-	stats, err := c.counts(queue)
+	ctx := c.r.Context()
+	stats, err := c.services.Reviews.Stats(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -533,6 +455,9 @@ func decideItem(c *call, queue *review.Queue) error {
 
 // CauseText names the text that says why the item is kept.
 func (b queueBody) CauseText() string { return causeText(b.Item.Cause) }
+
+// OriginText names the text that says where the item comes from.
+func (b queueBody) OriginText() string { return originText(b.Item.Origin) }
 
 // StatusText names the text that says what has become of the item.
 func (b queueBody) StatusText() string { return statusText(b.Item.Status) }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
@@ -71,7 +72,7 @@ func changeWords(c *call) error {
 	}
 	apply := func(o *quota.Overrides) {
 		o.Block, o.Allow = linesOf(typed.Block), linesOf(typed.Allow)
-		o.Languages = strings.FieldsFunc(typed.Languages, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+		o.Languages = strings.FieldsFunc(typed.Languages, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 		o.OtherLanguage = typed.OtherLanguage
 	}
 	wanted := c.account
@@ -130,7 +131,7 @@ func problemOf(o *quota.Overrides) (field, detail string) {
 }
 
 const (
-	// triedItems is how many items of each status words are tried on, and triedBytes how long their texts may be in all.
+	// triedItems is how many items of each status words are tried on, and triedBytes how long all their texts may be.
 	triedItems = 100
 	triedBytes = 512 << 10
 )

@@ -6,6 +6,7 @@ package guard
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -26,6 +27,7 @@ type answer struct {
 	m        *ModerateResponse
 	r        *http.Request
 	x        *exchange
+	path     string   // of the request, which handlers behind may rewrite
 	v        *verdict // nil before there is one
 	reported bool
 
@@ -34,6 +36,7 @@ type answer struct {
 	charge    *policy.Charge // nil for none
 	uncounted error          // the charge failed, and the stream must not go on
 	span      tracing.Span
+	said      said // empty unless texts are kept for review
 }
 
 // Skip implements [response.Decider].
@@ -46,6 +49,7 @@ func (a *answer) Skip() {
 // Decide implements [response.Decider].
 func (a *answer) Decide(w *response.Writer, found *extract.Result) {
 	a.moderateHeld(found)
+	a.keepForReview(func() copied { return copyOf(found.Pieces, a.v.Fields()) })
 	switch routes := a.m.On.routes(a.v.Recommendation); {
 	case a.m.Shadow:
 		a.v.action = shadowed
@@ -187,13 +191,24 @@ func (a *answer) Moderate(text string, rejectOnly bool) (bool, error) {
 	if len(results) > 0 && a.v.status == Nothing {
 		a.v.status, a.v.Recommendation = Judged, engine.Approve
 	}
+	before := a.v.Recommendation
 	for i := range results {
 		results[i].RejectOnly = results[i].RejectOnly || rejectOnly
 		moderator.Add(&a.v.Verdict, &results[i])
 	}
 	a.v.KeepMostSevere() // a stream has one finding
+	if a.v.Recommendation != before && a.v.Recommendation != engine.Approve && a.m.app.KeepsReviews() {
+		a.said.worst = strings.Clone(text)
+	}
 	decided := moderator.Decide(results)
 	return decided.Recommendation != engine.Reject, nil
+}
+
+// Judged implements [response.Decider].
+func (a *answer) Judged(text []byte) {
+	if a.m.app.KeepsReviews() {
+		a.said.add(text)
+	}
 }
 
 // fail notes that a part of a stream could not be moderated.
@@ -232,6 +247,7 @@ func (a *answer) EndStream(w *response.Writer, ending response.Ending) {
 	}
 	a.charge.Judged(&a.v.Verdict)
 	a.charge = nil
+	a.keepForReview(a.said.copied)
 	switch ending {
 	case response.Rejected:
 		a.reject(w, a.m.On.routes(engine.Reject))

@@ -29,8 +29,8 @@ type exchange struct {
 	body     *request.Body // nil until texts were extracted from it, and where there is none
 	analyses []analysis
 	charged  policy.Charged
-	// kept says that the texts are kept for review already.
-	kept bool
+	// kept says that the texts are kept for review already, keptAnswer that those of the answer are.
+	kept, keptAnswer bool
 	// request is the latest verdict on the request, response the one on the answer. Nil before there is one.
 	request, response *verdict
 }

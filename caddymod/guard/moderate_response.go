@@ -195,7 +195,7 @@ func (m *ModerateResponse) ServeHTTP(w http.ResponseWriter, r *http.Request, nex
 	if m.moderator.HasAccount() {
 		defer m.app.TryAcquire().Release() // the app may take its time
 	}
-	return response.Serve(w, r, next, &m.options, &answer{m: m, r: r, x: x})
+	return response.Serve(w, r, next, &m.options, &answer{m: m, r: r, x: x, path: r.URL.Path})
 }
 
 // Interface guards

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
 	"github.com/caddy-moderation/caddy-moderation/review"
 )
@@ -62,15 +63,80 @@ func (m *Moderate) keepForReview(r *http.Request, x *exchange, v *verdict, c cop
 		return
 	}
 	x.kept = true // by this guard, and not once more by another one
-	item := m.app.ReviewItem(cause, v.Recommendation, v.Confidence, &v.Categories)
-	item.Origin, item.Account, item.RequestID = review.Guard, m.Account, x.id
-	item.Site, item.Path, item.Language = hostOf(r), r.URL.Path, v.Language
+	item := itemOf(m.app, cause, r, x, v)
+	item.Origin, item.Account, item.Path = review.Guard, m.Account, r.URL.Path
 	item.Texts, item.LeftOut = c.texts, c.leftOut
 	author := ""
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok && m.Author != "" {
 		author = replacer.ReplaceAll(m.Author, "")
 	}
 	services.Reviews.Keep(r.Context(), item, author)
+}
+
+// itemOf returns an item with what the guard says of a message.
+func itemOf(a *app.App, cause review.Cause, r *http.Request, x *exchange, v *verdict) review.Item {
+	item := a.ReviewItem(cause, v.Recommendation, v.Confidence, &v.Categories)
+	item.RequestID, item.Site, item.Language = x.id, hostOf(r), v.Language
+	return item
+}
+
+// keepForReview keeps what the app has answered for review, if the configuration asks for it. texts returns what a
+// reviewer reads of it.
+func (a *answer) keepForReview(texts func() copied) {
+	if a.v.status != Judged && a.v.status != Partial || a.x.keptAnswer {
+		return
+	}
+	services := a.m.app.TryAcquire()
+	if services == nil {
+		return
+	}
+	defer services.Release()
+	cause, kept := services.Reviews.Cause(a.v.Recommendation)
+	if !kept {
+		return
+	}
+	c := texts()
+	if len(c.texts) == 0 {
+		return
+	}
+	a.x.keptAnswer = true // by this guard, and not once more by another one
+	item := itemOf(a.m.app, cause, a.r, a.x, a.v)
+	item.Origin, item.Account, item.Path = review.Answer, a.m.Account, a.path
+	item.Texts, item.LeftOut = c.texts, c.leftOut
+	services.Reviews.KeepOnce(a.r.Context(), item)
+}
+
+const (
+	// maxSaid is how many bytes of a stream a reviewer reads, from its beginning.
+	maxSaid = 32 << 10
+	// longSaid is from how many bytes on the part that the verdict rests on stands before them.
+	longSaid = 4 << 10
+)
+
+// said is what a reviewer reads of a stream.
+type said struct {
+	text []byte // its beginning
+	cut  bool
+	// worst is the part that the verdict rests on, with the text before it. Empty: none is worse than others.
+	worst string
+}
+
+// add adds what follows.
+func (s *said) add(text []byte) {
+	room := maxSaid - len(s.text)
+	s.cut = s.cut || len(text) > room
+	s.text = append(s.text, text[:min(len(text), room)]...)
+}
+
+// copied returns the texts. So nobody can hide one behind many others.
+func (s *said) copied() (c copied) {
+	if s.worst != "" && len(s.text) > longSaid {
+		c.texts = append(c.texts, review.Text{Text: s.worst})
+	}
+	if text := strings.ToValidUTF8(string(s.text), ""); strings.TrimSpace(text) != "" {
+		c.texts = append(c.texts, review.Text{Text: text, Cut: s.cut})
+	}
+	return c
 }
 
 // hostOf returns the host of a request without its port.

@@ -7,6 +7,7 @@ package openai
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -35,6 +36,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/options"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/problem"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 func init() {
@@ -179,6 +181,7 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 			"The texts could not be judged now. Try again."))
 	}
 	call.SetVerdicts(&whole, results)
+	m.keepForReview(ctx, call, wanted.texts, results)
 
 	buffer := buffers.Get().(*[]byte)
 	defer release(buffer)
@@ -189,6 +192,25 @@ func (m *Moderations) handle(w http.ResponseWriter, r *http.Request, call *acces
 	header.Set("Openai-Processing-Ms", strconv.FormatInt(max(0, m.app.Now().Sub(began).Milliseconds()), 10))
 	response.SendJSON(w, r, http.StatusOK, *buffer)
 	return nil
+}
+
+// keepForReview keeps those of the inputs for review for which the configuration asks. Where there are several, an
+// item names the place of its input: it shares the id of the request with the others.
+func (m *Moderations) keepForReview(ctx context.Context, call *access.Call, texts []string, results []engine.Result) {
+	reviews := call.Services.Reviews
+	var items []review.Item
+	for i := range results {
+		cause, kept := reviews.Cause(results[i].Recommendation)
+		if !kept {
+			continue
+		}
+		item := m.app.APIItem(cause, call.Who.Account.ID, call.ID, texts[i], &results[i])
+		if len(texts) > 1 {
+			item.Texts[0].Name = "/input/" + strconv.Itoa(i)
+		}
+		items = append(items, item)
+	}
+	reviews.KeepAll(ctx, items, "")
 }
 
 // read reads the body and decodes it.

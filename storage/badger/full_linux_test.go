@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sys/unix"
 
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
@@ -84,6 +85,9 @@ func TestFullDiskIsSurvived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.ChangeDocuments(ctx, "review", documents.Change{Key: "i/0", Value: []byte("a text")}); err != nil {
+		t.Fatal(err)
+	}
 	var acknowledged, refused atomic.Int64
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -133,7 +137,14 @@ func TestFullDiskIsSurvived(t *testing.T) {
 		if !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("feedback on a full disk: %v", err)
 		}
+		err = s.ChangeDocuments(ctx, "review", documents.Change{Key: "i/1", Value: []byte("a text")})
+		if !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("a document on a full disk: %v", err)
+		}
 		// Reads are still answered.
+		if kept, err := s.Documents(ctx, "review", "i/0", "i/1"); err != nil || kept[0].Revision == 0 || kept[1].Revision != 0 {
+			t.Errorf("documents on a full disk: got %+v, %v, want the one from before", kept, err)
+		}
 		if _, err := s.Counts(ctx, "a", crashTime, quota.PeriodOf(0, crashTime)); err != nil {
 			t.Errorf("counts on a full disk: %v", err)
 		}

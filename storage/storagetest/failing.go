@@ -6,12 +6,14 @@ package storagetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage"
@@ -100,12 +102,17 @@ func failingChanges(t *testing.T, open OpenFailing) {
 	ctx := context.Background()
 	s, fail, reopen := open(t)
 	fill(t, s)
-	before := read(t, s)
+	before, kept := read(t, s), one(t, s, "b")
 	refusing(t, s, fail)
 	_, updateErr := s.UpdateAccount(ctx, "a", func(a *quota.Account) error { a.Name = "new"; return nil })
 	_, deleteErr := s.DeleteFeedback(ctx, record("a", 0).Ref(), record("b", 1).Ref())
 	_, keyErr := s.UpdateKey(ctx, "key_b", func(k *quota.Key) error { k.Name = "new"; return nil })
+	unchanged := documents.Change{Key: "b", Value: []byte("2"), If: kept.Unchanged()}
 	for doing, err := range map[string]error{
+		"adding documents":    s.ChangeDocuments(ctx, shelf, put("d", "1"), put("e", "1")),
+		"changing a document": s.ChangeDocuments(ctx, shelf, unchanged),
+		"deleting a document": s.ChangeDocuments(ctx, shelf, documents.Change{Key: "b", Delete: true}),
+		"erasing a document":  s.ChangeDocuments(ctx, shelf, documents.Change{Key: "b", Delete: true, Erase: true}),
 		"creating an account": s.CreateAccount(ctx, quota.Account{ID: "c"}),
 		"updating an account": updateErr,
 		"deleting an account": s.DeleteAccount(ctx, "a"),
@@ -128,6 +135,8 @@ func failingChanges(t *testing.T, open OpenFailing) {
 	// What was refused can be done, once.
 	must(t, s.CreateAccount(ctx, quota.Account{ID: "c"}))
 	must(t, s.CreateKey(ctx, key("key_c", "a", 0)))
+	must(t, s.ChangeDocuments(ctx, shelf, documents.Change{Key: "d", If: documents.Absent()},
+		documents.Change{Key: "e", If: documents.Absent()}, documents.Change{Key: "b", If: one(t, s, "b").Unchanged()}))
 	must(t, s.AppendFeedback(ctx, record("b", 5), feedback.Bound{Records: 4}))
 	wantErr(t, s.AppendFeedback(ctx, record("b", 6), feedback.Bound{Records: 4}), feedback.ErrBound)
 	if n, err := s.DeleteFeedback(ctx, record("a", 0).Ref(), record("b", 1).Ref()); n != 2 || err != nil {
@@ -140,7 +149,7 @@ func failingChanges(t *testing.T, open OpenFailing) {
 func failingUnderLoad(t *testing.T, open OpenFailing) {
 	ctx := context.Background()
 	s, fail, reopen := open(t)
-	var acknowledged, kept atomic.Int64
+	var acknowledged, kept, added atomic.Int64
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	work := func(do func(i int) error, done *atomic.Int64) {
@@ -173,6 +182,10 @@ func failingUnderLoad(t *testing.T, open OpenFailing) {
 		}, &acknowledged)
 	}
 	work(func(i int) error { return s.AppendFeedback(ctx, record("a", i), noBound) }, &kept)
+	work(func(i int) error {
+		key := fmt.Sprintf("item/%06d", i)
+		return s.ChangeDocuments(ctx, shelf, put(key, "1"), put("last/"+key, ""))
+	}, &added)
 	for range 5 {
 		for before := acknowledged.Load(); acknowledged.Load() < before+20 && !t.Failed(); {
 			time.Sleep(time.Millisecond)
@@ -194,6 +207,12 @@ func failingUnderLoad(t *testing.T, open OpenFailing) {
 		}
 		if keys := look(t, s, noon).Keys; keys["key_a"] != want {
 			t.Errorf("requests by key: got %v, want the %d acknowledged calls", keys, want)
+		}
+		items := pairs(t, s, shelf, documents.Prefix("item/"))
+		lasts := pairs(t, s, shelf, documents.Prefix("last/"))
+		if int64(len(items)) != added.Load() || len(lasts) != len(items) {
+			t.Errorf("documents: got %d and %d that were added with them, want the %d that were acknowledged", len(items),
+				len(lasts), added.Load())
 		}
 		if n := int64(len(collect(t, s.Feedback(ctx, "a")))); n != kept.Load() {
 			t.Errorf("feedback records: got %d, want the %d that were acknowledged", n, kept.Load())

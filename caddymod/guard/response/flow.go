@@ -29,6 +29,7 @@ func (a *Writer) streamOptions() stream.Options {
 	o := a.options.Stream
 	o.Moderate = func(text string) (bool, error) { return a.decider.Moderate(text, false) }
 	o.RejectOnly = func(text string) (bool, error) { return a.decider.Moderate(text, true) }
+	o.Judged = a.decider.Judged
 	if !a.options.Shadow {
 		o.Flush = http.NewResponseController(a.ResponseWriter).Flush
 	}

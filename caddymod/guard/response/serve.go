@@ -60,6 +60,9 @@ type Decider interface {
 	// Moderate moderates a part of a stream in its context, and reports whether it may go on. rejectOnly says that the
 	// text counts only when it is rejected. An error says that the text could not be moderated.
 	Moderate(text string, rejectOnly bool) (ok bool, err error)
+	// Judged is told of each part of a stream once, when it is decided about, without its context and without other
+	// views of what it says. It must not keep a reference to the text.
+	Judged(text []byte)
 	// EndStream is told once how a stream ends. For Rejected and Unjudged it calls the writer's Replace.
 	EndStream(w *Writer, ending Ending)
 

@@ -63,6 +63,8 @@ func (d *wordDecider) Moderate(text string, _ bool) (bool, error) {
 	return !strings.Contains(text, "vile"), nil
 }
 
+func (d *wordDecider) Judged([]byte) {}
+
 func (d *wordDecider) EndStream(w *response.Writer, ending response.Ending) {
 	d.note("end %d", ending)
 	if ending == response.Rejected || ending == response.Unjudged {

@@ -259,7 +259,7 @@ func (e *Events) addFragment(next *event, f *fragment) {
 		f.where.hold == holdText && e.meta.protocol != unknownProtocol
 	switch {
 	case certain:
-		text.flows, text.view = true, false
+		text.flows, text.view, text.labels = true, false, false
 		text.add(f)
 	case text.addValue(f, &e.o):
 		if text.detectFlow(f.text); !text.flows {

@@ -59,7 +59,9 @@ func (t *Plain) chooseFormat(ended bool) bool {
 		t.flow = NewLines(t.dst, t.o)
 	case formatEvents:
 		// What events leave out, such as comments, is moderated as well.
-		text := NewText(t.dst, t.o)
+		raw := t.o
+		raw.Judged = nil // the events tell what they say
+		text := NewText(t.dst, raw)
 		t.flow = &eventsAndText{NewEvents(text, t.o), text}
 	default:
 		t.flow = NewText(t.dst, t.o)

@@ -71,6 +71,10 @@ type Options struct {
 	// RejectOnly decides about texts that count only if they are rejected: other views of texts that Moderate decides
 	// about, and names, numbers and identifiers. Default: Moderate.
 	RejectOnly Moderate
+	// Judged is told of each part of a text once, in order, when it goes out or is rejected: without its context, and
+	// without texts that are other views, names, numbers or identifiers. It must not keep a reference to the text.
+	// Default: nobody is told.
+	Judged func(text []byte)
 	// Flush is called after each release. Default: nothing is flushed.
 	Flush func() error
 	// Delta says where in the JSON data of an event the text is: JSON Pointers (RFC 6901), split into parts, in which

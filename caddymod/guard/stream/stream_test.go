@@ -330,6 +330,57 @@ func TestNamesAreNoText(t *testing.T) {
 	}
 }
 
+// TestTextOfAKnownAPIIsNoName guards against answers of language models that count only where they are to be rejected,
+// and with hardly anything of what went before them.
+func TestTextOfAKnownAPIIsNoName(t *testing.T) {
+	t.Parallel()
+	before := strings.Repeat("So it goes on. ", 20)
+	for name, chunks := range map[string][]string{
+		"chat":     {delta(before), delta("Hi.")},
+		"messages": {`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + before + `"}}` + "\n\n", `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi."}}` + "\n\n"},
+		"a string": {`data: "` + before + `"` + "\n\n", `data: "Hi."` + "\n\n"},
+	} {
+		var texts, names []string
+		o := stream.Options{Moderate: recorder(&texts), RejectOnly: recorder(&names)}
+		if _, err := pass(t, newEvents, o, chunks...); err != nil {
+			t.Fatal(err)
+		}
+		if len(names) > 0 || len(texts) != 2 || texts[1] != before+"Hi." {
+			t.Errorf("%s: got the texts %q and the names %q, want no name, and the last text behind all others", name, texts, names)
+		}
+	}
+}
+
+// TestJudged checks that each part of a text is told once, however it comes and whatever becomes of it.
+func TestJudged(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		make   newWriter
+		stream string
+		want   string
+	}{
+		"a chat":          {newEvents, delta("One. ") + delta("Two") + delta(" three.") + delta(" Four") + finish + end, "One. Two three. Four"},
+		"a rejected chat": {newEvents, delta("One. ") + delta("Two. ") + delta(vile+".") + delta(" Never."), "One. Two. " + vile + "."},
+		"text":            {newPlain, "One. Two three. Four", "One. Two three. Four"},
+		"rejected text":   {newText, "One. Two. " + vile + ". Never.", "One. Two. " + vile + "."},
+		"events as text":  {newPlain, "data: \"One. Two.\"\n\ndata: \" Three.\"\n\n", "One. Two. Three."},
+		"names":           {newEvents, `data: {"id":"a9b3d7c1-5b7e-4a54","choices":[{"delta":{"role":"assistant","content":"Hi."}}]}` + "\n\n", "Hi."},
+		"a small context": {newText, strings.Repeat("One two three. ", 100), strings.Repeat("One two three. ", 100)},
+	} {
+		for _, size := range []int{1, 7, 1 << 20} {
+			var told strings.Builder
+			o := stream.Options{
+				Moderate: moderate, Judged: func(text []byte) { told.Write(text) }, Context: 20,
+			}
+			_, _ = pass(t, test.make, o, pieces(test.stream, size, size)...)
+			// What follows the end of a sentence belongs to it, and is not told if nothing comes behind it.
+			if got := told.String(); strings.TrimSpace(got) != strings.TrimSpace(test.want) {
+				t.Errorf("%s, in pieces of %d bytes: got %q, want %q", name, size, got, test.want)
+			}
+		}
+	}
+}
+
 // TestTextIsReleasedInTime sends plain text in chunks, and checks what is out after each.
 func TestTextIsReleasedInTime(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,7 @@ type textBuffer struct {
 	done    int    // up to here it is moderated
 	scanned int    // up to here it was searched for ends of sentences
 	cuts    []int  // ends of sentences behind done, ascending
+	told    int    // up to here [Options.Judged] was told
 	want    int    // up to here events wait for it
 	// suspect is the end of sentences that were rejected together: the text is rejected there at the latest.
 	suspect int
@@ -233,10 +234,12 @@ func (t *textBuffer) moderate(o *Options, want int) error {
 	}
 	err := o.moderate(t.inContext(target, o.Context))
 	if err == nil {
+		t.tell(o, target)
 		t.markDone(target)
 		return nil
 	}
 	if target == t.cuts[0] {
+		t.tell(o, target)
 		return err
 	}
 	// What is fine before the rejected sentence still goes out, as if the sentences had come one by one.
@@ -246,6 +249,7 @@ func (t *textBuffer) moderate(o *Options, want int) error {
 
 // moderateSuspect moderates a single one of the sentences that were rejected together.
 func (t *textBuffer) moderateSuspect(o *Options) error {
+	defer t.tell(o, t.cuts[0])
 	if t.cuts[0] >= t.suspect {
 		return ErrRejected
 	}
@@ -254,6 +258,16 @@ func (t *textBuffer) moderateSuspect(o *Options) error {
 	}
 	t.markDone(t.cuts[0])
 	return nil
+}
+
+// tell tells [Options.Judged] what is new up to the position. What is no text, and other views, are not told.
+func (t *textBuffer) tell(o *Options, position int) {
+	from := max(t.told, t.base)
+	if o.Judged == nil || t.labels || t.view || position <= from {
+		return
+	}
+	o.Judged(t.data[from-t.base : position-t.base])
+	t.told = position
 }
 
 // inContext returns the text that is not moderated yet, up to the position, behind its context.
