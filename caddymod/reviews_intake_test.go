@@ -483,3 +483,28 @@ func TestReviewsOfAFailingStore(t *testing.T) {
 		t.Errorf("in the end: got %d texts, want %d and two more", len(after), len(before))
 	}
 }
+
+// TestReviewItemsSayWhatHasDecided guards against items that are rejected for no reason that a reviewer could see.
+func TestReviewItemsSayWhatHasDecided(t *testing.T) {
+	config := withReviewer(reviewConfig(t, t.TempDir(), "of review reject\ntwice 0", newBackend(t)))
+	config = strings.Replace(config, "author {http", "block \"buy followers\"\nthemes \"bicycle theft\"\nlanguages en\nother_language review\nauthor {http", 1)
+	config = strings.Replace(config, "account acme {", "account acme {\nblock \"buy followers\"", 1)
+	config = strings.Replace(config, "moderation_api", "moderation_api\nmoderation_desk /desk"+deskBlock, 1)
+	load(t, config)
+	postComment(t, "Buy followers here!", "ann")
+	postComment(t, "I love to steal bicycles, and I stole one again today.", "ann")
+	postComment(t, "Dieser Text ist ganz und gar auf Deutsch geschrieben und völlig harmlos.", "ann")
+	posted(t, "/v1/moderate/text", `{"content": "You can buy followers there."}`)
+	want := []string{"true [] false", "false [bicycle theft] false", "false [] true", "true [] false"}
+	var got []string
+	items := listReviews(t, "").Items
+	for i := range items {
+		got = append(got, fmt.Sprintf("%v %v %v", items[i].Blocked, items[i].Themes, items[i].OtherLanguage))
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	for i, say := range []string{"blocked word", "theme: bicycle theft", "another language than expected"} {
+		says(t, say, visit(t, "erin", "/desk/review/items/"+items[i].ID, nil), say)
+	}
+}

@@ -42,6 +42,8 @@ const (
 	MaxContext = 10
 	// maxContextBytes is the length of all texts of the context, in bytes as they stand in JSON.
 	maxContextBytes = 4 << 10
+	// maxThemes is the number of themes that are noted.
+	maxThemes = 10
 	// maxNote is the length of a note and of other texts for people, in bytes.
 	maxNote = 2000
 	// maxName is the length of names, in bytes, and maxPlace that of sites, paths and authors.
@@ -129,6 +131,11 @@ type Item struct {
 	Probabilities  map[string]float64 `json:"probabilities"`
 	Confidence     float64            `json:"confidence"`
 	Model          string             `json:"model"`
+	// Themes are the themes that were found, at most 10. Blocked says that a blocked word was, and OtherLanguage that a
+	// text is in another language than expected. So a reviewer sees what has decided beside the categories.
+	Themes        []string `json:"themes,omitempty"`
+	Blocked       bool     `json:"blocked,omitempty"`
+	OtherLanguage bool     `json:"other_language,omitempty"`
 	// Suggested are the scores that a client has suggested, by the name of the attribute, each from 0 to 1. Default:
 	// none.
 	Suggested map[string]float64 `json:"suggested,omitempty"`
@@ -238,6 +245,7 @@ func (i *Item) Fit() {
 		}
 		left -= encodedLength(t.Text)
 	}
+	i.Themes = i.Themes[:min(len(i.Themes), maxThemes)]
 	i.Context = i.Context[max(len(i.Context)-MaxContext, 0):]
 	left = maxContextBytes
 	for n := len(i.Context) - 1; n >= 0; n-- {

@@ -636,6 +636,12 @@ func (a *App) APIItem(cause review.Cause, account, requestID, text string, resul
 	item := a.ReviewItem(cause, result.Recommendation, result.Confidence, &result.Categories)
 	item.Origin, item.Account, item.RequestID = review.API, account, requestID
 	item.Texts = []review.Text{{Text: text}}
+	item.Blocked, item.OtherLanguage = len(result.Blocked) > 0, result.OtherLanguage
+	for i := range result.Themes {
+		if result.Themes[i].Flagged {
+			item.Themes = append(item.Themes, result.Themes[i].Theme)
+		}
+	}
 	if result.Language.Tag != language.Undetermined {
 		item.Language = result.Language.Tag
 	}

@@ -77,6 +77,7 @@ func (m *Moderate) keepForReview(r *http.Request, x *exchange, v *verdict, c cop
 func itemOf(a *app.App, cause review.Cause, r *http.Request, x *exchange, v *verdict) review.Item {
 	item := a.ReviewItem(cause, v.Recommendation, v.Confidence, &v.Categories)
 	item.RequestID, item.Site, item.Language = x.id, hostOf(r), v.Language
+	item.Themes, item.Blocked, item.OtherLanguage = v.Themes, v.Blocked, v.OtherLanguage
 	return item
 }
 

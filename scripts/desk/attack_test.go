@@ -113,7 +113,7 @@ func (*Caged) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) {
 				{Name: animal, Text: animal, Passages: []review.Passage{{Category: "hate", Begin: 1, End: 4}}},
 				{Name: "/second", Text: "Before " + animal + " and after"},
 			},
-			Context: []string{animal}, Language: animal, Recommendation: "review", Flagged: []string{animal},
+			Context: []string{animal}, Themes: []string{animal}, Blocked: true, OtherLanguage: true, Language: animal, Recommendation: "review", Flagged: []string{animal},
 			Model: animal, Probabilities: map[string]float64{animal: 0.5, "hate": 0.7},
 		})
 		if err != nil {
