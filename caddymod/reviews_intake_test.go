@@ -197,7 +197,8 @@ func TestReviewQueueOfAnswers(t *testing.T) {
 				}
 				if item.Origin != review.Answer || item.Cause != test.cause || item.Account != "acme" || item.Site != "localhost" ||
 					item.Path != "/page" || item.Author != "" || !strings.HasPrefix(item.RequestID, "mod_") || item.Language != "en" ||
-					test.cause != review.Sampled && !strings.HasPrefix(all, test.want) || !strings.Contains(all, test.want) {
+					test.cause != review.Sampled && !strings.HasPrefix(all, test.want) ||
+					!strings.Contains(all, test.want) {
 					t.Errorf("got the item %+v, want %q", item, test.want)
 				}
 			}

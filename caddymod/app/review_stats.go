@@ -15,8 +15,8 @@ import (
 const (
 	// ReviewStatsAge is for how long [Reviews.Stats] gives the same answer: an entry is read for each item.
 	ReviewStatsAge = 5 * time.Second
-	// reviewStatsWait is how long a caller waits for new counts before it gets the old ones, unless these are older than
-	// reviewStatsOld.
+	// reviewStatsWait is how long a caller waits for new counts before it gets the old ones, unless these are older
+	// than reviewStatsOld.
 	reviewStatsWait = 100 * time.Millisecond
 	reviewStatsOld  = time.Minute
 	// reviewStatsTime is how long it may take to count.
@@ -52,9 +52,9 @@ func (c *reviewCount) of(account string) (review.Stats, error) {
 	return review.NoStats(), nil
 }
 
-// Stats returns how many items of an account there are, or of all items if account is empty. The counts are as a rule up
-// to [ReviewStatsAge] old. Of several callers one counts. Where counting takes long, callers get counts that are up to a
-// minute old, and the next get the new ones; without such counts they wait. Nobody writes to what is returned.
+// Stats returns how many items of an account there are, or of all items if account is empty. The counts are as a rule
+// up to [ReviewStatsAge] old. Of several callers one counts. Where counting takes long, callers get counts that are up
+// to a minute old, and the next get the new ones; without such counts they wait. Nobody writes to what is returned.
 func (r *Reviews) Stats(ctx context.Context, account string) (review.Stats, error) {
 	s, now := &r.stats, r.app.Now()
 	s.mu.Lock()

@@ -9,7 +9,7 @@
 //
 // The pictures of docs/desk.md are taken anew with
 //
-//	go test -C scripts/desk -run 'Screenshots|QualityPages' -update
+//	go test -C scripts/desk -run 'Screenshots|QualityPages|TestWords' -update
 //
 // AXE names a file axe.min.js of axe-core, whose rules are then tried, too, beside the checks of this package. The script
 // install.sh gets both ready where that is possible; ".ci/run desk" calls it.
