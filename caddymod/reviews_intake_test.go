@@ -496,16 +496,24 @@ func TestReviewItemsSayWhatHasDecided(t *testing.T) {
 	postComment(t, "I love to steal bicycles, and I stole one again today.", "ann")
 	postComment(t, "Dieser Text ist ganz und gar auf Deutsch geschrieben und völlig harmlos.", "ann")
 	posted(t, "/v1/moderate/text", `{"content": "You can buy followers there."}`)
-	want := []string{"true [] false", "false [bicycle theft] false", "false [] true", "true [] false"}
+	want := []string{
+		"true [] false Buy followers", "false [bicycle theft] false", "false [] true", "true [] false buy followers",
+	}
 	var got []string
 	items := listReviews(t, "").Items
 	for i := range items {
 		got = append(got, fmt.Sprintf("%v %v %v", items[i].Blocked, items[i].Themes, items[i].OtherLanguage))
+		text := items[i].Texts[0]
+		for _, passage := range text.Passages {
+			if part := text.Text[passage.Begin:passage.End]; passage.Category == "blocked" {
+				got[i] += " " + part
+			}
+		}
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("got %q, want %q", got, want)
 	}
-	for i, say := range []string{"blocked word", "theme: bicycle theft", "another language than expected"} {
+	for i, say := range []string{"Buy followers Blocked word here!", "theme: bicycle theft", "another language than expected"} {
 		says(t, say, visit(t, "erin", "/desk/review/items/"+items[i].ID, nil), say)
 	}
 }

@@ -158,7 +158,7 @@ func (e *Engine) decide(req Request, scores Scores, words int) (Result, error) {
 		r.Themes = themes
 		r.TokensUsed += tokens
 	}
-	r.Blocked = spansOf(req.Content, req.Block)
+	r.Blocked = Spans(req.Block, req.Content)
 	if language.IsOther(r.Language.Tag, r.Language.Probability, req.Languages) {
 		r.OtherLanguage, r.Least = true, req.OtherLanguage
 	}
@@ -166,8 +166,8 @@ func (e *Engine) decide(req Request, scores Scores, words int) (Result, error) {
 	return r, nil
 }
 
-// spansOf returns where the expressions of a list stand in a text.
-func spansOf(content string, list *words.List) (spans []Span) {
+// Spans returns where the expressions of a list stand in a text, in order and without overlap.
+func Spans(list *words.List, content string) (spans []Span) {
 	points, at := 0, 0
 	for _, m := range list.Find(nil, content) {
 		points += utf8.RuneCountInString(content[at:m.Begin])

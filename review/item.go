@@ -157,12 +157,20 @@ type Text struct {
 	Text string `json:"text"`
 	// Cut says that the text went on, and that the rest is not kept.
 	Cut bool `json:"cut,omitempty"`
-	// Passages are the parts that carry a category.
+	// Passages are the parts that carry a category, blocked words, and the parts that carry a theme.
 	Passages []Passage `json:"passages,omitempty"`
 }
 
+// What a passage may be beside one that carries a category.
+const (
+	// BlockedPassage is a blocked word, and ThemePassage one that carries a theme.
+	BlockedPassage = "blocked"
+	ThemePassage   = "theme"
+)
+
 // Passage is a part of a text that carries a category.
 type Passage struct {
+	// Category is its name, or [BlockedPassage] or [ThemePassage].
 	Category string `json:"category"`
 	// Begin and End count Unicode code points; End is exclusive.
 	Begin int `json:"begin"`

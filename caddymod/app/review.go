@@ -637,9 +637,11 @@ func (a *App) APIItem(cause review.Cause, account, requestID, text string, resul
 	item.Origin, item.Account, item.RequestID = review.API, account, requestID
 	item.Texts = []review.Text{{Text: text}}
 	item.Blocked, item.OtherLanguage = len(result.Blocked) > 0, result.OtherLanguage
+	MarkPassages(&item.Texts[0], review.BlockedPassage, result.Blocked)
 	for i := range result.Themes {
-		if result.Themes[i].Flagged {
-			item.Themes = append(item.Themes, result.Themes[i].Theme)
+		if theme := &result.Themes[i]; theme.Flagged {
+			item.Themes = append(item.Themes, theme.Theme)
+			MarkPassages(&item.Texts[0], review.ThemePassage, theme.Matches)
 		}
 	}
 	if result.Language.Tag != language.Undetermined {
@@ -647,6 +649,17 @@ func (a *App) APIItem(cause review.Cause, account, requestID, text string, resul
 	}
 	return item
 }
+
+// MarkPassages adds the parts of a text that something stands in: a category, [review.BlockedPassage] or
+// [review.ThemePassage].
+func MarkPassages(t *review.Text, what string, spans []engine.Span) {
+	for _, span := range spans[:min(len(spans), maxMarked)] {
+		t.Passages = append(t.Passages, review.Passage{Category: what, Begin: span.Begin, End: span.End})
+	}
+}
+
+// maxMarked is how many parts of a text are marked for one reason.
+const maxMarked = 100
 
 // ReviewItem returns the part of an item that is the same for all texts: what the service has said.
 func (a *App) ReviewItem(

@@ -146,6 +146,9 @@ func TestTextsAreComplete(t *testing.T) {
 	for i := range engine.NumCategories {
 		used["category."+engine.Category(i).String()] = true
 	}
+	for _, passage := range []string{review.BlockedPassage, review.ThemePassage} {
+		used["category."+passage] = true
+	}
 	for _, status := range quota.Statuses() {
 		used["status."+string(status)] = true
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/content"
+	"github.com/caddy-moderation/caddy-moderation/caddymod/guard/policy"
 	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
@@ -66,6 +67,7 @@ func (m *Moderate) keepForReview(r *http.Request, x *exchange, v *verdict, c cop
 	item := itemOf(m.app, cause, r, x, v)
 	item.Origin, item.Account, item.Path = review.Guard, m.Account, r.URL.Path
 	item.Texts, item.LeftOut = c.texts, c.leftOut
+	markBlocked(&item, m.pipeline.moderator)
 	author := ""
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok && m.Author != "" {
 		author = replacer.ReplaceAll(m.Author, "")
@@ -79,6 +81,16 @@ func itemOf(a *app.App, cause review.Cause, r *http.Request, x *exchange, v *ver
 	item.RequestID, item.Site, item.Language = x.id, hostOf(r), v.Language
 	item.Themes, item.Blocked, item.OtherLanguage = v.Themes, v.Blocked, v.OtherLanguage
 	return item
+}
+
+// markBlocked marks the blocked words of the guard in the texts of an item.
+func markBlocked(item *review.Item, moderator *policy.Moderator) {
+	if !item.Blocked {
+		return
+	}
+	for i := range item.Texts {
+		app.MarkPassages(&item.Texts[i], review.BlockedPassage, moderator.Blocked(item.Texts[i].Text))
+	}
 }
 
 // keepForReview keeps what the app has answered for review, if the configuration asks for it. texts returns what a
@@ -104,6 +116,7 @@ func (a *answer) keepForReview(texts func() copied) {
 	item := itemOf(a.m.app, cause, a.r, a.x, a.v)
 	item.Origin, item.Account, item.Path = review.Answer, a.m.Account, a.path
 	item.Texts, item.LeftOut = c.texts, c.leftOut
+	markBlocked(&item, a.m.moderator)
 	services.Reviews.KeepOnce(a.r.Context(), item)
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/internal/placeholder"
+	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/engine/words"
 )
 
@@ -106,9 +107,25 @@ func (l wordLists) cut(text string) string {
 	return l.current.Load().Cut(text)
 }
 
+// blank returns text with spaces in the place of the expressions.
+func (l wordLists) blank(text string) string {
+	if l.current == nil {
+		return text
+	}
+	return l.current.Load().Blank(text)
+}
+
 // has reports whether an expression stands in text.
 func (l wordLists) has(text string) bool {
 	return l.current != nil && len(l.current.Load().Find(nil, text)) > 0
+}
+
+// Blocked returns where blocked words stand in a text.
+func (m *Moderator) Blocked(text string) []engine.Span {
+	if m.block.current == nil {
+		return nil
+	}
+	return engine.Spans(m.block.current.Load(), m.allow.blank(text))
 }
 
 // wordFile is a file with expressions.
