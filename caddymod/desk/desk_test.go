@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/quota"
+	"github.com/caddy-moderation/caddy-moderation/review"
 )
 
 // aDesk is a desk without an app: a request that gets past the checks of a route that it must not get past panics.
