@@ -18,29 +18,44 @@ import (
 // RequestOf returns the request by which a text of an account is judged: by its thresholds, words, languages and share
 // of harm.
 func (a *App) RequestOf(account *quota.Account, content string) engine.Request {
-	own := &account.Overrides
+	request := a.requestBy(&account.Overrides)
+	request.Content = content
+	request.Allow, request.Block = a.words.of(account)
+	return request
+}
+
+// RequestBy returns the request, without a text, by which texts would be judged with other overrides. It makes lists of
+// the words each time.
+func (a *App) RequestBy(own *quota.Overrides) engine.Request {
+	request := a.requestBy(own)
+	request.Allow, request.Block = listOf(own.Allow), listOf(own.Block)
+	return request
+}
+
+// requestBy returns the request without a text and without words.
+func (a *App) requestBy(own *quota.Overrides) engine.Request {
 	request := engine.Request{
-		Content: content, Policy: LevelsOf(account), HarmShare: a.HarmShareOf(own.HarmShare), Languages: own.Languages,
+		Policy: levelsBy(own), HarmShare: a.HarmShareOf(own.HarmShare), Languages: own.Languages,
 	}
 	switch least := engine.Recommendation(own.OtherLanguage); least {
 	case engine.Review, engine.Reject:
 		request.OtherLanguage = least
 	}
-	request.Allow, request.Block = a.words.of(account)
 	return request
 }
 
 // LevelsOf returns what an account changes of the engine's policy; nil when it changes nothing.
-func LevelsOf(account *quota.Account) *engine.Policy {
-	thresholds := account.Overrides.Thresholds
-	if len(thresholds) == 0 {
+func LevelsOf(account *quota.Account) *engine.Policy { return levelsBy(&account.Overrides) }
+
+func levelsBy(own *quota.Overrides) *engine.Policy {
+	if len(own.Thresholds) == 0 {
 		return nil
 	}
-	own := new(engine.Policy)
-	for i := range own.Thresholds {
-		own.Thresholds[i] = thresholds[engine.Category(i).String()]
+	levels := new(engine.Policy)
+	for i := range levels.Thresholds {
+		levels.Thresholds[i] = own.Thresholds[engine.Category(i).String()]
 	}
-	return own
+	return levels
 }
 
 // CheckOverrides returns an error that names the member unless the engine can judge by what an account replaces. The
@@ -105,7 +120,9 @@ func (w *accountWords) of(account *quota.Account) (allow, block *words.List) {
 	if w.expressions > maxCachedExpressions || w.byAccount == nil {
 		w.byAccount, w.expressions = map[string]readyWords{}, 0
 	}
+	before := w.byAccount[account.ID]
 	w.byAccount[account.ID] = ready
+	w.expressions -= len(before.allow) + len(before.block)
 	w.expressions += len(own.Allow) + len(own.Block)
 	return ready.allowList, ready.blockList
 }

@@ -13,8 +13,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-moderation/caddy-moderation/audit"
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/statistics"
 )
 
@@ -267,7 +269,39 @@ func (c *call) renderThresholds(query url.Values) error {
 	return nil
 }
 
-// typedThresholds reads the thresholds of an address; nil if it has none.
+// changeThresholds replaces the thresholds of an account.
+func changeThresholds(c *call) error {
+	typed, problem := typedThresholds(c.form)
+	if problem != nil {
+		return c.renderThresholds(c.form)
+	}
+	changed, err := c.services.Gate.ChangeOverrides(c.r.Context(), c.account.ID, func(o *quota.Overrides) {
+		own := map[string]float64{}
+		for i := range engine.NumCategories {
+			name := engine.Category(i).String()
+			switch {
+			case !c.form.Has(thresholdField + name):
+				if threshold, has := o.Thresholds[name]; has {
+					own[name] = threshold
+				}
+			case typed.Thresholds[i] != 0:
+				own[name] = typed.Thresholds[i]
+			}
+		}
+		if o.Thresholds = own; len(own) == 0 {
+			o.Thresholds = nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	c.record(audit.Entry{
+		Action: "account.update", Account: changed.ID, Details: app.AccountChanges(&c.account, &changed),
+	})
+	return c.done("changed", "accounts", c.account.ID, "thresholds")
+}
+
+// typedThresholds reads the thresholds of an address or a form; nil if it has none.
 func typedThresholds(query url.Values) (own *engine.Policy, problem *fieldProblem) {
 	for i := range engine.NumCategories {
 		name := engine.Category(i).String()

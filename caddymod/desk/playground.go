@@ -107,16 +107,25 @@ func judge(c *call) error {
 	return c.renderPlayground(http.StatusOK, typed)
 }
 
-// verdict judges a text as POST /v1/moderate/text does for the account.
-func (c *call) verdict(text string, themes []string) (*verdict, error) {
+// judging waits until texts may be judged. The caller calls release when it has.
+func (c *call) judging() (release func(), err error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), judgeWait)
 	defer cancel()
 	select {
 	case c.desk.judging <- struct{}{}:
-		defer func() { <-c.desk.judging }()
+		return func() { <-c.desk.judging }, nil
 	case <-ctx.Done():
 		return nil, refuse(http.StatusServiceUnavailable, "error.busy")
 	}
+}
+
+// verdict judges a text as POST /v1/moderate/text does for the account.
+func (c *call) verdict(text string, themes []string) (*verdict, error) {
+	release, err := c.judging()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	judging := c.desk.app.RequestOf(&c.account, text)
 	judging.Themes = themes
 	result, explanation, err := c.services.Engine.Explain(c.r.Context(), judging)

@@ -4,7 +4,6 @@
 package desk
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -75,10 +74,9 @@ func changeWords(c *call) error {
 		o.Languages = strings.FieldsFunc(typed.Languages, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 		o.OtherLanguage = typed.OtherLanguage
 	}
-	wanted := c.account
-	wanted.ID += " as typed" // no account has such an id, so that its words are kept apart
-	apply(&wanted.Overrides)
-	if typed.Field, typed.Detail = problemOf(&wanted.Overrides); typed.Detail != "" {
+	wanted := c.account.Overrides
+	apply(&wanted)
+	if typed.Field, typed.Detail = problemOf(&wanted); typed.Detail != "" {
 		c.renderWords(http.StatusBadRequest, typed)
 		return nil
 	}
@@ -136,9 +134,8 @@ const (
 	triedBytes = 512 << 10
 )
 
-// tryWords judges texts of the account that are in the review queue as they would be judged now, and by another
-// account's words.
-func (c *call) tryWords(wanted *quota.Account) (*triedWords, error) {
+// tryWords judges texts of the account that are in the review queue as they would be judged now, and by other words.
+func (c *call) tryWords(wanted *quota.Overrides) (*triedWords, error) {
 	tried := new(triedWords)
 	for _, name := range recommendations {
 		tried.Recommendations = append(tried.Recommendations, whatIf{Name: name})
@@ -146,14 +143,12 @@ func (c *call) tryWords(wanted *quota.Account) (*triedWords, error) {
 	if c.services.Reviews == nil {
 		return tried, nil
 	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), judgeWait)
-	defer cancel()
-	select {
-	case c.desk.judging <- struct{}{}:
-		defer func() { <-c.desk.judging }()
-	case <-ctx.Done():
-		return nil, refuse(http.StatusServiceUnavailable, "error.busy")
+	release, err := c.judging()
+	if err != nil {
+		return nil, err
 	}
+	defer release()
+	present, others := c.desk.app.RequestOf(&c.account, ""), c.desk.app.RequestBy(wanted)
 	size := 0
 	for _, status := range review.Statuses() {
 		items, _, err := c.services.Reviews.Queue.List(c.r.Context(), review.Query{
@@ -169,11 +164,11 @@ func (c *call) tryWords(wanted *quota.Account) (*triedWords, error) {
 			if size > triedBytes {
 				break
 			}
-			now, err := c.recommend(&c.account, &items[i])
+			now, err := c.recommend(present, &items[i])
 			if err != nil {
 				return nil, err
 			}
-			then, err := c.recommend(wanted, &items[i])
+			then, err := c.recommend(others, &items[i])
 			if err != nil {
 				return nil, err
 			}
@@ -186,11 +181,12 @@ func (c *call) tryWords(wanted *quota.Account) (*triedWords, error) {
 	return tried, nil
 }
 
-// recommend returns the strictest recommendation for the texts of an item, by the policy of an account. It is an index
-// of recommendations.
-func (c *call) recommend(account *quota.Account, item *review.Item) (strictest int, err error) {
+// recommend returns the strictest recommendation for the texts of an item, judged as request says. It is an index of
+// recommendations.
+func (c *call) recommend(request engine.Request, item *review.Item) (strictest int, err error) {
 	for i := range item.Texts {
-		result, err := c.services.Engine.Moderate(c.r.Context(), c.desk.app.RequestOf(account, item.Texts[i].Text))
+		request.Content = item.Texts[i].Text
+		result, err := c.services.Engine.Moderate(c.r.Context(), request)
 		if err != nil {
 			return 0, err
 		}
@@ -211,36 +207,4 @@ func (t *triedWords) count(now, then int) {
 	for i := range t.Recommendations {
 		t.Recommendations[i].count(now == i, then == i, 1)
 	}
-}
-
-// changeThresholds replaces the thresholds of an account.
-func changeThresholds(c *call) error {
-	typed, problem := typedThresholds(c.form)
-	if problem != nil {
-		return c.renderThresholds(c.form)
-	}
-	changed, err := c.services.Gate.ChangeOverrides(c.r.Context(), c.account.ID, func(o *quota.Overrides) {
-		own := map[string]float64{}
-		for i := range engine.NumCategories {
-			name := engine.Category(i).String()
-			switch {
-			case !c.form.Has(thresholdField + name):
-				if threshold, has := o.Thresholds[name]; has {
-					own[name] = threshold
-				}
-			case typed.Thresholds[i] != 0:
-				own[name] = typed.Thresholds[i]
-			}
-		}
-		if o.Thresholds = own; len(own) == 0 {
-			o.Thresholds = nil
-		}
-	})
-	if err != nil {
-		return err
-	}
-	c.record(audit.Entry{
-		Action: "account.update", Account: changed.ID, Details: app.AccountChanges(&c.account, &changed),
-	})
-	return c.done("changed", "accounts", c.account.ID, "thresholds")
 }

@@ -38,26 +38,15 @@ func (l *List) Find(dst []Match, content string) []Match {
 // Cut returns content with each match of [List.Find] replaced by one space. Without a match it returns content itself
 // and allocates nothing.
 func (l *List) Cut(content string) string {
-	var few [16]Match
-	matches := l.Find(few[:0], content)
-	if len(matches) == 0 {
-		return content
-	}
-	var b strings.Builder
-	b.Grow(len(content))
-	from := 0
-	for _, m := range matches {
-		b.WriteString(content[from:m.Begin])
-		b.WriteByte(' ')
-		from = m.End
-	}
-	b.WriteString(content[from:])
-	return b.String()
+	return l.replace(content, func(string) int { return 1 })
 }
 
 // Blank returns content with each code point of each match of [List.Find] replaced by a space, so that all other code
 // points stay at their places. Without a match it returns content itself and allocates nothing.
-func (l *List) Blank(content string) string {
+func (l *List) Blank(content string) string { return l.replace(content, utf8.RuneCountInString) }
+
+// replace replaces each match by as many spaces as length says.
+func (l *List) replace(content string, length func(match string) int) string {
 	var few [16]Match
 	matches := l.Find(few[:0], content)
 	if len(matches) == 0 {
@@ -68,7 +57,7 @@ func (l *List) Blank(content string) string {
 	from := 0
 	for _, m := range matches {
 		b.WriteString(content[from:m.Begin])
-		for range utf8.RuneCountInString(content[m.Begin:m.End]) {
+		for range length(content[m.Begin:m.End]) {
 			b.WriteByte(' ')
 		}
 		from = m.End
