@@ -379,7 +379,9 @@ func (sv *supervisor) survived(g *generation, err error) error {
 func (c *change) wait() error {
 	sv := c.supervisor
 	err := c.round.wait()
-	if err != nil {
+	// A change that an earlier round has synced does not wait for a database to come back: the caller would be told of
+	// it when the database has been gone for long.
+	if err != nil && !c.isKept() {
 		_, _ = sv.await()
 	}
 	sv.mu.Lock()
@@ -390,6 +392,13 @@ func (c *change) wait() error {
 	// A round that succeeded may be one of the next generation.
 	c.generation.refused = true
 	return cmp.Or(err, errReopened)
+}
+
+// isKept reports whether the change is synced.
+func (c *change) isKept() bool {
+	c.supervisor.mu.Lock()
+	defer c.supervisor.mu.Unlock()
+	return c.kept
 }
 
 // fail abandons a database, once, and begins to recover it.

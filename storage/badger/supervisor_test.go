@@ -265,6 +265,58 @@ func TestCloseWaitsForChanges(t *testing.T) {
 	}
 }
 
+// TestSyncedChangeDoesNotWaitForTheDatabase makes a change that a sync under way covers, and that waits for the next
+// one, which fails. The change is kept; the caller must not be told so when the database has been gone for long.
+func TestSyncedChangeDoesNotWaitForTheDatabase(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	writing, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var syncs atomic.Int64
+	h := &hooks{
+		written: func([]disk.Entry) { once.Do(func() { close(writing); <-goOn }) },
+		syncing: func() error {
+			if syncs.Add(1) == 2 {
+				return errFault
+			}
+			return nil
+		},
+	}
+	var opened, back atomic.Bool
+	h.open = func() error {
+		if opened.Swap(true) && !back.Load() {
+			return errFault
+		}
+		return nil
+	}
+	s := openHooked(t, newPlatter(plan{}, 1), h, func(o *Options) { o.timing.recoveryWait = time.Minute })
+	t.Cleanup(func() { back.Store(true) }) // closing does not wait for the database
+	// A round that has begun and waits for the write to end.
+	appended := make(chan error, 1)
+	go func() {
+		appended <- s.AppendFeedback(ctx, feedback.Record{ID: "a", Time: faultTime}, feedback.Bound{})
+	}()
+	<-writing
+	r := s.syncer.join()
+	for begun := false; !begun; time.Sleep(time.Millisecond) {
+		s.syncer.mu.Lock()
+		begun = s.syncer.next != r
+		s.syncer.mu.Unlock()
+	}
+	close(goOn)
+	select {
+	case err := <-appended:
+		if err != nil {
+			t.Errorf("a change that was synced is refused: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("a change that was synced waits for a database that is gone")
+	}
+	if n := syncs.Load(); n != 2 {
+		t.Errorf("%d syncs, want the one that covers the change and the one that fails", n)
+	}
+}
+
 // TestDeletionIsWhole deletes an account with many records while writes fail. After a refused deletion everything must
 // be there, after an acknowledged one nothing.
 func TestDeletionIsWhole(t *testing.T) {

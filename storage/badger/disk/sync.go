@@ -27,11 +27,12 @@ func (d *DB) Sync() error {
 	if err != nil {
 		return err
 	}
-	if err := d.check(); err != nil {
-		return d.fail(err)
-	}
 	if err := d.syncFiles(); err != nil {
 		return d.fail(fmt.Errorf("syncing the database in %s: %w", d.dir, err))
+	}
+	// After the files: they may have been removed while they were synced.
+	if err := d.check(); err != nil {
+		return d.fail(err)
 	}
 	d.writing.Lock()
 	defer d.writing.Unlock()
