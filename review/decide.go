@@ -49,14 +49,11 @@ func (q *Queue) Next(ctx context.Context, reviewer string, order Order, account 
 		return Item{}, err
 	}
 	var ids []string
-	for d, err := range q.store.ListDocuments(ctx, collection, documents.Prefix(order.prefix())) {
+	for d, err := range q.store.ListDocuments(ctx, collection, documents.Prefix(ofAccount(account)+order.prefix())) {
 		if err != nil {
 			return Item{}, err
 		}
-		if account == "" || string(d.Value) == account {
-			ids = append(ids, idOf(d.Key))
-		}
-		if len(ids) < lookAhead {
+		if ids = append(ids, idOf(d.Key)); len(ids) < lookAhead {
 			continue
 		}
 		if item, err := q.claimOne(ctx, h, reviewer, ids); !errors.Is(err, ErrEmpty) {

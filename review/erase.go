@@ -85,7 +85,10 @@ func (q *Queue) selected(ctx context.Context, s Selection) (ids []string, before
 	case s.Author != "":
 		ids, err = q.ids(ctx, "u/"+h.of("author of an item", s.Author)+"/", s.Account)
 	case s.Account != "":
-		ids, err = q.ids(ctx, "a/"+s.Account+"/", "")
+		// Several documents of an account lead to a waiting item.
+		ids, err = q.ids(ctx, ofAccount(s.Account), "")
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
 	case !s.Before.IsZero():
 		return nil, true, h, nil
 	default:
@@ -98,7 +101,7 @@ func (q *Queue) selected(ctx context.Context, s Selection) (ids []string, before
 	return ids, false, h, err
 }
 
-// erasedAtOnce is how many items are erased at once: each has up to ten documents.
+// erasedAtOnce is how many items are erased at once: each has up to twelve documents.
 const erasedAtOnce = 20
 
 // eraseIDs erases items that fulfil the other conditions.
@@ -162,7 +165,7 @@ func (q *Queue) fulfils(h hashes, k kept, s Selection) bool {
 		return slices.ContainsFunc(k.names, func(name string) bool { return strings.HasPrefix(name, prefix) })
 	}
 	return (s.TextHash == "" || has("h/"+h.of("text", strings.ToLower(s.TextHash))+"/")) &&
-		(s.Account == "" || has("a/"+s.Account+"/")) &&
+		(s.Account == "" || has(ofAccount(s.Account))) &&
 		(s.Author == "" || has("u/"+h.of("author of an item", s.Author)+"/"))
 }
 

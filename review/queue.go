@@ -28,7 +28,7 @@ import (
 //	o/harm/ rank / id                   waiting items, the most harmful first; the value is the account
 //	o/doubt/ rank / id                  waiting items, the least sure first; the value is the account
 //	s/ status / inverted time / id      decided items, the latest decision first; the value is the account
-//	a/ account / id                     items of an account
+//	a/ account / s/... or o/...         the same four of an account, so that nobody reads those of all others
 //	h/ hash of the texts / id           items with these texts
 //	u/ hash of the author / id          items of an author
 //	r/ hash of the request's id / id    items of a request
@@ -220,8 +220,19 @@ func (q *Queue) add(h hashes, item *Item) (changes []documents.Change, err error
 // names returns the keys of the documents that lead to an item.
 func (q *Queue) names(h hashes, i *Item) []string {
 	names := []string{"h/" + h.of("text", TextHash(i.Texts)) + "/" + i.ID}
+	scopes := []string{""}
 	if i.Account != "" {
-		names = append(names, "a/"+i.Account+"/"+i.ID)
+		scopes = append(scopes, ofAccount(i.Account))
+	}
+	for _, scope := range scopes {
+		if i.Status != Pending {
+			names = append(names, fmt.Sprintf("%ss/%s/%s/%s", scope, i.Status, invertedTime(i.decided()), i.ID))
+			continue
+		}
+		names = append(names,
+			scope+"s/pending/"+i.ID,
+			fmt.Sprintf("%so/harm/%04d/%s", scope, 9999-rank(i.harm()), i.ID),
+			fmt.Sprintf("%so/doubt/%04d/%s", scope, rank(i.Confidence), i.ID))
 	}
 	if i.Author != "" {
 		names = append(names, "u/"+h.of("author of an item", i.Author)+"/"+i.ID)
@@ -229,15 +240,18 @@ func (q *Queue) names(h hashes, i *Item) []string {
 	if i.RequestID != "" {
 		names = append(names, "r/"+h.of("request", i.RequestID)+"/"+i.ID)
 	}
-	if i.Status != Pending {
-		return append(names, fmt.Sprintf("s/%s/%s/%s", i.Status, invertedTime(i.decided()), i.ID))
+	if i.Status == Pending {
+		names = append(names, "n/"+h.of("letters", alike(i.Texts))+"/"+i.ID)
 	}
-	return append(names,
-		"s/pending/"+i.ID,
-		fmt.Sprintf("o/harm/%04d/%s", 9999-rank(i.harm()), i.ID),
-		fmt.Sprintf("o/doubt/%04d/%s", rank(i.Confidence), i.ID),
-		"n/"+h.of("letters", alike(i.Texts))+"/"+i.ID,
-	)
+	return names
+}
+
+// ofAccount begins the keys of the documents that lead to the items of an account, or to all items if account is empty.
+func ofAccount(account string) string {
+	if account == "" {
+		return ""
+	}
+	return "a/" + account + "/"
 }
 
 // rank turns a number from 0 to 1 into one from 0 to 9999.
@@ -413,9 +427,9 @@ func (query *Query) prefix() (string, error) {
 		return "", invalid("order is age, harm or doubt")
 	}
 	if query.Status == Pending {
-		return query.Order.prefix(), nil
+		return ofAccount(query.Account) + query.Order.prefix(), nil
 	}
-	return "s/" + string(query.Status) + "/", nil
+	return ofAccount(query.Account) + "s/" + string(query.Status) + "/", nil
 }
 
 // List returns a page of items and the cursor of the next one, which is empty after the last.
@@ -429,9 +443,6 @@ func (q *Queue) List(ctx context.Context, query Query) (items []Item, next strin
 	for d, err := range q.store.ListDocuments(ctx, collection, after(prefix, query.After)) {
 		if err != nil {
 			return nil, "", err
-		}
-		if query.Account != "" && string(d.Value) != query.Account {
-			continue
 		}
 		if len(ids) == query.Limit {
 			next = last
@@ -547,7 +558,7 @@ func (q *Queue) ids(ctx context.Context, prefix, account string) (ids []string, 
 // the consumer does. The status is not [Pending].
 func (q *Queue) Decided(ctx context.Context, status Status, account string, since time.Time) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		prefix := "s/" + string(status) + "/"
+		prefix := ofAccount(account) + "s/" + string(status) + "/"
 		// What was decided at a later time has a smaller key.
 		r := documents.Range{From: prefix, To: prefix + invertedTime(since.Add(-time.Millisecond)) + "/"}
 		var keys []string
@@ -573,9 +584,6 @@ func (q *Queue) Decided(ctx context.Context, status Status, account string, sinc
 			if err != nil {
 				yield(Item{}, err)
 				return
-			}
-			if account != "" && string(d.Value) != account {
-				continue
 			}
 			if keys = append(keys, itemKey(idOf(d.Key))); len(keys) == documents.MaxChanges && !read() {
 				return
