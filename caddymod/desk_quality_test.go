@@ -4,12 +4,16 @@
 package caddymod_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddy-moderation/caddy-moderation/review"
+	"github.com/caddy-moderation/caddy-moderation/storage/redis"
+	"github.com/caddy-moderation/caddy-moderation/storage/redis/redistest"
 )
 
 // TestDeskQuality decides items of each kind, and reads the figures that follow from them.
@@ -119,4 +123,59 @@ func TestDeskDecided(t *testing.T) {
 	})
 	contains(t, "an operator", visit(t, "alice", "/review/quality?days=7", nil), `href="/review/decided.jsonl"`)
 	lacks(t, "a reviewer", visit(t, "erin", "/review/quality?days=7", nil), "decided.jsonl")
+}
+
+// TestDeskDecidedBreaksOff lets the store die while an export is read. What was sent must not pass for the whole.
+func TestDeskDecidedBreaksOff(t *testing.T) {
+	server := redistest.Run(t, redistest.Options{})
+	store, err := redis.Open(redis.Options{Addresses: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := review.New(review.Options{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// More than what the buffers on the way hold.
+	const items, size = 600, 40_000
+	for i := range items {
+		id, err := queue.Add(t.Context(), aReviewItem(fmt.Sprint(i, strings.Repeat(" word", size/5))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := queue.Decide(t.Context(), id, review.Decision{
+			Reviewer: "ann", Action: review.Reject, Categories: map[string]bool{"harassment": true},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	site := strings.SplitN(queueConfig("DIR", "twice 0"), "storage badger DIR", 2)
+	load(t, site[0]+"storage redis "+server.Addr()+site[1])
+
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/review/decided.jsonl", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-User", "alice")
+	got, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if got.StatusCode != http.StatusOK {
+		t.Fatalf("got %d", got.StatusCode)
+	}
+	server.Kill()
+	n, err := io.Copy(io.Discard, got.Body)
+	if err == nil || n == 0 || n >= items*size {
+		t.Errorf("got %d bytes and the error %v, want a part and an error", n, err)
+	}
+	// Nothing was sent yet: the visitor is told what is wrong.
+	if got := visit(t, "alice", "/review/decided.jsonl", nil); got.status != http.StatusServiceUnavailable ||
+		got.header.Get("Content-Disposition") != "" {
+		t.Errorf("without the store: got %d %v, want 503 and a page", got.status, got.header)
+	}
 }
