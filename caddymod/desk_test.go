@@ -121,7 +121,7 @@ func TestDeskHeaders(t *testing.T) {
 	for _, path := range []string{"/", "/accounts/acme", "/no/such", "/config"} {
 		got := visit(t, "alice", path, nil)
 		for name, want := range map[string]string{
-			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
 			"Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store",
 			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 				"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
