@@ -91,8 +91,8 @@ type Log struct {
 const (
 	maxName    = 200 // bytes
 	maxDetails = 32
-	// maxValue is the length of a detail, and maxAllDetails that of all of them with their names, in bytes. As JSON they
-	// are at most six times as long, and an entry fits a document.
+	// maxValue is the length of a detail, and maxAllDetails that of all of them with their names, in bytes. As JSON
+	// they are at most six times as long, and an entry fits a document.
 	maxValue      = 8 << 10
 	maxAllDetails = 20 << 10
 )

@@ -86,15 +86,16 @@ func TestEntries(t *testing.T) {
 	}
 	for e, err := range log.Latest(ctx, audit.Query{}) {
 		must(t, err)
-		if e.Number != 3 || !e.Time.Equal(start.Add(2*time.Minute)) || len(e.Target) > 210 || e.Details["name"] != "a key" || e.Previous == "" {
+		if e.Number != 3 || !e.Time.Equal(start.Add(2*time.Minute)) || len(e.Target) > 210 ||
+			e.Details["name"] != "a key" || e.Previous == "" {
 			t.Errorf("got %+v", e)
 		}
 		break
 	}
 }
 
-// TestDetails guards against an entry that tells a part of a change as if it were the whole, and against one that is too
-// large to be kept.
+// TestDetails guards against an entry that tells a part of a change as if it were the whole, and against one that is
+// too large to be kept.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	now := start
@@ -113,13 +114,15 @@ func TestDetails(t *testing.T) {
 		"no UTF-8":    {map[string]string{"a": strings.Repeat("\xff", 9000)}, false},
 		"all of them": {huge, true},
 	} {
-		if err := log.Append(t.Context(), audit.Entry{Via: audit.Desk, Action: "x", Details: test.details}); err != nil {
+		added := audit.Entry{Via: audit.Desk, Action: "x", Details: test.details}
+		if err := log.Append(t.Context(), added); err != nil {
 			t.Errorf("%s: got %v", name, err)
 			continue
 		}
 		for e, err := range log.Latest(t.Context(), audit.Query{}) {
 			must(t, err)
-			if got := e.Details["a"]; test.whole != (got == test.details["a"]) || !test.whole && !strings.HasSuffix(got, "…") {
+			got := e.Details["a"]
+			if test.whole != (got == test.details["a"]) || !test.whole && !strings.HasSuffix(got, "…") {
 				t.Errorf("%s: got %.20q with %d bytes, whole: %t", name, got, len(got), test.whole)
 			}
 			if n := len(e.Details); n > 32 || n < min(len(test.details), 32) {

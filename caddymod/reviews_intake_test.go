@@ -101,10 +101,10 @@ func TestReviewQueueOfManyBlockedWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := call(t, http.MethodPost, base+"/comments", "", strings.NewReader(string(body)), "Content-Type", "application/json")
+	got := send(t, "application/json", string(body))
 	items := listReviews(t, "").Items
-	if got.status != http.StatusUnprocessableEntity || len(items) != 1 || len(items[0].Texts) != 64 || !items[0].Blocked ||
-		len(items[0].Texts[0].Passages) < 100 {
+	if got.status != http.StatusUnprocessableEntity || len(items) != 1 || len(items[0].Texts) != 64 ||
+		!items[0].Blocked || len(items[0].Texts[0].Passages) < 100 {
 		t.Errorf("got %d and %d items, want 422 and one item", got.status, len(items))
 	}
 }

@@ -814,16 +814,18 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestFitPassages guards against a post that is too large to be kept, or to be decided, because of what is marked in it.
+// TestFitPassages guards against a post that is too large to be kept, or to be decided, because of what is marked in
+// it.
 func TestFitPassages(t *testing.T) {
 	t.Parallel()
 	q := open(t, review.Options{})
 	item := post("")
 	item.Texts = nil
 	for n := range review.MaxTexts {
-		text := review.Text{Name: fmt.Sprintf("/field%02d", n), Text: strings.Repeat("bad ", review.MaxTextBytes/review.MaxTexts/4)}
+		text := review.Text{Name: fmt.Sprintf("/field%02d", n), Text: strings.Repeat("bad ", 256)}
 		for i := range 100 {
-			text.Passages = append(text.Passages, review.Passage{Category: review.BlockedPassage, Begin: 4 * i, End: 4*i + 3})
+			blocked := review.Passage{Category: review.BlockedPassage, Begin: 4 * i, End: 4*i + 3}
+			text.Passages = append(text.Passages, blocked)
 		}
 		item.Texts = append(item.Texts, text)
 	}

@@ -252,7 +252,8 @@ func TestEndMemberships(t *testing.T) {
 			} {
 				got, err := read()
 				left := fmt.Sprint(got.Accounts, " ", got.Operator, " ", got.Reviewer)
-				if ended := errors.Is(err, sessions.ErrUnknown); ended != (test.want == "") || !ended && left != test.want {
+				ended := errors.Is(err, sessions.ErrUnknown)
+				if ended != (test.want == "") || !ended && left != test.want {
 					t.Fatalf("%s: the %s: got %s, %v, want %q", name, kind, left, err, test.want)
 				}
 			}

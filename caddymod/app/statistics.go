@@ -36,8 +36,8 @@ func (s *Services) DeleteAccount(ctx context.Context, id string) error {
 		return err
 	}
 	if !account.Declared {
-		// Members of this account are not those of the next one with its id. If that cannot be kept, nothing is deleted,
-		// and it can be tried again.
+		// Members of this account are not those of the next one with its id. If that cannot be kept, nothing is
+		// deleted, and it can be tried again.
 		if _, err := s.Sessions.EndMemberships(ctx, id); err != nil {
 			return err
 		}

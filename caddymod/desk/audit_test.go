@@ -39,7 +39,8 @@ func TestAuditExportIsBounded(t *testing.T) {
 	t.Parallel()
 	log := &audit.Log{Store: storagetest.NewMemory(), Now: time.Now}
 	for range 300 {
-		if err := log.Append(t.Context(), audit.Entry{Via: audit.Desk, Action: "x", Actor: strings.Repeat("x", 200)}); err != nil {
+		added := audit.Entry{Via: audit.Desk, Action: "x", Actor: strings.Repeat("x", 200)}
+		if err := log.Append(t.Context(), added); err != nil {
 			t.Fatal(err)
 		}
 	}
