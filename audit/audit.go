@@ -16,6 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,10 +86,15 @@ type Log struct {
 	Now func() time.Time
 }
 
-// Limits of an entry, in bytes. What is longer is cut.
+// Limits of an entry. What is longer is cut; where that is a detail, it ends with an ellipsis, so that nobody takes it
+// for all that was changed.
 const (
-	maxName    = 200
+	maxName    = 200 // bytes
 	maxDetails = 32
+	// maxValue is the length of a detail, and maxAllDetails that of all of them with their names, in bytes. As JSON
+	// they are at most six times as long, and an entry fits a document.
+	maxValue      = 8 << 10
+	maxAllDetails = 20 << 10
 )
 
 // appendTries is how often an entry is added again after another one was added at the same time.
@@ -123,13 +130,7 @@ func (l *Log) read(ctx context.Context, key string) (p place, found documents.Do
 // Append adds an entry. When it returns nil the entry survives the loss of power.
 func (l *Log) Append(ctx context.Context, e Entry) error {
 	e.Actor, e.Target = cut(e.Actor), cut(e.Target)
-	details := make(map[string]string, min(len(e.Details), maxDetails))
-	for name, value := range e.Details {
-		if len(details) < maxDetails {
-			details[cut(name)] = cut(value)
-		}
-	}
-	e.Details = details
+	e.Details = fitting(e.Details)
 	for try := 1; ; try++ {
 		err := l.appendOnce(ctx, e)
 		if !errors.Is(err, documents.ErrConflict) || try == appendTries {
@@ -165,6 +166,27 @@ func cut(name string) string {
 	}
 	return strings.ToValidUTF8(name, "\uFFFD")
 }
+
+// fitting returns the details that an entry has room for.
+func fitting(all map[string]string) map[string]string {
+	details, left := make(map[string]string, min(len(all), maxDetails)), maxAllDetails
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if len(details) == maxDetails {
+			break
+		}
+		value := all[name]
+		name = cut(name)
+		left -= len(name)
+		if limit := min(maxValue, max(left, len(ellipsis))); len(value) > limit {
+			value = value[:limit-len(ellipsis)] + ellipsis
+		}
+		details[name] = strings.ToValidUTF8(value, "\uFFFD")
+		left -= len(details[name])
+	}
+	return details
+}
+
+const ellipsis = "…"
 
 // stored is an entry with its hash.
 type stored struct {

@@ -54,8 +54,8 @@ func TestEntries(t *testing.T) {
 	for _, e := range []audit.Entry{
 		{Actor: "alice", Via: audit.Desk, Action: "account.create", Account: "acme"},
 		{Actor: "alice", Via: audit.Desk, Action: "key.create", Account: "acme", Target: "key_1"},
-		{Actor: "bob", Via: audit.Admin, Action: "key.revoke", Account: "small", Target: "key_2",
-			Details: map[string]string{"name": strings.Repeat("ä", 500)}},
+		{Actor: "bob", Via: audit.Admin, Action: "key.revoke", Account: "small", Target: strings.Repeat("ä", 500),
+			Details: map[string]string{"name": "a key"}},
 	} {
 		must(t, log.Append(ctx, e))
 		now = now.Add(time.Minute)
@@ -86,10 +86,50 @@ func TestEntries(t *testing.T) {
 	}
 	for e, err := range log.Latest(ctx, audit.Query{}) {
 		must(t, err)
-		if e.Number != 3 || !e.Time.Equal(start.Add(2*time.Minute)) || len(e.Details["name"]) > 210 || e.Previous == "" {
+		if e.Number != 3 || !e.Time.Equal(start.Add(2*time.Minute)) || len(e.Target) > 210 ||
+			e.Details["name"] != "a key" || e.Previous == "" {
 			t.Errorf("got %+v", e)
 		}
 		break
+	}
+}
+
+// TestDetails guards against an entry that tells a part of a change as if it were the whole, and against one that is
+// too large to be kept.
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	now := start
+	log := open(storagetest.NewMemory(), &now)
+	short, long, huge := strings.Repeat("a -> b, ", 800), strings.Repeat("ä", 5000), map[string]string{}
+	for n := range 50 {
+		huge[fmt.Sprintf("%03d", n)] = strings.Repeat("\x01", 5000)
+	}
+	for name, test := range map[string]struct {
+		details map[string]string
+		whole   bool // the detail "a" is
+	}{
+		"none":        {nil, true},
+		"whole":       {map[string]string{"a": short, "b": short}, true},
+		"too long":    {map[string]string{"a": long}, false},
+		"no UTF-8":    {map[string]string{"a": strings.Repeat("\xff", 9000)}, false},
+		"all of them": {huge, true},
+	} {
+		added := audit.Entry{Via: audit.Desk, Action: "x", Details: test.details}
+		if err := log.Append(t.Context(), added); err != nil {
+			t.Errorf("%s: got %v", name, err)
+			continue
+		}
+		for e, err := range log.Latest(t.Context(), audit.Query{}) {
+			must(t, err)
+			got := e.Details["a"]
+			if test.whole != (got == test.details["a"]) || !test.whole && !strings.HasSuffix(got, "…") {
+				t.Errorf("%s: got %.20q with %d bytes, whole: %t", name, got, len(got), test.whole)
+			}
+			if n := len(e.Details); n > 32 || n < min(len(test.details), 32) {
+				t.Errorf("%s: got %d details", name, n)
+			}
+			break
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ var disk struct {
 	commit atomic.Pointer[func(context.Context) error]
 	// documents, where it is set, is what every change of documents waits for; an error fails it.
 	documents atomic.Pointer[func(context.Context) error]
+	// reading, where it is set, is what every reading of documents waits for; an error fails it.
+	reading atomic.Pointer[func(context.Context) error]
 	// health is what hinders the store.
 	health atomic.Pointer[error]
 	// unread says that accounts cannot be read.
@@ -83,6 +85,15 @@ func (s *waiting) ChangeDocuments(ctx context.Context, collection string, change
 	return s.Memory.ChangeDocuments(ctx, collection, changes...)
 }
 
+func (s *waiting) Documents(ctx context.Context, collection string, keys ...string) ([]documents.Document, error) {
+	if read := disk.reading.Load(); read != nil {
+		if err := (*read)(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.Memory.Documents(ctx, collection, keys...)
+}
+
 func (s *waiting) Mode() string {
 	if mode := disk.mode.Load(); mode != nil {
 		return string(*mode)
@@ -128,6 +139,7 @@ func (s *waiting) Close() error {
 func onWaiting(t *testing.T, site string) string {
 	t.Cleanup(func() {
 		disk.commit.Store(nil)
+		disk.reading.Store(nil)
 		disk.health.Store(nil)
 		disk.unread.Store(false)
 		disk.mode.Store(nil)

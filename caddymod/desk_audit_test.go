@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -197,5 +198,34 @@ func TestAuditPages(t *testing.T) {
 	}
 	if seen != many {
 		t.Errorf("got %d entries on all pages, want %d", seen, many)
+	}
+}
+
+// TestAuditTellsWholeChanges guards against an entry that does not say to what something was changed, because it was
+// cut where nobody notices.
+func TestAuditTellsWholeChanges(t *testing.T) {
+	stayPut(t)
+	load(t, guardConfig(t, "moderation_desk /desk"+deskBlock))
+	visit(t, "alice", "/desk/accounts", url.Values{"id": {"fresh"}, "tier": {"unlimited"}})
+	var words []string
+	for i := range 25 {
+		words = append(words, strings.Repeat("ш", 97)+strconv.Itoa(100+i))
+	}
+	const languages = "en de fr es it pt nl pl ru ja zh ko ar he tr sv da fi cs hu"
+	for _, form := range []url.Values{
+		{"block": {strings.Join(words, "\n")}, "languages": {languages}, "other_language": {"review"}},
+		{"block": {""}, "languages": {languages[:56]}, "other_language": {"reject"}},
+	} {
+		if got := visit(t, "alice", "/desk/accounts/fresh/words", form); got.status != http.StatusSeeOther {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+	}
+	entries := auditEntries(t)
+	last := entries[len(entries)-1].Details
+	if !strings.HasSuffix(last["block"], words[19]+", and 5 more") {
+		t.Errorf("got the words %s", last["block"])
+	}
+	if !strings.HasSuffix(last["overrides"], `"cs"],"other_language":"reject"}`) {
+		t.Errorf("got the overrides %s", last["overrides"])
 	}
 }

@@ -134,6 +134,57 @@ func TestDeskSignIn(t *testing.T) {
 	}
 }
 
+// TestDeskSignInOfDeletedAccount guards against members of a deleted account who are members of the next one with its
+// id, by a session or by a link that nobody has used yet.
+func TestDeskSignInOfDeletedAccount(t *testing.T) {
+	stayPut(t)
+	load(t, signInConfig(t))
+	operator, _ := signInWith(t, linkFor(t, `{"user":"alice","operator":true}`))
+	create := func() {
+		t.Helper()
+		got := visit(t, "", "/desk/accounts", url.Values{"id": {"reused"}, "tier": {"free"}}, "Cookie", operator)
+		if got.status != http.StatusSeeOther {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+	}
+	for name, remove := range map[string]func() reply{
+		"the desk": func() reply {
+			return visit(t, "", "/desk/accounts/reused/delete", url.Values{"confirm": {"reused"}}, "Cookie", operator)
+		},
+		"the command": func() reply {
+			return adminCall(t, http.MethodDelete, "/moderation/accounts/reused", "", http.StatusNoContent)
+		},
+	} {
+		create()
+		member, _ := signInWith(t, linkFor(t, `{"user":"carol","accounts":["reused"]}`))
+		both, _ := signInWith(t, linkFor(t, `{"user":"eve","accounts":["reused","acme"]}`))
+		link := linkFor(t, `{"user":"dan","accounts":["reused"]}`)
+		remove()
+		create()
+		for path, want := range map[string]int{"/desk/accounts/reused": 404, "/desk/accounts/acme": 200} {
+			if got := visit(t, "", path, nil, "Cookie", both); got.status != want {
+				t.Errorf("%s: a member of another account at %s: got %d, want %d", name, path, got.status, want)
+			}
+		}
+		if got := visit(t, "", "/desk/accounts/reused", nil, "Cookie", member); got.status != http.StatusForbidden {
+			t.Errorf("%s: a session: got %d, want 403", name, got.status)
+		}
+		if cookie, got := signInWith(t, link); cookie != "" || got.status != http.StatusForbidden {
+			t.Errorf("%s: a link: got %d", name, got.status)
+		}
+		remove()
+	}
+	// An account of the configuration stays, and so do its members.
+	member, _ := signInWith(t, linkFor(t, `{"user":"carol","accounts":["acme"]}`))
+	form := url.Values{"confirm": {"acme"}}
+	if got := visit(t, "", "/desk/accounts/acme/delete", form, "Cookie", operator); got.status != http.StatusConflict {
+		t.Errorf("a declared account: got %d", got.status)
+	}
+	if got := visit(t, "", "/desk/accounts/acme", nil, "Cookie", member); got.status != http.StatusOK {
+		t.Errorf("a member of a declared account: got %d", got.status)
+	}
+}
+
 // TestDeskCookie guards against a session that a script, another site, another path or a plain connection can read.
 func TestDeskCookie(t *testing.T) {
 	stayPut(t)

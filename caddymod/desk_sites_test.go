@@ -400,6 +400,44 @@ func TestDeskNodeWithoutStore(t *testing.T) {
 	}
 }
 
+// TestDeskOfOperatorsWithASession guards against pages that are gone while the store is, or hang with it, because the
+// operator has a session beside the role that the configuration gives.
+func TestDeskOfOperatorsWithASession(t *testing.T) {
+	load(t, onWaiting(t, "moderation_desk /desk"+strings.Replace(deskBlock, "operator", "tokens\n	operator", 1)))
+	const alice = "moderation_desk=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	hanging := func(ctx context.Context) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	gone := func(context.Context) error { return storage.ErrUnavailable }
+	for name, read := range map[string]func(context.Context) error{"gone": gone, "hanging": hanging} {
+		disk.reading.Store(&read)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/desk/node", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-User", "alice")
+		request.Header.Set("Cookie", alice)
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		answer.Body.Close()
+		cancel()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: got %d, want 200", name, answer.StatusCode)
+		}
+	}
+	// Nobody else has a role without the store.
+	disk.reading.Store(&gone)
+	for user, want := range map[string]int{"": http.StatusServiceUnavailable, "carol": http.StatusServiceUnavailable} {
+		if got := visit(t, user, "/desk/node", nil, "Cookie", alice); got.status != want {
+			t.Errorf("%q: got %d, want %d", user, got.status, want)
+		}
+	}
+}
+
 // TestDeskSettings guards against settings that are lost, taken for others, or refused without saying which.
 func TestDeskSettings(t *testing.T) {
 	stayPut(t)

@@ -121,7 +121,7 @@ func TestDeskHeaders(t *testing.T) {
 	for _, path := range []string{"/", "/accounts/acme", "/no/such", "/config"} {
 		got := visit(t, "alice", path, nil)
 		for name, want := range map[string]string{
-			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
 			"Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store",
 			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 				"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -617,14 +617,15 @@ func TestDeskGauge(t *testing.T) {
 	}
 }
 
-// TestDeskStreamsAreBounded guards against pages that take all connections and never give them back.
+// TestDeskStreamsAreBounded guards against pages that take all connections and never give them back, and against a
+// person whose pages take those of all others.
 func TestDeskStreamsAreBounded(t *testing.T) {
-	load(t, guardConfig(t, "moderation_desk"+deskBlock))
+	load(t, guardConfig(t, "moderation_desk"+strings.Replace(deskBlock, " alice", " alice bob", 1)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	open := func() int {
-		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+"/accounts/small/gauge", nil)
-		request.Header.Set("X-User", "dan")
+	open := func(user, account string) int {
+		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+"/accounts/"+account+"/gauge", nil)
+		request.Header.Set("X-User", user)
 		response, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -632,18 +633,23 @@ func TestDeskStreamsAreBounded(t *testing.T) {
 		t.Cleanup(func() { response.Body.Close() })
 		return response.StatusCode
 	}
-	for i := range 64 {
-		if got := open(); got != http.StatusOK {
-			t.Fatalf("stream %d: got %d", i+1, got)
+	for user, account := range map[string]string{"dan": "small", "carol": "acme", "eve": "small", "alice": "acme"} {
+		for i := range 16 {
+			if got := open(user, account); got != http.StatusOK {
+				t.Fatalf("stream %d of %s: got %d", i+1, user, got)
+			}
+		}
+		if got := open(user, account); got != http.StatusServiceUnavailable {
+			t.Errorf("one stream of %s too many: got %d, want 503", user, got)
 		}
 	}
-	if got := open(); got != http.StatusServiceUnavailable {
+	if got := open("bob", "small"); got != http.StatusServiceUnavailable {
 		t.Errorf("one stream too many: got %d, want 503", got)
 	}
 	cancel()
 	ctx = t.Context()
 	for range 100 {
-		if open() == http.StatusOK {
+		if open("dan", "small") == http.StatusOK && open("bob", "small") == http.StatusOK {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)

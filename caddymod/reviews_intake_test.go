@@ -88,6 +88,27 @@ func TestReviewQueueOfOpenAI(t *testing.T) {
 	}
 }
 
+// TestReviewQueueOfManyBlockedWords guards against a post that is too large to be kept because of the words that are
+// marked in it: as many fields as are kept, each with as many blocked words as are marked.
+func TestReviewQueueOfManyBlockedWords(t *testing.T) {
+	config := reviewConfig(t, t.TempDir(), "of review reject\ntwice 0", newBackend(t))
+	load(t, withReviewer(strings.Replace(config, "account acme\n", "account acme\n		block zorp\n", 1)))
+	fields := map[string]string{}
+	for n := range 64 {
+		fields[fmt.Sprintf("field%02d", n)] = strings.Repeat("zorp ", 100)
+	}
+	body, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := send(t, "application/json", string(body))
+	items := listReviews(t, "").Items
+	if got.status != http.StatusUnprocessableEntity || len(items) != 1 || len(items[0].Texts) != 64 ||
+		!items[0].Blocked || len(items[0].Texts[0].Passages) < 100 {
+		t.Errorf("got %d and %d items, want 422 and one item", got.status, len(items))
+	}
+}
+
 // TestReviewQueueOfPerspective keeps comments with what they answer, and never one that the client forbids to keep.
 func TestReviewQueueOfPerspective(t *testing.T) {
 	load(t, withReviewer(reviewConfig(t, t.TempDir(), "of review reject correction\ntwice 0", newBackend(t))))

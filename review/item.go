@@ -42,6 +42,9 @@ const (
 	MaxContext = 10
 	// maxContextBytes is the length of all texts of the context, in bytes as they stand in JSON.
 	maxContextBytes = 4 << 10
+	// maxPassages is the number of passages of all texts together that come with an item. Some more say afterwards what
+	// carries a category, one for each text and category.
+	maxPassages = 250
 	// maxThemes is the number of themes that are noted.
 	maxThemes = 10
 	// maxNote is the length of a note and of other texts for people, in bytes.
@@ -252,6 +255,13 @@ func (i *Item) Fit() {
 			t.Text, t.Cut = t.Text[:end], true
 		}
 		left -= encodedLength(t.Text)
+	}
+	// A post with one blocked word after the other in many fields must not be too large to be kept.
+	passages := maxPassages
+	for n := range i.Texts {
+		t := &i.Texts[n]
+		t.Passages = t.Passages[:min(len(t.Passages), passages)]
+		passages -= len(t.Passages)
 	}
 	i.Themes = i.Themes[:min(len(i.Themes), maxThemes)]
 	i.Context = i.Context[max(len(i.Context)-MaxContext, 0):]

@@ -898,6 +898,40 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// TestFitPassages guards against a post that is too large to be kept, or to be decided, because of what is marked in
+// it.
+func TestFitPassages(t *testing.T) {
+	t.Parallel()
+	q := open(t, review.Options{})
+	item := post("")
+	item.Texts = nil
+	for n := range review.MaxTexts {
+		text := review.Text{Name: fmt.Sprintf("/field%02d", n), Text: strings.Repeat("bad ", 256)}
+		for i := range 100 {
+			blocked := review.Passage{Category: review.BlockedPassage, Begin: 4 * i, End: 4*i + 3}
+			text.Passages = append(text.Passages, blocked)
+		}
+		item.Texts = append(item.Texts, text)
+	}
+	item.Fit()
+	if n := len(item.Texts[0].Passages); n != 100 {
+		t.Errorf("got %d passages of the first text, want 100", n)
+	}
+	// What carries a category is added afterwards.
+	for n := range item.Texts {
+		for range 5 {
+			item.Texts[n].Passages = append(item.Texts[n].Passages, review.Passage{Category: "harassment", End: 65536})
+		}
+	}
+	id := add(t, q, item)
+	for range 5 {
+		d := review.Decision{Reviewer: "ann", Action: review.Skip, Note: strings.Repeat("x", 2000)}
+		if _, err := q.Decide(background, id, d); err != nil {
+			t.Fatalf("Decide: got the error %v, want none", err)
+		}
+	}
+}
+
 // TestNoRoomForADecision guards against a decision without end that is taken for a failure of the store.
 func TestNoRoomForADecision(t *testing.T) {
 	t.Parallel()

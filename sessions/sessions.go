@@ -225,36 +225,105 @@ func (s *Sessions) All(ctx context.Context) iter.Seq2[Session, error] {
 }
 
 // EndAll ends the sessions and takes back the links of a user, or the session with an id, and returns how many there
-// were.
+// were. A link that is used at the same time has no session afterwards.
 func (s *Sessions) EndAll(ctx context.Context, user, id string) (n int, err error) {
-	return s.remove(ctx, func(session *Session) bool {
-		return user != "" && session.User == user || id != "" && session.ID == id
+	return s.alter(ctx, func(session *Session) fate {
+		return goneIf(user != "" && session.User == user || id != "" && session.ID == id)
+	})
+}
+
+// EndMemberships takes the role of a member of an account from all sessions and links, and ends those that have no
+// other role. It returns how many sessions and links had the role.
+func (s *Sessions) EndMemberships(ctx context.Context, account string) (n int, err error) {
+	return s.alter(ctx, func(session *Session) fate {
+		if !slices.Contains(session.Accounts, account) {
+			return stays
+		}
+		session.Accounts = slices.DeleteFunc(session.Accounts, func(id string) bool { return id == account })
+		if !session.Operator && !session.Reviewer && len(session.Accounts) == 0 {
+			return gone
+		}
+		return altered
 	})
 }
 
 // Sweep removes links and sessions whose time is over, and returns how many there were.
 func (s *Sessions) Sweep(ctx context.Context) (n int, err error) {
 	now := s.Now()
-	return s.remove(ctx, func(session *Session) bool { return !now.Before(session.Until) })
+	return s.alter(ctx, func(session *Session) fate { return goneIf(!now.Before(session.Until)) })
 }
 
-// remove removes the links and sessions that a function selects. What cannot be read is of no use and goes, too.
-func (s *Sessions) remove(ctx context.Context, selects func(*Session) bool) (n int, err error) {
+// fate is what becomes of a link or a session.
+type fate uint8
+
+const (
+	stays fate = iota
+	altered
+	gone
+)
+
+func goneIf(condition bool) fate {
+	if condition {
+		return gone
+	}
+	return stays
+}
+
+// alterTries is how often the links and sessions are gone through, if some of them change meanwhile.
+const alterTries = 20
+
+// alterAtOnce is how many links and sessions are changed with one write: one with as many accounts as it may have is
+// some 7 kB long.
+const alterAtOnce = documents.MaxChangeBytes / (8 << 10)
+
+// alter goes through all links and sessions, keeps or removes each as decide says, and returns how many did not stay.
+// What cannot be read is of no use and goes, too. Who uses a link while alter is under way has a session that was not
+// there before; so what is written is only what nobody has changed since it was read, and otherwise all are read again.
+func (s *Sessions) alter(ctx context.Context, decide func(*Session) fate) (n int, err error) {
+	for try := 1; ; try++ {
+		done, err := s.alterOnce(ctx, decide)
+		n += done
+		if !errors.Is(err, documents.ErrConflict) || try == alterTries {
+			return n, err
+		}
+	}
+}
+
+func (s *Sessions) alterOnce(ctx context.Context, decide func(*Session) fate) (n int, err error) {
 	var changes []documents.Change
 	for d, err := range s.Store.ListDocuments(ctx, collection, documents.Range{}) {
 		if err != nil {
 			return 0, err
 		}
 		var session Session
-		if json.Unmarshal(d.Value, &session) != nil || selects(&session) {
-			changes = append(changes, documents.Change{Key: d.Key, Delete: true})
+		becomes := gone
+		if json.Unmarshal(d.Value, &session) == nil {
+			becomes = decide(&session)
 		}
+		change := documents.Change{Key: d.Key, Delete: true, If: d.Unchanged()}
+		switch becomes {
+		case stays:
+			continue
+		case altered:
+			change.Delete = false
+			if change.Value, err = json.Marshal(session); err != nil {
+				return 0, err
+			}
+		case gone:
+		}
+		changes = append(changes, change)
 	}
-	for part := range slices.Chunk(changes, documents.MaxChanges) {
-		if err := s.Store.ChangeDocuments(ctx, collection, part...); err != nil {
+	conflict := error(nil)
+	for part := range slices.Chunk(changes, alterAtOnce) {
+		err := s.Store.ChangeDocuments(ctx, collection, part...)
+		switch {
+		case errors.Is(err, documents.ErrConflict):
+			conflict = err
+		case err != nil:
 			return n, err
+		default:
+			n += len(part)
 		}
-		n += len(part)
 	}
-	return n, nil
+	return n, conflict
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -159,6 +160,104 @@ func TestEnd(t *testing.T) {
 	}
 	if left != 1 {
 		t.Errorf("got %d sessions, want 1", left)
+	}
+}
+
+// between is a store on which something happens before the first change.
+type between struct {
+	documents.Store
+	once sync.Once
+	do   func()
+}
+
+func (s *between) ChangeDocuments(ctx context.Context, collection string, changes ...documents.Change) error {
+	s.once.Do(s.do)
+	return s.Store.ChangeDocuments(ctx, collection, changes...)
+}
+
+// TestEndWhileALinkIsUsed guards against a person who is signed out, or whose account is deleted, and who has a session
+// afterwards because a link was used at the same time.
+func TestEndWhileALinkIsUsed(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	for name, end := range map[string]func(*sessions.Sessions) (int, error){
+		"signed out": func(s *sessions.Sessions) (int, error) { return s.EndAll(t.Context(), "carol", "") },
+		"account":    func(s *sessions.Sessions) (int, error) { return s.EndMemberships(t.Context(), "acme") },
+	} {
+		store := storagetest.NewMemory()
+		s := open(store, &now)
+		token, _, err := s.Link(t.Context(), carol, 0)
+		must(t, err)
+		secret := ""
+		racing := &between{Store: store, do: func() {
+			var err error
+			if secret, _, err = s.Begin(t.Context(), token); err != nil {
+				t.Error(err)
+			}
+		}}
+		if n, err := end(open(racing, &now)); n != 1 || err != nil {
+			t.Errorf("%s: got %d, %v, want 1", name, n, err)
+		}
+		if _, err := s.Find(t.Context(), secret); !errors.Is(err, sessions.ErrUnknown) {
+			t.Errorf("%s: a session of a link that was used meanwhile: got %v", name, err)
+		}
+	}
+}
+
+// TestEndMemberships guards against members of a deleted account who are members of the next one with its id, and
+// against other roles that end with it.
+func TestEndMemberships(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	s := open(storagetest.NewMemory(), &now)
+	most := sessions.Person{User: strings.Repeat("x", 200), Accounts: []string{"acme"}}
+	for n := range 99 {
+		most.Accounts = append(most.Accounts, fmt.Sprintf("%064d", n))
+	}
+	for name, test := range map[string]struct {
+		person sessions.Person
+		want   string // what is left
+	}{
+		"one account":  {carol, ""},
+		"two accounts": {sessions.Person{User: "c", Accounts: []string{"small", "acme"}}, "[small] false false"},
+		"another":      {sessions.Person{User: "c", Accounts: []string{"small"}}, "[small] false false"},
+		"an operator":  {sessions.Person{User: "c", Operator: true, Accounts: []string{"acme"}}, "[] true false"},
+		"a reviewer":   {sessions.Person{User: "c", Reviewer: true, Accounts: []string{"acme"}}, "[] false true"},
+		"the longest":  {most, fmt.Sprint(most.Accounts[1:], " false false")},
+	} {
+		var links, secrets []string
+		for range 100 {
+			used, _, err := s.Link(t.Context(), test.person, 0)
+			must(t, err)
+			secret, _, err := s.Begin(t.Context(), used)
+			must(t, err)
+			link, _, err := s.Link(t.Context(), test.person, 0)
+			must(t, err)
+			links, secrets = append(links, link), append(secrets, secret)
+		}
+		want := 200
+		if name == "another" {
+			want = 0
+		}
+		if n, err := s.EndMemberships(t.Context(), "acme"); n != want || err != nil {
+			t.Errorf("%s: got %d, %v, want %d", name, n, err, want)
+		}
+		for i := range links {
+			for kind, read := range map[string]func() (sessions.Session, error){
+				"session": func() (sessions.Session, error) { return s.Find(t.Context(), secrets[i]) },
+				"link": func() (sessions.Session, error) {
+					_, session, err := s.Begin(t.Context(), links[i])
+					return session, err
+				},
+			} {
+				got, err := read()
+				left := fmt.Sprint(got.Accounts, " ", got.Operator, " ", got.Reviewer)
+				ended := errors.Is(err, sessions.ErrUnknown)
+				if ended != (test.want == "") || !ended && left != test.want {
+					t.Fatalf("%s: the %s: got %s, %v, want %q", name, kind, left, err, test.want)
+				}
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@
 package desk
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -124,11 +125,22 @@ func (c *call) auditURL(which audit.Query, before uint64) string {
 
 // exportAudit answers with the whole log as JSON Lines, the earliest entry first.
 func exportAudit(c *call) error {
-	encoder := json.NewEncoder(c.w)
+	out := &download{call: c, name: "audit.jsonl"}
+	if c.r.Method == http.MethodHead {
+		out.open()
+		return nil
+	}
+	buffered := bufio.NewWriterSize(out, 32<<10)
+	encoder := json.NewEncoder(buffered)
 	encoder.SetEscapeHTML(false)
-	begun := false
 	for entry, err := range c.services.Audit.Log.All(c.r.Context(), audit.Query{}) {
-		if err != nil && !begun {
+		if err != nil && c.r.Context().Err() != nil {
+			return nil // the visitor has left
+		}
+		if errors.Is(err, audit.ErrBroken) {
+			_ = buffered.Flush() // what can be read is worth having
+		}
+		if err != nil && !out.begun {
 			return err
 		}
 		if err != nil {
@@ -136,18 +148,13 @@ func exportAudit(c *call) error {
 			c.desk.app.Logger().Error("exporting the audit log", zap.Error(err))
 			panic(http.ErrAbortHandler)
 		}
-		if !begun {
-			begun = true
-			c.w.Header().Set("Content-Type", "application/jsonl")
-			c.w.Header().Set("Content-Disposition", `attachment; filename="audit.jsonl"`)
-		}
 		if err := encoder.Encode(entry); err != nil {
-			return nil // the visitor has left
+			return nil // the visitor has left, or reads no more
 		}
 	}
-	if !begun {
-		c.w.Header().Set("Content-Type", "application/jsonl")
-		c.w.WriteHeader(http.StatusOK)
+	if err := buffered.Flush(); err != nil {
+		return nil // as above
 	}
+	out.open()
 	return nil
 }

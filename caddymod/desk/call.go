@@ -57,7 +57,9 @@ func (d *Desk) serve(w http.ResponseWriter, r *http.Request, path string) {
 	header.Set("Content-Security-Policy", contentPolicy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY") // browsers that do not know frame-ancestors
-	header.Set("Referrer-Policy", "no-referrer")
+	// With no-referrer, browsers would send the forms with the origin null, which readForm refuses wherever there is no
+	// Sec-Fetch-Site: on a page without TLS (Fetch, "append a request Origin header").
+	header.Set("Referrer-Policy", "same-origin")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -37,8 +36,9 @@ func init() {
 
 // Bounds of what the pages cost.
 const (
-	// maxStreams is how many pages may show live figures at once.
-	maxStreams = 64
+	// maxStreams is how many pages may show live figures at once, and maxPersonStreams how many of one person.
+	maxStreams       = 64
+	maxPersonStreams = 16
 	// maxJudging is how many texts of playgrounds are judged at once; others wait for judgeWait.
 	maxJudging = 2
 	judgeWait  = 5 * time.Second
@@ -84,7 +84,7 @@ type Desk struct {
 	interval time.Duration
 	crossing http.CrossOriginProtection
 
-	streams atomic.Int64  // how many there are
+	streams streams
 	judging chan struct{} // holds as many as are judged
 	reports qualityReports
 	// ended is closed when the configuration is replaced.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -48,11 +49,10 @@ func streamGauge(c *call) error {
 // configuration is replaced, or the server stops. Nothing is written while next returns nil.
 func (c *call) stream(next func(context.Context) []byte) error {
 	d := c.desk
-	if d.streams.Add(1) > maxStreams {
-		d.streams.Add(-1)
+	if !d.streams.begin(c.person.name) {
 		return refuse(http.StatusServiceUnavailable, "error.busy")
 	}
-	defer d.streams.Add(-1)
+	defer d.streams.end(c.person.name)
 	c.release() // the store does not stay open for as long as a page is
 	c.w.Header().Set("Content-Type", "text/event-stream")
 	c.w.WriteHeader(http.StatusOK)
@@ -87,6 +87,37 @@ func (c *call) stream(next func(context.Context) []byte) error {
 			return nil
 		case <-ticker.C:
 		}
+	}
+}
+
+// streams counts the streams that are open, by person. So nobody takes those of all others.
+type streams struct {
+	mu       sync.Mutex
+	all      int
+	byPerson map[string]int
+}
+
+// begin reports whether one more may be open, and counts it.
+func (s *streams) begin(person string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == maxStreams || s.byPerson[person] == maxPersonStreams {
+		return false
+	}
+	if s.byPerson == nil {
+		s.byPerson = map[string]int{}
+	}
+	s.all++
+	s.byPerson[person]++
+	return true
+}
+
+func (s *streams) end(person string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.byPerson[person]--; s.byPerson[person] == 0 {
+		delete(s.byPerson, person)
 	}
 }
 

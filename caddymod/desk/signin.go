@@ -4,6 +4,7 @@
 package desk
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -35,19 +36,33 @@ const (
 	maxCookies = 3
 )
 
-// recognize finds the session of the person, and adds its roles to those that the person has already.
+// recognize finds the session of the person, and adds its roles to those that the person has already. Who is an
+// operator without it needs no store for that, as some pages are about a store that is gone.
 func (c *call) recognize() error {
-	cookies := c.r.CookiesNamed(sessionCookie)
-	if !c.desk.Tokens || len(cookies) == 0 || strings.HasPrefix(c.path, "/assets/") {
+	if !c.desk.Tokens || strings.HasPrefix(c.path, "/assets/") {
 		return nil
 	}
-	services, err := c.desk.app.Acquire(c.r.Context())
+	if !c.person.operator {
+		return c.findSession(c.r.Context())
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), readyTimeout)
+	defer cancel()
+	_ = c.findSession(ctx)
+	return nil
+}
+
+func (c *call) findSession(ctx context.Context) error {
+	cookies := c.r.CookiesNamed(sessionCookie)
+	if len(cookies) == 0 {
+		return nil
+	}
+	services, err := c.desk.app.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer services.Release()
 	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
-		session, err := services.Sessions.Find(c.r.Context(), cookie.Value)
+		session, err := services.Sessions.Find(ctx, cookie.Value)
 		if errors.Is(err, sessions.ErrUnknown) {
 			continue
 		}
