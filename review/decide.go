@@ -97,8 +97,8 @@ func (q *Queue) claimOne(ctx context.Context, h hashes, reviewer string, ids []s
 			return Item{}, err
 		}
 		k, err := q.read(ctx, id)
-		if errors.Is(err, ErrNotFound) || err == nil && k.Status != Pending {
-			// It was erased or decided since it was listed.
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) || err == nil && k.Status != Pending {
+			// It was erased or decided since it was listed, or nobody can decide it.
 			_ = q.Release(ctx, reviewer, id)
 			continue
 		}
@@ -296,15 +296,22 @@ func newEvent(i *Item, d *Decision) Event {
 // Events returns up to limit events that follow an id, the oldest first; those of an account unless it is empty. The id
 // of the first event is asked for with an empty one. Events are kept as long as items. Several nodes may add them with
 // clocks that differ a little, so who reads on from the last id may miss one of the last seconds; read again from an id
-// a minute older, and leave out what is known.
-func (q *Queue) Events(ctx context.Context, afterID, account string, limit int) (events []Event, err error) {
+// a minute older, and leave out what is known. Damaged events are passed, so that the later ones are told; damaged is
+// their number.
+func (q *Queue) Events(
+	ctx context.Context, afterID, account string, limit int,
+) (events []Event, damaged int, err error) {
 	for d, err := range q.store.ListDocuments(ctx, collection, after("e/", afterID)) {
 		var e Event
 		if err == nil {
 			err = q.sealer.open(d.Key, d.Value, &e)
 		}
+		if errors.Is(err, ErrDamaged) {
+			damaged++
+			continue
+		}
 		if err != nil {
-			return nil, err
+			return nil, damaged, err
 		}
 		if account != "" && e.Account != account {
 			continue
@@ -313,7 +320,7 @@ func (q *Queue) Events(ctx context.Context, afterID, account string, limit int) 
 			break
 		}
 	}
-	return events, nil
+	return events, damaged, nil
 }
 
 // EventIDAt returns what events of an instant and later ones follow in the order of their ids: a cursor for

@@ -39,8 +39,9 @@ import (
 //	m/secret                            what keys the hashes
 const collection = "review"
 
-// ErrDamaged says that an item is not what was written.
-var ErrDamaged = errors.New("a record is damaged")
+// ErrDamaged says that an item or an event is not what was written, be it the store or the queue that notices. It is
+// [documents.ErrDamaged].
+var ErrDamaged = documents.ErrDamaged
 
 // Options configure a [Queue].
 type Options struct {
@@ -354,7 +355,8 @@ func (q *Queue) Item(ctx context.Context, id string) (Item, error) {
 	return k.Item, err
 }
 
-// items returns the items with these ids that there still are, in their order.
+// items returns the items with these ids that there still are, in their order. Damaged ones are left out: one of them
+// must not keep a page from being shown.
 func (q *Queue) items(ctx context.Context, ids []string) ([]Item, error) {
 	all := make([]Item, 0, len(ids))
 	for part := range slices.Chunk(ids, documents.MaxChanges) {
@@ -362,13 +364,13 @@ func (q *Queue) items(ctx context.Context, ids []string) ([]Item, error) {
 		for i, id := range part {
 			keys[i] = itemKey(id)
 		}
-		found, err := q.store.Documents(ctx, collection, keys...)
+		found, _, err := q.undamaged(ctx, keys)
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range found {
 			k, err := q.decode(d)
-			if errors.Is(err, ErrNotFound) {
+			if errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) {
 				continue
 			}
 			if err != nil {
@@ -378,6 +380,28 @@ func (q *Queue) items(ctx context.Context, ids []string) ([]Item, error) {
 		}
 	}
 	return all, nil
+}
+
+// undamaged returns the documents with these keys in their order, without those that the store finds damaged, and how
+// many these are.
+func (q *Queue) undamaged(ctx context.Context, keys []string) (found []documents.Document, damaged int, err error) {
+	found, err = q.store.Documents(ctx, collection, keys...)
+	if !errors.Is(err, ErrDamaged) {
+		return found, 0, err
+	}
+	found = nil
+	for _, key := range keys {
+		one, err := q.store.Documents(ctx, collection, key)
+		switch {
+		case errors.Is(err, ErrDamaged):
+			damaged++
+		case err != nil:
+			return nil, damaged, err
+		default:
+			found = append(found, one...)
+		}
+	}
+	return found, damaged, nil
 }
 
 // Order is the order in which waiting items are served.
@@ -564,10 +588,15 @@ func (q *Queue) Decided(ctx context.Context, status Status, account string, sinc
 		var keys []string
 		// read yields the items that are known by their keys, and reports whether the consumer goes on.
 		read := func() bool {
-			found, err := q.store.Documents(ctx, collection, keys...)
+			found, damaged, err := q.undamaged(ctx, keys)
 			keys = keys[:0]
 			if err != nil {
 				return yield(Item{}, err)
+			}
+			for range damaged {
+				if !yield(Item{}, fmt.Errorf("review item: %w", ErrDamaged)) {
+					return false
+				}
 			}
 			for _, d := range found {
 				k, err := q.decode(d)

@@ -154,7 +154,7 @@ func TestLife(t *testing.T) {
 	wantErr(t, err, review.ErrEmpty)
 	_, err = q.Decide(background, id, review.Decision{Reviewer: "bob", Action: review.Approve})
 	wantErr(t, err, review.ErrTaken)
-	events, err := q.Events(background, "", "", 10)
+	events, _, err := q.Events(background, "", "", 10)
 	must(t, err)
 	if len(events) != 1 || events[0].Item != id || events[0].Status != review.Refused || events[0].Reason != "spam" {
 		t.Errorf("events: got %+v, want one of the decision", events)
@@ -417,6 +417,106 @@ func TestAccountsDoNotReadTheItemsOfOthers(t *testing.T) {
 		must(t, err)
 		if want := map[review.Status]int{review.Pending: 100, review.Approved: 40}[status]; len(found) != want {
 			t.Errorf("large, %s: the second page has %d items, want %d", status, len(found), want)
+		}
+	}
+}
+
+// worn is a store with damaged documents: those whose keys have one of the endings.
+type worn struct {
+	documents.Store
+	endings []string
+}
+
+func (w *worn) damaged(key string) bool {
+	return slices.ContainsFunc(w.endings, func(ending string) bool {
+		return strings.HasSuffix(key, ending) && (strings.HasPrefix(key, "i/") || strings.HasPrefix(key, "e/"))
+	})
+}
+
+func (w *worn) Documents(ctx context.Context, collection string, keys ...string) ([]documents.Document, error) {
+	if slices.ContainsFunc(keys, w.damaged) {
+		return nil, fmt.Errorf("document: %w", documents.ErrDamaged)
+	}
+	return w.Store.Documents(ctx, collection, keys...)
+}
+
+func (w *worn) ListDocuments(
+	ctx context.Context, collection string, in documents.Range,
+) iter.Seq2[documents.Document, error] {
+	return func(yield func(documents.Document, error) bool) {
+		for d, err := range w.Store.ListDocuments(ctx, collection, in) {
+			if w.damaged(d.Key) {
+				d, err = documents.Document{}, fmt.Errorf("document: %w", documents.ErrDamaged)
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestDamagedItemsAreNotInTheWay damages the first of three items that wait, of three that are decided, and of their
+// events, in the store and in what the store returns. People must go on with the others, and be told of the damage.
+func TestDamagedItemsAreNotInTheWay(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]*worn{
+		"found by the store": {Store: storagetest.NewMemory()},
+		"found by the queue": {Store: storagetest.NewMemory()},
+	} {
+		q := open(t, review.Options{Store: store})
+		var ids []string
+		for i := range 6 {
+			id, err := q.Add(background, post(fmt.Sprint("text ", i)))
+			must(t, err)
+			ids = append(ids, id)
+		}
+		for _, id := range ids[3:] {
+			decide(t, q, id, "ann", review.Approve)
+		}
+		events, damaged, err := q.Events(background, "", "acme", 10)
+		must(t, err)
+		if len(events) != 3 || damaged != 0 {
+			t.Fatalf("%s: got %d events and %d damaged ones before", name, len(events), damaged)
+		}
+		broken := []string{ids[0], ids[3], events[0].ID}
+		if name == "found by the store" {
+			store.endings = broken
+		} else {
+			must(t, store.ChangeDocuments(background, "review",
+				documents.Change{Key: "i/" + broken[0], Value: []byte("\x00{")},
+				documents.Change{Key: "i/" + broken[1], Value: []byte("\x00{")},
+				documents.Change{Key: "e/" + broken[2], Value: []byte("\x00{")}))
+		}
+		for _, order := range review.Orders() {
+			item, err := q.Next(background, "ann", order, "")
+			if err != nil || item.ID != ids[1] && item.ID != ids[2] {
+				t.Errorf("%s, next by %s: got %q, %v", name, order, item.ID, err)
+			}
+		}
+		for _, status := range []review.Status{review.Pending, review.Approved} {
+			items, _, err := q.List(background, review.Query{Status: status})
+			if err != nil || len(items) != 2 {
+				t.Errorf("%s, %s: got %d items, %v, want 2", name, status, len(items), err)
+			}
+		}
+		whole, unreadable := 0, 0
+		for _, err := range q.Decided(background, review.Approved, "", time.Time{}) {
+			if errors.Is(err, review.ErrDamaged) {
+				unreadable++
+				continue
+			}
+			must(t, err)
+			whole++
+		}
+		if whole != 2 || unreadable != 1 {
+			t.Errorf("%s: got %d decided items and %d damaged ones, want 2 and 1", name, whole, unreadable)
+		}
+		events, damaged, err = q.Events(background, "", "acme", 10)
+		if err != nil || len(events) != 2 || damaged != 1 {
+			t.Errorf("%s: got %d events and %d damaged ones, %v, want 2 and 1", name, len(events), damaged, err)
+		}
+		if _, err := q.Item(background, ids[0]); !errors.Is(err, review.ErrDamaged) {
+			t.Errorf("%s: the damaged item: got the error %v", name, err)
 		}
 	}
 }
@@ -756,7 +856,7 @@ func TestSweep(t *testing.T) {
 	if n, err := q.Sweep(background); err != nil || n != 3 {
 		t.Errorf("got %d, %v erased, want 3", n, err)
 	}
-	if events, err := q.Events(background, "", "", 10); err != nil || len(events) != 0 {
+	if events, _, err := q.Events(background, "", "", 10); err != nil || len(events) != 0 {
 		t.Errorf("events: got %v, %v; want none", events, err)
 	}
 	if all := everything(t, store); bytes.Count(all, []byte("\n")) != 1 {
@@ -803,7 +903,7 @@ func TestEvents(t *testing.T) {
 	}
 	got, cursor := 0, ""
 	for {
-		events, err := q.Events(background, cursor, "acme", 3)
+		events, _, err := q.Events(background, cursor, "acme", 3)
 		must(t, err)
 		if len(events) == 0 {
 			break
@@ -1032,7 +1132,7 @@ func TestReseal(t *testing.T) {
 				t.Errorf("%s: item %d: got %+v, %v", what, i, item.Texts, err)
 			}
 		}
-		if events, err := q.Events(background, "", "", 10); err != nil || len(events) != 3 {
+		if events, _, err := q.Events(background, "", "", 10); err != nil || len(events) != 3 {
 			t.Errorf("%s: got %d events, %v", what, len(events), err)
 		}
 		if again, err := q.HashAuthor(background, "carol"); err != nil || again != author {

@@ -39,8 +39,8 @@ var ErrReadOnly = fmt.Errorf("%w: the store is read-only", ErrUnavailable)
 
 // ErrDamaged is wrapped by every error that says that a record is not what was written. The error names what kind of
 // record it is and its account, where that is known. Other records can be read: a listing goes on after it if the
-// consumer does.
-var ErrDamaged = errors.New("a record is damaged")
+// consumer does. It is [documents.ErrDamaged].
+var ErrDamaged = documents.ErrDamaged
 
 // LeavesOut is a writer that takes a backup without the records that are damaged. See [Store.Backup].
 type LeavesOut interface {

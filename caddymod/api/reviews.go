@@ -195,7 +195,7 @@ func (h *reviews) events(w http.ResponseWriter, r *http.Request, call *access.Ca
 	if invalid != nil {
 		return call.Problem(w, r, invalid)
 	}
-	events, err := call.Services.Reviews.Queue.Events(r.Context(), query.Get("after"), call.Who.Account.ID, limit)
+	events, _, err := call.Services.Reviews.Queue.Events(r.Context(), query.Get("after"), call.Who.Account.ID, limit)
 	if err != nil {
 		return h.failed(w, r, call, err)
 	}

@@ -147,7 +147,7 @@ type stream struct {
 func (s *stream) tell(ctx context.Context) bool {
 	told := false
 	for {
-		events, err := s.queue.Events(ctx, s.cursor, s.account, maxEvents)
+		events, _, err := s.queue.Events(ctx, s.cursor, s.account, maxEvents)
 		if err != nil {
 			break
 		}

@@ -418,7 +418,7 @@ func (a *App) toldOfWebhook(outcome webhook.Outcome, event string, err error) {
 	a.metrics.ReviewWebhook(string(outcome))
 	switch outcome {
 	case webhook.GivenUp:
-		a.logger.Error("an event of the review queue is given up: the endpoint has not taken it",
+		a.logger.Error("an event of the review queue is given up: the endpoint has not taken it, or it cannot be read",
 			zap.String("event", event), zap.Error(err))
 	case webhook.Failed:
 		a.logger.Warn("an event of the review queue could not be delivered; it is tried again",

@@ -37,7 +37,7 @@ func Replay(
 		return 0, err
 	}
 	for {
-		part, err := queue.Events(ctx, cursor, endpoint.Account, atOnce)
+		part, _, err := queue.Events(ctx, cursor, endpoint.Account, atOnce)
 		if err != nil {
 			return events, err
 		}

@@ -172,12 +172,15 @@ func (s *Sender) Round(ctx context.Context) error {
 	}
 	s.kept = st.After // which a replay may have set back
 	for ctx.Err() == nil && !s.now().Before(st.Next) {
-		events, err := s.Queue.Events(ctx, st.After, "", atOnce)
+		events, damaged, err := s.Queue.Events(ctx, st.After, "", atOnce)
 		if err != nil || len(events) == 0 {
 			return err
 		}
 		before := st.After
 		more := s.sendAll(ctx, &st, &document, events)
+		if damaged > 0 && st.After != before && s.Told != nil {
+			s.Told(GivenUp, "", fmt.Errorf("%d events among those up to %s: %w", damaged, st.After, review.ErrDamaged))
+		}
 		if st.After != before && st.After != s.kept {
 			// Events of other accounts at the end are passed, so that they are not read again and again.
 			document, err = s.keep(ctx, &st, document)

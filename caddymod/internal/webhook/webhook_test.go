@@ -11,6 +11,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -241,6 +242,31 @@ func TestEventsOfOthersArePassed(t *testing.T) {
 		t.Errorf("%d events were read again, want none", store.read)
 	}
 	w.want("later", "mine")
+}
+
+// TestDamagedEventsArePassed guards against an endpoint that is told nothing more because one event cannot be read.
+func TestDamagedEventsArePassed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.sender()
+	w.round(s)
+	for _, name := range []string{"one", "two", "three"} {
+		w.decide(name, "acme")
+	}
+	events, _, err := w.queue.Events(background, "", "", 10)
+	must(t, err)
+	must(t, w.store.ChangeDocuments(background, "review",
+		documents.Change{Key: "e/" + events[1].ID, Value: []byte("\x00{")}))
+	w.wait(3 * time.Second)
+	w.round(s)
+	w.want("with a damaged event", "one three")
+	for range 3 {
+		w.wait(time.Minute)
+		w.round(s)
+	}
+	if n := len(slices.DeleteFunc(w.told, func(o webhook.Outcome) bool { return o != webhook.GivenUp })); n != 1 {
+		t.Errorf("the damage was told %d times, want once", n)
+	}
 }
 
 // TestRetries sends again what an endpoint has not taken, in the order of the events.
