@@ -4,12 +4,14 @@
 package caddymod_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"net/http"
 	"os"
@@ -115,6 +117,37 @@ func TestCoopDecides(t *testing.T) {
 	}
 	if page := listReviews(t, "?request_id=mod_none"); len(page.Items) != 0 {
 		t.Errorf("an unknown request: got %+v", page)
+	}
+}
+
+// TestCoopDecidesAllOfAnAnswer guards against a batch of which one text is decided and the others go on waiting, although
+// Coop was told that its decision was taken in.
+func TestCoopDecidesAllOfAnAnswer(t *testing.T) {
+	options, decide := coopOptions(t)
+	load(t, withReviewer(reviewConfig(t, t.TempDir(), options+"\ntwice 0", newBackend(t))))
+	body, err := json.Marshal(map[string]any{"input": []string{doubtful, doubtful + " Again.", doubtful + " Once more."}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := call(t, http.MethodPost, base+"/v1/moderations", acmeKey, bytes.NewReader(body),
+		"Content-Type", "application/json")
+	waiting := listReviews(t, "").Items
+	if answer.status != http.StatusOK || len(waiting) != 3 {
+		t.Fatalf("got %d %s and %d items, want three", answer.status, answer.body, len(waiting))
+	}
+	request := `{"item":{"id":"` + waiting[0].RequestID + `"},"action":{"id":"remove"}}`
+	for range 2 { // Coop sends it again when the answer was lost
+		if got := decide(reviewerKey, request); got.status != http.StatusOK {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+	}
+	for _, item := range listReviews(t, "?request_id="+waiting[0].RequestID).Items {
+		if item.Status != review.Refused || len(item.Decisions) != 1 {
+			t.Errorf("got an item that is %s with %d decisions, want rejected once", item.Status, len(item.Decisions))
+		}
+	}
+	if left := listReviews(t, "").Items; len(left) != 0 {
+		t.Errorf("%d items go on waiting", len(left))
 	}
 }
 

@@ -4,6 +4,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -21,7 +22,7 @@ import (
 const coopReviewer = "coop"
 
 // coop takes a decision in that somebody has made in Coop. The item is named by its own id, or by the id of the
-// request that it came with.
+// request that it came with, which stands for all of its items.
 //
 // Coop sends a decision again when it did not get an answer, so one that is made already is answered as if it were new.
 // Who has decided otherwise in Coop before takes that back with the new decision.
@@ -56,17 +57,24 @@ func (h *reviews) coop(w http.ResponseWriter, r *http.Request, call *access.Call
 	return h.send(w, r, call, item)
 }
 
-// decideFor makes a decision of Coop's.
+// decideFor makes a decision of Coop's, and returns the first item that it is about.
 func (h *reviews) decideFor(
 	r *http.Request, call *access.Call, decision coop.Decision, action review.Action,
 ) (review.Item, error) {
 	queue := call.Services.Reviews.Queue
+	var items []review.Item
 	item, err := h.own(r, call, decision.Item)
-	if errors.Is(err, review.ErrNotFound) {
-		item, err = firstOf(queue.OfRequest(r.Context(), decision.Item, call.Who.Account.ID))
+	switch {
+	case err == nil:
+		items = []review.Item{item}
+	case errors.Is(err, review.ErrNotFound):
+		items, err = queue.OfRequest(r.Context(), decision.Item, call.Who.Account.ID)
 	}
 	if err != nil {
 		return review.Item{}, err
+	}
+	if len(items) == 0 {
+		return review.Item{}, review.ErrNotFound
 	}
 	d := review.Decision{
 		Reviewer: decision.Reviewer, Action: action,
@@ -75,16 +83,27 @@ func (h *reviews) decideFor(
 	if d.Reviewer == "" {
 		d.Reviewer = coopReviewer
 	}
+	// Coop knows the answer, not its texts. What is decided already stays so when Coop asks again after an error.
+	for i := range items {
+		if items[i], err = decideOnce(r.Context(), queue, items[i], d); err != nil {
+			return review.Item{}, err
+		}
+	}
+	return items[0], nil
+}
+
+// decideOnce makes a decision unless the reviewer has made it already. Another one of the same reviewer is taken back.
+func decideOnce(ctx context.Context, queue *review.Queue, item review.Item, d review.Decision) (review.Item, error) {
 	if made := standing(item.Decisions, d.Reviewer); made != "" {
 		if made == d.Action {
 			return item, nil
 		}
 		undo := review.Decision{Reviewer: d.Reviewer, Action: review.Undo}
-		if _, err := queue.Decide(r.Context(), item.ID, undo); err != nil {
+		if _, err := queue.Decide(ctx, item.ID, undo); err != nil {
 			return review.Item{}, err
 		}
 	}
-	return queue.Decide(r.Context(), item.ID, d)
+	return queue.Decide(ctx, item.ID, d)
 }
 
 // standing returns the last decision of a reviewer that was not taken back, also if it waits for that of a second one.
@@ -96,17 +115,6 @@ func standing(decisions []review.Decision, reviewer string) review.Action {
 		}
 	}
 	return ""
-}
-
-// firstOf returns the first of some items, or that there is none.
-func firstOf(items []review.Item, err error) (review.Item, error) {
-	if err == nil && len(items) == 0 {
-		err = review.ErrNotFound
-	}
-	if err != nil {
-		return review.Item{}, err
-	}
-	return items[0], nil
 }
 
 // prefix returns the beginning of a text that has at most limit bytes and ends with a whole character.
