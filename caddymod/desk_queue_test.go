@@ -139,6 +139,11 @@ func TestDeskQueue(t *testing.T) {
 		t.Errorf("what another has: got %s", to)
 	}
 	contains(t, "what another has", visit(t, "frank", "/review?taken=1", nil), "Somebody else has that item")
+	if to := decideAs(t, "frank", ids[0], "approve", "back", "item"); to != "/review/items/"+ids[0]+"?taken=1" {
+		t.Errorf("of what another has, from its own page: got %s", to)
+	}
+	contains(t, "the page of what another has", visit(t, "frank", "/review/items/"+ids[0]+"?taken=1", nil),
+		"Somebody else has that item", "Nothing was decided yet.")
 
 	to := decideAs(t, "erin", ids[0], "reject", "reason", "insult", "note", "Really.",
 		"is-harassment", "yes", "is-hate", "no", "order", "harm", "account", "acme")
@@ -153,6 +158,12 @@ func TestDeskQueue(t *testing.T) {
 	if again := decideAs(t, "erin", ids[0], "reject"); !strings.Contains(again, "did=reject") {
 		t.Errorf("the same form again: got %s", again)
 	}
+	// Another tab decides otherwise.
+	to = decideAs(t, "erin", ids[0], "approve")
+	contains(t, "what the person has decided already", visit(t, "erin", to, nil),
+		"You have decided that item already", `href="/review/items/`+ids[0]+`"`)
+	contains(t, "the address of what the person has decided", visit(t, "erin", "/review?item="+ids[0], nil),
+		"You have decided that item already")
 	contains(t, "the history", visit(t, "erin", "/review/items/"+ids[0], nil), "<bdi>insult</bdi>", "Really.",
 		"<bdi>Harassment</bdi>: right", "<bdi>Hate</bdi>: wrong", "<bdi>erin</bdi>", "Undo my last decision")
 	lacks(t, "the history for another", visit(t, "frank", "/review/items/"+ids[0], nil), "Undo my last decision")
@@ -170,11 +181,14 @@ func TestDeskQueue(t *testing.T) {
 	if id := served(t, visit(t, "erin", "/review", nil)); id == ids[0] {
 		t.Error("a skipped item is served again")
 	}
+	contains(t, "after skipping", visit(t, "erin", "/review?did=skip&last="+ids[0], nil), "data-skipped")
 	decideAs(t, "frank", ids[0], "escalate", "note", "For the boss.")
 	escalated := visit(t, "alice", "/review/items?status=escalated", nil)
 	contains(t, "the escalated items", escalated, "Rude words of x", "frank", "Pass on")
 	page := visit(t, "alice", "/review/items/"+ids[0], nil)
-	contains(t, "the escalated item", page, "For the boss.")
+	contains(t, "the escalated item", page, "For the boss.", `<a href="/review" aria-current="page">`)
+	contains(t, "nothing of an account", visit(t, "erin", "/review?account=none", nil), "0 waiting",
+		"Only shown are items of the account", "Show those of all accounts")
 	to = decideAs(t, "alice", served(t, page), "approve", "back", "item")
 	if to != "/review/items/"+ids[0]+"?did=approve" {
 		t.Errorf("after the decision of an escalated item: got %s", to)
@@ -191,9 +205,11 @@ func TestDeskQueue(t *testing.T) {
 	}
 	for _, id := range []string{"rev_none", strings.Replace(ids[0], "rev_", "rev_v", 1)} {
 		path := "/review/items/" + id
-		if got := visit(t, "erin", path, nil); got.status != http.StatusNotFound {
+		got := visit(t, "erin", path, nil)
+		if got.status != http.StatusNotFound {
 			t.Errorf("%s: got %d, want 404", path, got.status)
 		}
+		contains(t, path, got, `<a href="/review">To the next item</a>`)
 	}
 }
 

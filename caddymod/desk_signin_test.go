@@ -124,6 +124,12 @@ func TestDeskSignIn(t *testing.T) {
 			t.Errorf("%s after the end: got %d", name, got.status)
 		}
 	}
+	over := visit(t, "", "/desk/accounts/acme/keys", url.Values{"name": {"late"}}, "Cookie", carol)
+	if over.status != http.StatusForbidden {
+		t.Errorf("a form after the end: got %d", over.status)
+	}
+	contains(t, "a form after the end", over, "You are signed out", `href="/desk/sign-in"`)
+	lacks(t, "a form after the end", over, "http.auth.user.id")
 	var actions []string
 	for _, e := range auditEntries(t) {
 		actions = append(actions, e.Action+" "+e.Actor)

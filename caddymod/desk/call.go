@@ -95,6 +95,9 @@ func (c *call) admit() (*route, error) {
 		if c.desk.Tokens && c.r.Method == http.MethodGet {
 			return &route{serve: askSignIn}, nil
 		}
+		if c.desk.Tokens && c.person.name == "" {
+			return nil, refuse(http.StatusForbidden, "error.session")
+		}
 		return nil, refuse(http.StatusForbidden, "error.nobody")
 	}
 	if found == nil && len(allowed) > 0 {
@@ -306,10 +309,13 @@ func (c *call) fail(err error) {
 		Status               int
 		Text, Detail, Name   string
 		Nobody, Again, Roles bool
+		Queue, SignIn        bool // where the page leads to
 	}
 	nobody := told.Text == "error.nobody"
 	c.render(told.Status, page{Template: "error.html", Title: told.Text + ".title", Refresh: again, Body: failure{
 		Status: told.Status, Text: told.Text, Detail: told.Detail, Nobody: nobody && c.person.name == "",
 		Name: c.person.name, Again: again > 0, Roles: nobody,
+		Queue:  c.within("/review") && c.person.has(reviewer, "") && told.Text != "error.noqueue",
+		SignIn: told.Text == "error.session",
 	}})
 }

@@ -178,10 +178,15 @@ func (p *page) Navigation() (links []link) {
 			continue
 		}
 		links = append(links, link{
-			URL: p.call.root + entry.path, Text: p.call.words.must(entry.text), Current: p.call.path == entry.path,
+			URL: p.call.root + entry.path, Text: p.call.words.must(entry.text), Current: p.call.within(entry.path),
 		})
 	}
 	return links
+}
+
+// within reports whether the page is the one of a path, or one that is below it.
+func (c *call) within(path string) bool {
+	return c.path == path || path != "/" && strings.HasPrefix(c.path, path+"/")
 }
 
 // Tabs returns what the pages of an account lead to.

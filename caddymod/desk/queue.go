@@ -251,12 +251,18 @@ type queueBody struct {
 	// Item is nil if there is none.
 	Item   *queueItem
 	Orders []queueChoice
-	// Waiting is how many items wait, and Oldest the age of the oldest, empty if there is none.
-	Waiting int64
-	Oldest  string
+	// Waiting is how many items wait, and Oldest the age of the oldest, empty if there is none. PassedOn is how many
+	// were passed on. All of them are of the account, if one is chosen.
+	Waiting, PassedOn int64
+	Oldest            string
 	// Last is the item that was decided last, empty if none was, and Said what has become of it.
 	Last, Said string
-	Taken      bool
+	// Skipped says that the last item was not decided but left to others.
+	Skipped bool
+	// Taken says that somebody else has the item that was to be decided, or has decided it. If it was the person,
+	// perhaps in another tab, Mine is the item.
+	Taken bool
+	Mine  string
 	// Undone is the item whose decision was just taken back.
 	Undone  string
 	Alike   int
@@ -334,7 +340,8 @@ func (c *call) reasons() (all []queueReason) {
 // serveNext shows the next item, or the one that the query names.
 func serveNext(c *call, queue *review.Queue) error {
 	query := c.r.URL.Query()
-	body := queueBody{queueView: viewOf(query), Taken: query.Has("taken"), Reasons: c.reasons()}
+	body := queueBody{queueView: viewOf(query), Reasons: c.reasons()}
+	body.taken(query)
 	for _, order := range review.Orders() {
 		body.Orders = append(body.Orders, queueChoice{
 			string(order), c.words.must(orderText(order)), order == body.Order,
@@ -342,16 +349,17 @@ func serveNext(c *call, queue *review.Queue) error {
 	}
 	if id, did := query.Get("last"), didText(review.Action(query.Get("did"))); itemID.MatchString(id) && did != "" {
 		body.Last, body.Said = id, c.words.must(did)
+		body.Skipped = review.Action(query.Get("did")) == review.Skip
 	}
 	if id := query.Get("undone"); itemID.MatchString(id) {
 		body.Undone, body.Said = id, c.words.must(didText(review.Undo))
 	}
 	ctx := c.r.Context()
-	stats, err := c.services.Reviews.Stats(ctx, "")
+	stats, err := c.services.Reviews.Stats(ctx, body.Account)
 	if err != nil {
 		return err
 	}
-	body.Waiting = int64(stats.Items[review.Pending])
+	body.Waiting, body.PassedOn = int64(stats.Items[review.Pending]), int64(stats.Items[review.Escalated])
 	if stats.Oldest != nil {
 		body.Oldest = c.age(c.desk.now().Sub(*stats.Oldest))
 	}
@@ -392,6 +400,9 @@ func (c *call) next(queue *review.Queue, id string, body *queueBody) (review.Ite
 			return item, err
 		}
 		body.Taken, body.Undone, body.Said = true, "", ""
+		if found, err := queue.Item(c.r.Context(), id); err == nil && decidedBy(&found, c.person.name) {
+			body.Mine = id
+		}
 	}
 	return queue.Next(c.r.Context(), c.person.name, body.Order, body.Account)
 }
@@ -426,23 +437,41 @@ func (c *call) decisionOf() review.Decision {
 	return d
 }
 
+// takenByOther is in the address of a page that says that somebody else has an item. Its id is there if it is the person
+// who has decided it.
+const takenByOther = "1"
+
+// taken sets what the page says of an item that could not be decided.
+func (b *queueBody) taken(query url.Values) {
+	b.Taken = query.Has("taken")
+	if id := query.Get("taken"); itemID.MatchString(id) {
+		b.Mine = id
+	}
+}
+
 // decideItem decides an item, or takes a decision back, and goes on to the next one.
 func decideItem(c *call, queue *review.Queue) error {
 	id, d, view := c.values["item"], c.decisionOf(), viewOf(c.form)
 	_, err := queue.Decide(c.r.Context(), id, d)
-	if errors.Is(err, review.ErrTaken) || errors.Is(err, documents.ErrConflict) {
-		// The same form may have been sent twice.
+	taken, by := errors.Is(err, review.ErrTaken) || errors.Is(err, documents.ErrConflict), takenByOther
+	if taken {
+		// The same form may have been sent twice, or another one in another tab.
 		item, missing := queue.Item(c.r.Context(), id)
 		if missing == nil && len(item.Decisions) > 0 {
 			if last := item.Decisions[len(item.Decisions)-1]; last.Reviewer == d.Reviewer && last.Action == d.Action {
-				err = nil
+				taken, err = false, nil
 			}
+		}
+		if missing == nil && decidedBy(&item, d.Reviewer) {
+			by = id
 		}
 	}
 	item := c.form.Get("back") == "item"
 	switch {
-	case (errors.Is(err, review.ErrTaken) || errors.Is(err, documents.ErrConflict)) && !item:
-		return c.to(view.with(c, "taken", "1"))
+	case taken && item:
+		return c.to(c.url("review", "items", id) + "?taken=" + by)
+	case taken:
+		return c.to(view.with(c, "taken", by))
 	case err != nil:
 		return err
 	case item:
@@ -474,6 +503,22 @@ func (b queueBody) VerdictText() string {
 		return "verdict.review"
 	}
 	return "verdict.approve"
+}
+
+// UndecidedText names the text that says that nothing was decided yet.
+func (b queueBody) UndecidedText() string {
+	if b.Item.Twice {
+		return "queue.nothing"
+	}
+	return "queue.undecided"
+}
+
+// SureText names the text that says how sure the service is.
+func (b queueBody) SureText() string {
+	if len(b.Item.Flagged) > 0 || b.Item.Blocked || len(b.Item.Themes) > 0 {
+		return "queue.sure"
+	}
+	return "queue.sure.not"
 }
 
 // ClosedText names the text that says why the person cannot decide the item.

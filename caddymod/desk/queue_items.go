@@ -115,6 +115,7 @@ func showItem(c *call, queue *review.Queue) error {
 		return err
 	}
 	body := queueBody{queueView: viewOf(nil), Item: c.shown(&item), Reasons: c.reasons(), Back: "item"}
+	body.taken(c.r.URL.Query())
 	if did := didText(review.Action(c.r.URL.Query().Get("did"))); did != "" {
 		body.Said = c.words.must(did)
 	}

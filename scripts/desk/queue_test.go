@@ -56,6 +56,9 @@ var signed = [...]string{
 	"Ada", "Ben", "Cleo", "Dov", "Edda", "Finn", "Greta", "Hugo", "Ida", "Jon", "Kaya", "Levi", "Mona", "Nils", "Olga",
 }
 
+// longItem is the item of which the passage that counts stands after much else.
+const longItem = 7
+
 // Open returns a store in which items wait: the newest is sampled, the others have a verdict.
 func (*Waiting) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) {
 	store := storagetest.NewMemory()
@@ -97,6 +100,12 @@ func (*Waiting) Open(ctx context.Context, _ *zap.Logger) (storage.Store, error) 
 		}
 		if n < 2 {
 			item.Texts[0].Text = w.text // and once more at the end
+		}
+		if n == longItem {
+			before := strings.Repeat("We had bread, and soup, and more bread. ", 100)
+			item.Texts[0].Text = before + w.text
+			item.Texts[0].Passages[0].Begin += len(before)
+			item.Texts[0].Passages[0].End += len(before)
 		}
 		if _, err := queue.Add(ctx, item); err != nil {
 			return nil, err
@@ -369,4 +378,69 @@ func TestQueueScreenshots(t *testing.T) {
 		b.visit("/desk/review/items?status=rejected&account=acme")
 		take(pictures + "/queue-items.png")
 	}
+}
+
+// TestQueueSecondThoughts guards against a note that is lost with its dialog, a reason of an earlier decision that is
+// sent again after going back, and items left to others that are counted as decided.
+func TestQueueSecondThoughts(t *testing.T) {
+	b := open(t, serveQueue(t), "erin")
+	b.visit("/desk/review")
+	b.press("s", "left to others")
+	if n := evaluate[int](b, wasDecided); n != 0 {
+		t.Errorf("after leaving an item to others: got %d decided", n)
+	}
+	b.press("u", "taken back")
+	told := `document.getElementById("told").value`
+	b.tap("e")
+	b.await("the note", `document.getElementById("pass").open`)
+	b.do(chromedp.KeyEvent("not sure"), chromedp.KeyEvent(kb.Escape))
+	b.await("the note to close", `!document.getElementById("pass").open`)
+	b.tap("e")
+	b.await("the note again", `document.getElementById("pass").open`)
+	if note := evaluate[string](b, told); note != "not sure" {
+		t.Errorf("got the note %q", note)
+	}
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.await("the note to close again", `!document.getElementById("pass").open`)
+	b.do(chromedp.KeyEvent("r"))
+	b.await("the reasons", `document.getElementById("why").open`)
+	b.press("1", "was rejected")
+	evaluate[bool](b, `history.back() ?? true`)
+	b.await("the page before", `!document.querySelector("[data-say]")?.textContent.includes("was rejected")`)
+	if evaluate[bool](b, `document.querySelector("dialog[open]") !== null`) {
+		t.Error("after going back a dialog is open")
+	}
+	b.do(chromedp.KeyEvent("r"))
+	b.await("the reasons after going back", `document.getElementById("why").open`)
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.await("the reasons to close", `!document.getElementById("why").open`)
+	b.press("a", "") // the browser may have kept the page, or have loaded it anew with the next item
+	// Enter is the key of the button, not of the first reason.
+	b.do(chromedp.KeyEvent("r"))
+	b.await("the reasons of the next item", `document.getElementById("why").open`)
+	b.press(kb.Enter, "was rejected")
+	item := evaluate[string](b, `document.querySelector("[data-last]").dataset.last`)
+	b.visit("/desk/review/items/" + item)
+	if history := b.text(".history li"); strings.Contains(history, "insult") {
+		t.Errorf("got the history %q, want no reason", history)
+	}
+	b.calm()
+}
+
+// TestQueueShowsWhatCounts guards against a long text of which only what does not matter is seen.
+func TestQueueShowsWhatCounts(t *testing.T) {
+	b := open(t, serveQueue(t), "erin")
+	b.visit("/desk/review/items")
+	b.visit(evaluate[string](b, `[...document.querySelectorAll("tbody a")].find((a) => a.textContent.includes("bread")).
+		getAttribute("href")`))
+	b.do(chromedp.KeyEvent("v"))
+	if !evaluate[bool](b, `(() => {
+		const box = document.querySelector(".box").getBoundingClientRect();
+		const mark = document.querySelector("mark").getBoundingClientRect();
+		return box.height < 500 && mark.top >= box.top && mark.top < box.bottom;
+	})()`) {
+		t.Error("the passage is not in sight")
+	}
+	b.usable(t, "a long text")
+	b.calm()
 }

@@ -55,6 +55,14 @@ if (texts) {
 	details.dataset.scripted = "";
 	veil(stored.get("shown") === "yes");
 	details.open = true;
+	// Of a long text the passage that counts is to be seen.
+	for (const box of texts.querySelectorAll(".box")) {
+		const mark = box.querySelector("mark");
+		if (mark) {
+			const below = mark.getBoundingClientRect().top - box.getBoundingClientRect().top;
+			box.scrollTop = Math.max(below - box.clientHeight / 3, 0);
+		}
+	}
 	show.addEventListener("click", turn);
 } else {
 	veil(stored.get("shown") === "yes");
@@ -71,11 +79,12 @@ if (said) {
 // How many were decided in this visit, and for how long without a break.
 const longest = 50 * 60_000;
 const pause = 10 * 60_000; // without a decision for so long there was a break
-const { last = "", undone = "" } = find("[data-last]")?.dataset ?? {};
+const { last = "", undone = "", skipped } = find("[data-last]")?.dataset ?? {};
 let decided = Number(stored.get("decided"));
 const now = Date.now();
 if (last && stored.get("last") !== last) {
-	decided++;
+	decided += skipped === undefined ? 1 : 0;
+	stored.set("counted", skipped === undefined ? "yes" : "");
 	if (now - Number(stored.get("latest")) > pause) {
 		stored.set("began", now);
 	}
@@ -83,7 +92,7 @@ if (last && stored.get("last") !== last) {
 	stored.set("last", last);
 	stored.set("note." + last, "");
 } else if (undone && stored.get("last") === undone) {
-	decided = Math.max(decided - 1, 0);
+	decided = Math.max(decided - (stored.get("counted") ? 1 : 0), 0);
 	stored.set("last", "");
 }
 stored.set("decided", decided);
@@ -144,9 +153,9 @@ if (form) {
 		if (busy || (dialog && document.getElementById(dialog).dataset.told === undefined)) {
 			event.preventDefault();
 			if (dialog === "why") {
-				open("why", "[data-reason]");
+				open("why", "h2"); // not a reason: Enter rejects without one
 			} else if (dialog === "pass") {
-				told.value = form.elements.note.value;
+				told.value = form.elements.note.value || told.value;
 				open("pass", "#told");
 			}
 			return;
@@ -178,7 +187,10 @@ if (form) {
 			}
 			return;
 		}
-		if (event.key === "0") {
+		if (event.key === "Enter" && !event.target.closest("button")) {
+			event.preventDefault();
+			reject("", typed.value);
+		} else if (event.key === "0") {
 			event.preventDefault();
 			typed.focus();
 		} else if (/^[1-9]$/.test(event.key)) {
@@ -199,6 +211,14 @@ if (form) {
 }
 addEventListener("pageshow", () => {
 	busy = false;
+	// The page may be one that was left by a decision: what was chosen then is not chosen again.
+	for (const dialog of main.querySelectorAll("dialog")) {
+		delete dialog.dataset.told;
+		dialog.close();
+	}
+	if (form) {
+		form.elements.reason.value = form.elements.other.value = "";
+	}
 });
 
 const actions = {
@@ -218,7 +238,9 @@ const actions = {
 };
 
 addEventListener("keydown", (event) => {
-	const typing = event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable], dialog");
+	// The focus leaves a dialog a moment after it was closed.
+	const typing = !event.target.closest?.("dialog:not([open])") &&
+		event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable], dialog");
 	if (event.defaultPrevented || typing || event.repeat || event.isComposing || event.ctrlKey || event.metaKey || event.altKey ||
 		document.querySelector("dialog[open]") || !Object.hasOwn(actions, event.key)) {
 		return;
