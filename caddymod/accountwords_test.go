@@ -241,8 +241,8 @@ func TestDeskTriesWords(t *testing.T) {
 	wordsVerdictOf(t, acmeKey, "Buy followers there.")
 	const path = "/desk/accounts/beta/words"
 	page := visit(t, "alice", path, url.Values{"block": {"followers"}, "try": {"yes"}})
-	says(t, "a blocked word", page, "Of 3 texts in the review queue, 1 would have been judged more strictly and 0 more mildly",
+	says(t, "a blocked word", page, "that were tried: 3. Judged more strictly: 1; more mildly: 0.",
 		"approve 2 66.7% 1 33.3%", "reject 1 33.3% 2 66.7%")
 	page = visit(t, "alice", path, url.Values{"allow": {"kill\nworthless\nshit\npiece of shit"}, "try": {"yes"}})
-	says(t, "allowed words", page, "Of 3 texts in the review queue, 0 would have been judged more strictly and 1 more mildly")
+	says(t, "allowed words", page, "that were tried: 3. Judged more strictly: 0; more mildly: 1.")
 }

@@ -51,11 +51,11 @@ func TestDeskHistory(t *testing.T) {
 		t.Helper()
 		for _, days := range []string{"", "?days=90", "?days=364", "?days=x"} {
 			page := visit(t, "dan", "/desk/accounts/small/history"+days, nil)
-			says(t, when+" "+days, page, "2 requests answered, 2 refused", "approve 1 50.0%", "reject 1 50.0%",
+			says(t, when+" "+days, page, "Requests answered: 2, refused: 2", "approve 1 50.0%", "reject 1 50.0%",
 				"rate_limit_exceeded 1 50.0%")
 		}
 		says(t, when+", the guard's account", visit(t, "carol", "/desk/accounts/acme/history", nil),
-			"1 requests answered, 0 refused", "approve 1 100.0%", "No request was refused")
+			"Requests answered: 1, refused: 0", "approve 1 100.0%", "No request was refused")
 		says(t, when+", thresholds", visit(t, "dan", "/desk/accounts/small/thresholds", nil), "About 2 texts")
 	}
 	check("at once")
@@ -125,6 +125,6 @@ func TestDeskHistoryOfOtherInterfaces(t *testing.T) {
 		}
 	}
 	page := visit(t, "carol", "/desk/accounts/acme/history", nil)
-	says(t, "other interfaces", page, "2 requests answered, 3 refused", "approve 3 100.0%", "invalid_request 3 100.0%")
+	says(t, "other interfaces", page, "Requests answered: 2, refused: 3", "approve 3 100.0%", "invalid_request 3 100.0%")
 	lacks(t, "other interfaces", page, "internal_error")
 }

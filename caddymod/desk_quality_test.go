@@ -29,7 +29,7 @@ func TestDeskQuality(t *testing.T) {
 	load(t, queueConfig(dir, "twice 0"))
 
 	empty := visit(t, "erin", "/review/quality", nil)
-	contains(t, "nothing decided", empty, "0 decided items", "The sample has 0 decided items. With 30 more", "Nothing was decided")
+	contains(t, "nothing decided", empty, "Decided items: 0", "Decided items in the sample: 0. With 30 more", "Nothing was decided")
 
 	decideAs(t, "erin", ids[0], "reject", "is-harassment", "yes")
 	decideAs(t, "erin", ids[1], "approve")
@@ -39,14 +39,14 @@ func TestDeskQuality(t *testing.T) {
 
 	// The figures are those of a minute ago, so another period is asked for.
 	page := visit(t, "erin", "/review/quality?days=7", nil)
-	contains(t, "the figures", page, "5 decided items", "The sample has 2 decided items. With 28 more",
+	contains(t, "the figures", page, "Decided items: 5", "Decided items in the sample: 2. With 28 more",
 		// Of the two of the sample one is a miss, and the other is a false alarm.
 		`<tr><th scope="row">Precision <span class="quiet">how much of what the service would review or reject people `+
 			`reject</span></th><td class="n">0.0%</td><td class="n">0.0% – 79.3%`,
 		`<tr><th scope="row">Harassment</th><td class="n">40.0%</td><td class="n">11.8% – 76.9%`,
 	)
 	other := visit(t, "erin", "/review/quality?days=7&account=small&category=harassment", nil)
-	contains(t, "of an account", other, "1 decided items", `value="small"`, `<option value="harassment" selected>`)
+	contains(t, "of an account", other, "Decided items: 1", `value="small"`, `<option value="harassment" selected>`)
 
 	differ := visit(t, "erin", "/review/quality/differences", nil)
 	contains(t, "the differences", differ, "/review/items/"+ids[1], "/review/items/"+ids[3], "/review/items/"+ids[4])
@@ -119,7 +119,7 @@ func TestDeskDecided(t *testing.T) {
 	}
 	// The counts of the queue are some seconds old.
 	comesAbout(t, "the link", func() bool {
-		return strings.Contains(string(visit(t, "alice", "/review/quality?days=7", nil).body), "at most 4 rows")
+		return strings.Contains(string(visit(t, "alice", "/review/quality?days=7", nil).body), "at most 4.")
 	})
 	contains(t, "an operator", visit(t, "alice", "/review/quality?days=7", nil), `href="/review/decided.jsonl"`)
 	lacks(t, "a reviewer", visit(t, "erin", "/review/quality?days=7", nil), "decided.jsonl")

@@ -166,7 +166,7 @@ func TestDeskGuards(t *testing.T) {
 			t.Errorf("%s: got %v and %v", when, shop, forum)
 		}
 		for _, want := range []string{
-			"would have refused 2 of 4 messages (50.0%)", "<bdi>shop.example</bdi>", ">shadow<", ">enforcing<",
+			"would have refused so many messages: 2 of 4 (50.0%)", "<bdi>shop.example</bdi>", ">shadow<", ">enforcing<",
 		} {
 			if !strings.Contains(string(page.body), want) {
 				t.Errorf("%s: the page does not say %q: %s", when, want, page.body)

@@ -120,8 +120,8 @@ func TestCoopDecides(t *testing.T) {
 	}
 }
 
-// TestCoopDecidesAllOfAnAnswer guards against a batch of which one text is decided and the others go on waiting, although
-// Coop was told that its decision was taken in.
+// TestCoopDecidesAllOfAnAnswer guards against a batch of which one text is decided and the others go on waiting,
+// although Coop was told that its decision was taken in.
 func TestCoopDecidesAllOfAnAnswer(t *testing.T) {
 	options, decide := coopOptions(t)
 	load(t, withReviewer(reviewConfig(t, t.TempDir(), options+"\ntwice 0", newBackend(t))))

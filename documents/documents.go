@@ -24,8 +24,8 @@ var (
 	ErrConflict = errors.New("changed by somebody else")
 	// ErrInvalid says that a name, a key, a value or the number of changes breaks a rule. Nothing was changed.
 	ErrInvalid = errors.New("invalid document")
-	// ErrDamaged is wrapped by every error that says that a document is not what was written. A listing goes on after it
-	// if the consumer does.
+	// ErrDamaged is wrapped by every error that says that a document is not what was written. A listing goes on after
+	// it if the consumer does.
 	ErrDamaged = errors.New("a record is damaged")
 )
 

@@ -344,7 +344,9 @@ type reader struct {
 	listed atomic.Int64
 }
 
-func (r *reader) ListDocuments(ctx context.Context, collection string, in documents.Range) iter.Seq2[documents.Document, error] {
+func (r *reader) ListDocuments(
+	ctx context.Context, collection string, in documents.Range,
+) iter.Seq2[documents.Document, error] {
 	return func(yield func(documents.Document, error) bool) {
 		for d, err := range r.Store.ListDocuments(ctx, collection, in) {
 			r.listed.Add(1)

@@ -126,9 +126,9 @@ func TestDownloadOfWhatWasDecided(t *testing.T) {
 	b.visit(path)
 	b.do(chromedp.Click(chromedp.CSS("[data-download]")))
 	said := `document.querySelector("[data-said]").textContent`
-	b.await("the download", said+`.includes("rows were saved")`)
+	b.await("the download", said+`.includes("Rows saved")`)
 	rows := evaluate[int](b, `document.querySelector("[data-progress] progress").max`)
-	if told := evaluate[string](b, said); rows < 100 || told != fmt.Sprint(rows, " rows were saved.") {
+	if told := evaluate[string](b, said); rows < 100 || told != fmt.Sprintf("Rows saved: %d.", rows) {
 		t.Errorf("got %q, want %d rows", told, rows)
 	}
 	var content []byte
