@@ -183,7 +183,7 @@ func TestGuardsAreLive(t *testing.T) {
 	post(t, site, "forum.example", "/posts", "text/plain", vile)
 	b.await("the counts to move", cell("shop.example", "n=refused")+` === "7" && `+cell("forum.example", "n=would")+
 		` === "7" && document.querySelector("[data-sum=seen]").textContent === "96" && `+
-		`document.querySelector("[data-compare]").textContent.includes("refused 7 of 41 messages (17.1%)") && `+
+		`document.querySelector("[data-compare]").textContent.includes("refused so many messages: 7 of 41 (17.1%)") && `+
 		cell("shop.example", "flagged")+`.includes("Harassment 7")`)
 	more := `document.querySelector("[data-more]")`
 	if !evaluate[bool](b, more+".hidden") {
