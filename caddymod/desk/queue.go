@@ -437,8 +437,8 @@ func (c *call) decisionOf() review.Decision {
 	return d
 }
 
-// takenByOther is in the address of a page that says that somebody else has an item. Its id is there if it is the person
-// who has decided it.
+// takenByOther is in the address of a page that says that somebody else has an item. Its id is there if it is the
+// person who has decided it.
 const takenByOther = "1"
 
 // taken sets what the page says of an item that could not be decided.
