@@ -133,6 +133,7 @@ type faulty struct {
 	p         *platter
 	abandoned chan struct{}
 	once      sync.Once
+	lost      sync.Once
 }
 
 func (p *platter) opener(_ context.Context, o disk.Options) (database, error) {
@@ -310,11 +311,15 @@ func (f *faulty) Close() error {
 	return err
 }
 
+// Abandon loses what is not synced, once: a timeout and the call that it ends both abandon a database, and the second
+// one must not take what the next database has written.
 func (f *faulty) Abandon() bool {
-	f.gone()
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	f.p.lose()
+	f.lost.Do(func() {
+		f.gone()
+		f.p.mu.Lock()
+		defer f.p.mu.Unlock()
+		f.p.lose()
+	})
 	return true
 }
 
@@ -555,7 +560,7 @@ func trial(p plan, recoveryWait time.Duration, seed uint64) (fired bool, err err
 		} else {
 			expected, expectedErr := step.do(want)
 			if (err == nil) != (expectedErr == nil) || err != nil && !sameError(err, expectedErr) {
-				return true, fmt.Errorf("step %d, %s: the error is %w, want %w", i, step.what, err, expectedErr)
+				return true, fmt.Errorf("step %d, %s: the error is %v, want %v", i, step.what, err, expectedErr)
 			}
 			if err == nil {
 				err = differ(withoutMinutes(got), withoutMinutes(expected))
