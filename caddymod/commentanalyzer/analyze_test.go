@@ -20,11 +20,10 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/engine"
 )
 
-const (
-	analyzeTarget = site + AnalyzePath
-	// asked is a request as people write it.
-	asked = `{"comment":{"text":"You are a stupid walnut."},"requestedAttributes":{"TOXICITY":{}}}`
-)
+var analyzeTarget = site + AnalyzePath
+
+// asked is a request as people write it.
+const asked = `{"comment":{"text":"You are a stupid walnut."},"requestedAttributes":{"TOXICITY":{}}}`
 
 // scored is what clients read of an answer.
 type scored struct {

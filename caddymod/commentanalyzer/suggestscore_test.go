@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -38,10 +39,25 @@ import (
 
 var update = flag.Bool("update", false, "write the golden answers anew")
 
-const (
-	site   = "http://localhost:9180"
+// The address that the configurations of these tests listen on. Caddy shares ports with other processes, so that tests
+// that run at the same time on one machine would answer each other's requests if the port were fixed.
+var (
+	site   = "http://localhost:" + freePort()
 	target = site + SuggestScorePath
+)
 
+// freePort returns a port that nobody listens on.
+func freePort() string {
+	listener, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		panic(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
+
+const (
 	acmeKey   = "mod_sk_acme456789abcdefghijklmnopqrstuv"
 	otherKey  = "mod_sk_other56789abcdefghijklmnopqrstuv"
 	largeKey  = "mod_sk_large56789abcdefghijklmnopqrstuv" // of an account without limits
