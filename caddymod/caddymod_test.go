@@ -25,6 +25,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/caddy-moderation/caddy-moderation/caddymod"
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 )
 
 // Addresses that the configurations of these tests listen on. Caddy shares ports with other processes, so that tests
@@ -37,12 +38,10 @@ var (
 
 // freePort returns a port that nobody listens on.
 func freePort() string {
-	listener, err := net.Listen("tcp", "localhost:0")
+	port, err := freeport.Port()
 	if err != nil {
 		panic(err)
 	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	return port
 }
 

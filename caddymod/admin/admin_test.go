@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -42,12 +42,11 @@ var address string
 // freeAddress returns an address that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "localhost:0")
+	addresses, err := freeport.Addresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return addresses[0]
 }
 
 // load runs the service until the test ends; moderation are options of the app, without which there is no app. Caddy

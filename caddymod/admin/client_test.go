@@ -362,14 +362,7 @@ func TestChildOfSocket(t *testing.T) {
 
 // TestRemoteOrigin runs a command against a server that checks the Origin header of every request.
 func TestRemoteOrigin(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	free := freeAddress(t)
 	loadAt(t, free+" {\n enforce_origin\n}", "storage badger DIR")
 	address = free
 	must(t, "account", "create", "acme")

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,6 +33,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/engine"
 	"github.com/caddy-moderation/caddy-moderation/feedback"
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -48,12 +48,10 @@ var (
 
 // freePort returns a port that nobody listens on.
 func freePort() string {
-	listener, err := net.Listen("tcp", "localhost:0")
+	port, err := freeport.Port()
 	if err != nil {
 		panic(err)
 	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	return port
 }
 

@@ -27,6 +27,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
@@ -129,7 +130,7 @@ func (s *site) start(ctx context.Context, binary string, unguarded bool) (err er
 	if s.app, err = startApp(); err != nil {
 		return err
 	}
-	addresses, err := server.FreePorts(4)
+	addresses, err := freeport.Addresses(4)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -34,6 +33,7 @@ import (
 	"github.com/caddy-moderation/caddy-moderation/caddymod/app"
 	"github.com/caddy-moderation/caddy-moderation/documents"
 	"github.com/caddy-moderation/caddy-moderation/engine"
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/statistics"
 	"github.com/caddy-moderation/caddy-moderation/storage"
@@ -169,17 +169,16 @@ func serve(t *testing.T) string {
 // freeSite returns the address of a server that is not there yet. The one that a test runs there ends with the test.
 func freeSite(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "localhost:0")
+	port, err := freeport.Port()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	return fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
+	return "http://localhost:" + port
 }
 
 // loadConfig runs a Caddyfile, in the place of the one that runs.

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
@@ -61,7 +62,7 @@ func newSiteOn(caddy, storage, options, site string) (*subject, error) {
 		}
 		s.caddy = []string{self, "caddy"}
 	}
-	addresses, err := server.FreePorts(2)
+	addresses, err := freeport.Addresses(2)
 	if err != nil {
 		return nil, err
 	}

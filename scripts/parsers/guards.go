@@ -16,6 +16,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
@@ -109,7 +110,7 @@ func (r *rig) start(ctx context.Context, o options, wanted []parser, t *tools) (
 }
 
 func (r *rig) startParsers(ctx context.Context, wanted []parser, t *tools) error {
-	addresses, err := server.FreePorts(len(wanted))
+	addresses, err := freeport.Addresses(len(wanted))
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (r *rig) startSite(ctx context.Context, o options) error {
 	type named struct{ Name, Address, Directive string }
 	var sites, apps []named
 	r.guards = guards()
-	addresses, err := server.FreePorts(len(r.guards))
+	addresses, err := freeport.Addresses(len(r.guards))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
@@ -48,7 +49,7 @@ func newPlace(caddy string, own bool) (*place, error) {
 	if _, err := os.Stat(binary); err != nil {
 		return nil, fmt.Errorf("build the server first with ./xcaddy.sh: %w", err)
 	}
-	addresses, err := server.FreePorts(2)
+	addresses, err := freeport.Addresses(2)
 	if err != nil {
 		return nil, err
 	}

@@ -147,21 +147,6 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// FreePorts returns n addresses of the loopback interface on which nothing listens at the moment.
-func FreePorts(n int) ([]string, error) {
-	addresses := make([]string, n)
-	for i := range addresses {
-		// All stay open until the end, so that none is given out twice.
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close()
-		addresses[i] = listener.Addr().String()
-	}
-	return addresses, nil
-}
-
 // Build builds ./caddy from this checkout if caddy is "./caddy" and does not exist. The working directory must be the
 // root of the repository.
 func Build(ctx context.Context, caddy string) error {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/scripts/internal/server"
 )
 
@@ -46,7 +47,7 @@ func TestMain(m *testing.M) {
 
 func options(t *testing.T, env ...string) server.Options {
 	t.Helper()
-	addresses, err := server.FreePorts(1)
+	addresses, err := freeport.Addresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,20 +101,5 @@ func TestKilledServerDoesNotStopWell(t *testing.T) {
 	}
 	if err := process.Stop(); err == nil {
 		t.Error("a killed server is reported as stopped well")
-	}
-}
-
-func TestFreePortsDiffer(t *testing.T) {
-	t.Parallel()
-	addresses, err := server.FreePorts(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for _, a := range addresses {
-		if seen[a] {
-			t.Errorf("%s is given twice", a)
-		}
-		seen[a] = true
 	}
 }
