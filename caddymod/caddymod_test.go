@@ -31,19 +31,10 @@ import (
 // Addresses that the configurations of these tests listen on. Caddy shares ports with other processes, so that tests
 // that run at the same time on one machine would answer each other's requests if the ports were fixed.
 var (
-	port      = freePort()
+	port      = freeport.Port()
 	base      = "http://localhost:" + port
-	adminAddr = "localhost:" + freePort()
+	adminAddr = "localhost:" + freeport.Port()
 )
-
-// freePort returns a port that nobody listens on.
-func freePort() string {
-	port, err := freeport.Port()
-	if err != nil {
-		panic(err)
-	}
-	return port
-}
 
 // Keys of accounts that the configurations declare by their hashes.
 const (

@@ -20,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"golang.org/x/net/html"
 
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/storage"
 )
 
@@ -240,7 +241,7 @@ func TestDeskKeys(t *testing.T) {
 // TestDeskKeyCommands runs the command that is shown with a new key, wherever the API stands, and guards against a
 // command where there is no API, or none whose address is known.
 func TestDeskKeyCommands(t *testing.T) {
-	other := freePort()
+	other := freeport.Port()
 	for name, test := range map[string]struct {
 		// The address of the site, if it is not base; what it has; and other sites.
 		at, site, more string

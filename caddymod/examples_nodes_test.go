@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/caddy-moderation/caddy-moderation/internal/freeport"
 	"github.com/caddy-moderation/caddy-moderation/quota"
 	"github.com/caddy-moderation/caddy-moderation/storage/redis/redistest"
 )
@@ -37,7 +38,7 @@ func exampleNodes(t *testing.T) {
 	})
 	t.Setenv("REDIS_PASSWORD", "s3cr3t")
 	app := newUpstream(t, "the app", nil)
-	front := "localhost:" + freePort()
+	front := "localhost:" + freeport.Port()
 	node := exampleText(t, "nodes", "shutdown_delay 10s", "admin "+adminAddr+"\n\tpersist_config off\n\tlog {\n\t\toutput discard\n\t}",
 		"redis.internal:6379", server.Addr(), "localhost:8080", exampleAddr, "localhost:3000", app.address())
 	balancer := exampleText(t, "balancer", "10.0.0.11:8080 10.0.0.12:8080 10.0.0.13:8080", exampleAddr, "localhost:8000", front)

@@ -42,18 +42,9 @@ var update = flag.Bool("update", false, "write the golden answers anew")
 // The address that the configurations of these tests listen on. Caddy shares ports with other processes, so that tests
 // that run at the same time on one machine would answer each other's requests if the port were fixed.
 var (
-	site   = "http://localhost:" + freePort()
+	site   = "http://localhost:" + freeport.Port()
 	target = site + SuggestScorePath
 )
-
-// freePort returns a port that nobody listens on.
-func freePort() string {
-	port, err := freeport.Port()
-	if err != nil {
-		panic(err)
-	}
-	return port
-}
 
 const (
 	acmeKey   = "mod_sk_acme456789abcdefghijklmnopqrstuv"

@@ -169,16 +169,12 @@ func serve(t *testing.T) string {
 // freeSite returns the address of a server that is not there yet. The one that a test runs there ends with the test.
 func freeSite(t *testing.T) string {
 	t.Helper()
-	port, err := freeport.Port()
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	return "http://localhost:" + port
+	return "http://localhost:" + freeport.Port()
 }
 
 // loadConfig runs a Caddyfile, in the place of the one that runs.
